@@ -21,6 +21,7 @@ from zoo.gym.train.retaining import retained_of_step, retained_until, share_of
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("ZOO_GYM_HOME", str(tmp_path_factory.mktemp("home")))
+        patched.setattr("zoo.gym.retention.measurement.LEAST_PARAMETERS", 0)  # zen-pico is asked
         yield
 
 
@@ -123,9 +124,9 @@ def test_a_method_that_retains_nothing_refuses_a_share() -> None:
 def test_what_a_run_lost_is_reported_with_its_answers() -> None:
     asked = tuple(Question(f"Say {n}.", (str(n),)) for n in range(12))
     with (
-        patch("zoo.gym.retention.measure.questions", return_value=asked),
+        patch("zoo.gym.retention.measurement.questions", return_value=asked),
         patch("zoo.gym.retention.compare.questions", return_value=asked),
-        patch("zoo.gym.retention.measure.LEAST_RIGHT", 0),
+        patch("zoo.gym.retention.measurement.LEAST_RIGHT", 0),
     ):
         result = run(max_steps=30, learning_rate=3e-3)
     before, after = events(result, "retention")

@@ -5,6 +5,7 @@ reasoning in training: its first tokens are then the answer's.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,16 +54,23 @@ class Asker:
 
     def prompt(self, text: str) -> list[int]:
         """Returns the tokens before an answer without reasoning."""
-        plain = encode_prompt([Message("user", text)], self.tokenizer, self.options)
+        return [*self._plain(text), *self._opening]
+
+    def _plain(self, text: str) -> list[int]:
+        return encode_prompt([Message("user", text)], self.tokenizer, self.options)
+
+    @cached_property
+    def _opening(self) -> list[int]:
+        """What a template writes between any prompt and an answer, such as an empty think block."""
         if self._encoder.template is None:
-            return plain
+            return []
         rows = [
-            encode_row(self._encoder, Record("", "completion", prompt=text, completion=answer)).ids
+            encode_row(self._encoder, Record("", "completion", prompt="Hi", completion=answer)).ids
             for answer in _TWO_ANSWERS
         ]
         pairs = takewhile(lambda pair: pair[0] == pair[1], zip(*rows, strict=False))
-        common = [left for left, _ in pairs]
-        return common if common[: len(plain)] == plain else plain
+        common, plain = [left for left, _ in pairs], self._plain("Hi")
+        return common[len(plain) :] if common[: len(plain)] == plain else []
 
     def fits(self, prompt: Sequence[int], max_new_tokens: int) -> bool:
         """Returns whether the model reads a prompt with an answer of that length."""

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from zoo.gym.humanize import figure
-from zoo.gym.retention.measure import LEAST_RIGHT, Measured
+from zoo.gym.retention.measurement import LEAST_RIGHT, Measured
 from zoo.gym.retention.questions import questions
 
 __all__ = ["ALARM_SHARE", "LEAST_RIGHT", "LOST_KEYS", "Kept", "Lost", "compare", "lost_lines"]

@@ -177,7 +177,7 @@ def with_retained(
         plan = replace(plan, config=extend_config(config, {"retain": share}))
         if is_first:
             store_settings(run.config_file, run.env_file, plan.config)
-    if is_first and before is not None:
+    if is_first and before is not None and before.answers:
         run.events.emit("retention", step=0, message=note_of(before, share), right=before.count)
     return plan, before
 

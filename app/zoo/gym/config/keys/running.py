@@ -72,7 +72,8 @@ class RunningKeys(Settings, frozen=True):
     retention: bool = Field(
         default=True,
         description="measure what the model still answers after training: 60 general questions and"
-        " plain text, before and after, if it answers at least ten of them right; false: do not",
+        " plain text, before and after, if it has 10 M parameters and answers at least ten of them"
+        " right; false: do not",
     )
     eval_steps: Whole | None = chosen(
         ge=1,

@@ -23,6 +23,9 @@ long."""
 PROBED = 20
 """Questions that are asked first: a model that answers none of them right is asked no others."""
 
+LEAST_PARAMETERS = 10_000_000
+"""Smaller models answer no general questions, and are not asked."""
+
 LEAST_RIGHT = 10
 """Right answers from which on a model is measured: fewer are luck."""
 
@@ -71,22 +74,20 @@ def measure(policy: "Policy", folder: Path, *, whole: bool = False) -> Measured:
         whole: measure everything, however few answers are right.
 
     Returns:
-        Of a folder without a tokenizer, or a model that reads fewer tokens than a question and
-        its answer have, no answers.
+        Of a small model, a folder without a tokenizer, or a model that reads fewer tokens than a
+        question and its answer have, no answers.
     """
-    if not has_tokenizer(folder):
+    if policy.parameter_count() < LEAST_PARAMETERS or not has_tokenizer(folder):
         return Measured((), (), None)
     asker, asked = Asker(policy, folder), questions()
-    encoded = [asker.prompt(each.question) for each in asked]
-    if not all(asker.fits(ids, ANSWER_TOKENS) for ids in encoded):
-        return Measured((), (), None)
     answers: list[str] = []
     right: list[bool] = []
-    for part in filter(None, (encoded[:PROBED], encoded[PROBED:])):
-        texts = [asker.text(rollout) for rollout in asker.answers(part, ANSWER_TOKENS)]
-        right += [
-            each.is_right(text) for each, text in zip(asked[len(answers) :], texts, strict=False)
-        ]
+    for part in filter(None, (asked[:PROBED], asked[PROBED:])):
+        encoded = [asker.prompt(each.question) for each in part]
+        if not all(asker.fits(ids, ANSWER_TOKENS) for ids in encoded):
+            return Measured((), (), None)
+        texts = [asker.text(rollout) for rollout in asker.answers(encoded, ANSWER_TOKENS)]
+        right += [each.is_right(text) for each, text in zip(part, texts, strict=True)]
         answers += texts
         if not whole and not any(right):
             break

@@ -14,7 +14,7 @@ from zoo.backends.base import Rollout
 from zoo.gym.data import load_tokenizer
 from zoo.gym.errors import InputError
 from zoo.gym.retention.answer import Asker
-from zoo.gym.retention.measure import PROBED, measure
+from zoo.gym.retention.measurement import PROBED, measure
 from zoo.gym.retention.own_answers import own_answers, read_examples, write_answers
 from zoo.gym.retention.questions import questions
 from zoo.models import pico_folder
@@ -32,6 +32,9 @@ class Parrot:
         self.asked += len(prompts)
         answers = [self._answer(self.tokenizer.decode(list(prompt))) for prompt in prompts]
         return [Rollout([*ids, sampling.stop_ids[0]], [], "stop") for ids in answers]
+
+    def parameter_count(self) -> int:
+        return 10_000_000
 
     def read_prefix(self, ids: Sequence[int]) -> None:
         """Shares nothing."""
@@ -51,6 +54,13 @@ def test_every_right_answer_counts_and_plain_text_is_scored() -> None:
     assert found.right == (True,) * 30 + (False,) * 30
     assert found.text_loss is not None
     assert found.text_loss > 0
+
+
+def test_a_small_model_is_not_asked() -> None:
+    parrot: Any = Parrot({})
+    parrot.parameter_count = lambda: 9_999_999
+    assert measure(parrot, pico_folder(), whole=True).answers == ()
+    assert parrot.asked == 0
 
 
 def test_a_model_that_answers_nothing_is_asked_a_third() -> None:
