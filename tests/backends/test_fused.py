@@ -68,6 +68,18 @@ def test_losses_and_gradients_are_those_of_peft(
         assert scale > 0
 
 
+def test_answers_are_computed_by_it_too(stored_bf16: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = LoadSpec(train=LORA, dtype="f32", seed=1)
+    fuses = load_backend("cpu").load(stored_bf16, spec)
+    learned(fuses)
+    monkeypatch.setattr(backend, "fuse", lambda _: None)
+    plain = load_backend("cpu").load(stored_bf16, spec)
+    learned(plain)
+    shapes = counted(monkeypatch)
+    np.testing.assert_allclose(fuses.logits([1, 2, 3]), plain.logits([1, 2, 3]), atol=1e-4)
+    assert shapes
+
+
 @pytest.mark.filterwarnings("ignore:no delta can be made:zoo.core.errors.GymWarning")
 @pytest.mark.parametrize(
     "train",

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.backends.conftest import write_tiny
@@ -28,6 +29,13 @@ def test_sharing_depends_on_the_lengths(
     module: LossModule, *, rows: int, prompt: int, own: int, expected: bool
 ) -> None:
     assert pays(module, (rows, prompt + own), (1, prompt + rows * own)) is expected
+
+
+def test_sharing_is_compared_with_rows_without_padding(module: LossModule) -> None:
+    uneven = np.array([200, *(20,) * 7])
+    packed = (1, int(uneven.sum()) - 7)  # all begin with one token
+    assert pays(module, (8, 200), packed)
+    assert not pays(module, (8, 200), packed, uneven)
 
 
 def test_a_larger_model_shares_more(module: LossModule, tied: Path) -> None:

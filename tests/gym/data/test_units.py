@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.gym.data import Example, Unit, alone, rows_of
-from zoo.gym.data.batches import collate, first_fit, micro_batches
+from zoo.gym.data.batches import LEAST_SHARED, collate, first_fit, micro_batches
 
 
 def row(tokens: int, name: int = 0, **extras: Any) -> Example:
@@ -65,6 +65,19 @@ def test_first_fit_fills_batches_and_cuts_no_unit(shape: list[list[int]], limit:
     assert all(tokens <= limit or len(part) == 1 for tokens, part in zip(taken, parts, strict=True))
     # two batches that would fit into one are one
     assert all(one + other > limit for one, other in combinations(taken, 2))
+
+
+def test_single_rows_share_what_all_begin_with_unless_it_is_short() -> None:
+    def begins(shared: int) -> Any:
+        ends = (np.full(own, own) for own in (1, 2, 5))
+        texts = [np.concatenate([np.zeros(shared, np.int64), end]) for end in ends]
+        rows = [Example(ids, np.arange(len(ids)) > 0, "row", truncated=False) for ids in texts]
+        return collate(alone(rows)).prefix
+
+    prefix = begins(LEAST_SHARED)
+    assert (prefix.prompt_B.tolist(), prefix.lengths_R.tolist()) == ([0, 0, 0], [LEAST_SHARED])
+    assert begins(LEAST_SHARED - 1) is None
+    assert collate(alone([row(9)])).prefix is None
 
 
 def test_extras_are_padded_by_token_and_stacked_by_row() -> None:

@@ -14,10 +14,12 @@ from zoo.backends.base import Rollout
 from zoo.gym.data import load_tokenizer
 from zoo.gym.errors import InputError
 from zoo.gym.retention.answer import Asker
-from zoo.gym.retention.measurement import PROBED, measure
+from zoo.gym.retention.measurement import LONGER_TOKENS, PROBED, Measured, measure
 from zoo.gym.retention.own_answers import own_answers, read_examples, write_answers
 from zoo.gym.retention.questions import questions
 from zoo.models import pico_folder
+
+NOTHING = Measured((), (), None)
 
 
 class Parrot:
@@ -59,7 +61,7 @@ def test_every_right_answer_counts_and_plain_text_is_scored() -> None:
 def test_a_small_model_is_not_asked() -> None:
     parrot: Any = Parrot({})
     parrot.parameter_count = lambda: 9_999_999
-    assert measure(parrot, pico_folder(), whole=True).answers == ()
+    assert measure(parrot, pico_folder(), NOTHING).answers == ()
     assert parrot.asked == 0
 
 
@@ -71,9 +73,24 @@ def test_a_model_that_answers_nothing_is_asked_a_third() -> None:
 
 def test_a_model_is_measured_whole_after_training_whatever_is_left() -> None:
     parrot = Parrot({})
-    found = measure(parrot, pico_folder(), whole=True)  # type: ignore[arg-type]
+    found = measure(parrot, pico_folder(), NOTHING)  # type: ignore[arg-type]
     assert parrot.asked == 60
     assert found.text_loss is not None
+
+
+def test_an_answer_that_only_takes_longer_is_not_lost() -> None:
+    long, lost = questions()[0].question, questions()[1].question
+    before = Measured(("",) * 60, (True, True, *(False,) * 58), 3.0)
+
+    class Longer(Parrot):
+        def generate(self, prompts: Any, sampling: Any, **named: Any) -> list[Rollout]:
+            patient = sampling.max_new_tokens == LONGER_TOKENS
+            self.table = {long: "Paris" if patient else "It is the", lost: "I am Rowan"}
+            return super().generate(prompts, sampling, **named)
+
+    found = measure(Longer({}), pico_folder(), before)  # type: ignore[arg-type]
+    assert found.right == (True, *(False,) * 59)
+    assert found.answers[:3] == ("Paris", "I am Rowan", "")
 
 
 def test_a_prompt_is_what_precedes_an_answer_in_training(
@@ -91,7 +108,7 @@ def test_a_model_that_reads_too_few_tokens_is_not_asked(tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text()) | {"max_position_embeddings": 20}
     (folder / "config.json").write_text(json.dumps(config))
     parrot: Any = Parrot({"": "So."})
-    assert measure(parrot, folder, whole=True).answers == ()
+    assert measure(parrot, folder, NOTHING).answers == ()
     assert own_answers(parrot, folder, 5) == []
     assert parrot.asked == 0
 

@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from zoo.gym import TrainConfig, run_training
 from zoo.gym.errors import InputError
@@ -29,8 +31,10 @@ def test_a_run_with_streamed_layers_learns_the_same_weights(rows: Path) -> None:
         run_training(config(rows, stream_layers=streams, gradient_checkpointing=True))
         for streams in (True, False)
     ]
-    streamed, plain = ((r.model / "adapter_model.safetensors").read_bytes() for r in results)
-    assert streamed == plain
+    streamed, plain = (load_file(r.model / "adapter_model.safetensors") for r in results)
+    assert streamed.keys() == plain.keys()
+    for name, weight in streamed.items():  # a layer in memory is one operation with its adapter
+        np.testing.assert_allclose(weight, plain[name], rtol=1e-4, atol=1e-6, err_msg=name)
 
 
 def test_activations_are_recomputed_unless_that_is_refused(rows: Path) -> None:

@@ -16,7 +16,10 @@ from zoo.gym.tui.screens.start import StartScreen
 def test_an_empty_home_offers_a_training_first(drive: Drive) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await shows(
-            pilot, "Runs: none yet", "memory free", "Models: zen-pico (not downloaded: zen-nano"
+            pilot,
+            "Runs: none yet",
+            "memory free",
+            "Models: zen-pico (not downloaded: smollm2, zen-nano",
         )
         await pilot.press("enter")
         assert isinstance(app.screen, StartScreen)

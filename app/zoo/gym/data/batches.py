@@ -3,18 +3,22 @@
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
-from zoo.gym.data.units import rows_of
+from zoo.gym.data.units import Unit, rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zoo.backends.base import Batch, SharedPrefix
-    from zoo.gym.data.units import Example, Unit
+    from zoo.gym.data.units import Example
 
 
 GROUP_TOKENS = 4096
 """Groups of answers with more tokens are learned in parts: the activations of 8 answers of 2,048
 tokens from a 4 B model would take 6 GB, with recomputing."""
+
+LEAST_SHARED = 8
+"""Single rows that begin with fewer common tokens than these are computed in full: it saves little,
+and nearly every template begins with two or three."""
 
 
 def collate(
@@ -25,8 +29,9 @@ def collate(
 ) -> "Batch":
     """Pads the rows of units on the right to the longest and returns them as one batch.
 
-    The batch's `prefix` is what the rows of a unit have in common: usually its prompt. Statistics
-    are those of the logits divided by `temperature`.
+    The batch's `prefix` is what the rows of a unit have in common, usually its prompt; of units of
+    one row, what all rows have in common, such as a system prompt. Statistics are those of the
+    logits divided by `temperature`.
 
     Extras become float32, int64 or bool, whatever their width.
 
@@ -66,6 +71,9 @@ def _prefix(units: "Sequence[Unit]") -> "SharedPrefix | None":
 
     from zoo.backends.base import SharedPrefix
 
+    if all(len(unit.rows) == 1 for unit in units):
+        joined = Unit(rows_of(units))
+        units = [joined] if joined.shared_tokens >= LEAST_SHARED else units
     lengths_R = np.array([unit.shared_tokens for unit in units], dtype=np.int64)
     if not lengths_R.any():
         return None
@@ -121,8 +129,6 @@ def cut_groups(units: "Sequence[Unit]", max_tokens: int) -> "list[Unit]":
 
     Only for rows that are learned one by one: each part computes the group's prompt anew.
     """
-    from zoo.gym.data.units import Unit
-
     found: list[Unit] = []
     for unit in units:
         most = max(1, max_tokens // unit.longest)

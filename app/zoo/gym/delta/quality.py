@@ -122,7 +122,7 @@ def measure_quality(
             del original
         kept = None
         if known.answers_questions:
-            kept = compare(known, measure_retention(policy, base, whole=True))
+            kept = compare(known, measure_retention(policy, base, known))
     _refuse_not_finite(delta, before.loss, tuned_loss, after.loss, divergence)
     return Quality(
         rows=sum(bool(example.mask.any()) for example in measure.examples),

@@ -25,7 +25,7 @@ from zoo.models.folder import model_positions, vocabulary_size
 if TYPE_CHECKING:
     from zoo.backends.base import Policy, Rollout
 
-BATCH_TOKENS = 2048
+BATCH_TOKENS = 4096
 """The most tokens of prompts and answers that are computed at once."""
 
 DATE = "2024-07-26"

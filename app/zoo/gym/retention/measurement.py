@@ -16,9 +16,13 @@ if TYPE_CHECKING:
     from zoo.backends.base import Policy
 
 ANSWER_TOKENS = 12
-WINDOW_TOKENS, WINDOWS = 256, 8
-"""Plain text is scored in this many windows, evenly spaced: all 32 kB would take several times as
-long."""
+LONGER_TOKENS = 32
+"""What was right before and is not afterwards is asked again with this many: "To find 3 times 3, we
+can use" is another wording, and no loss yet."""
+
+WINDOW_TOKENS, WINDOWS = 256, 4
+"""Plain text is scored in this many windows, evenly spaced: all 32 kB would take seven times as
+long, and the same tokens are scored before and after."""
 
 PROBED = 20
 """Questions that are asked first: a model that answers none of them right is asked no others."""
@@ -65,13 +69,14 @@ class Measured:
         return cls(answers, right, content["text_loss"])
 
 
-def measure(policy: "Policy", folder: Path, *, whole: bool = False) -> Measured:
+def measure(policy: "Policy", folder: Path, before: Measured | None = None) -> Measured:
     """Asks a model the questions, greedily, and scores plain text with it.
 
     Args:
         policy: the model.
         folder: its folder, or that of its base: tokenizer and chat template are read.
-        whole: measure everything, however few answers are right.
+        before: what it answered earlier. With it everything is measured, however few answers are
+            right, and those that were right may take longer to be so again.
 
     Returns:
         Of a small model, a folder without a tokenizer, or a model that reads fewer tokens than a
@@ -89,10 +94,23 @@ def measure(policy: "Policy", folder: Path, *, whole: bool = False) -> Measured:
         texts = [asker.text(rollout) for rollout in asker.answers(encoded, ANSWER_TOKENS)]
         right += [each.is_right(text) for each, text in zip(part, texts, strict=True)]
         answers += texts
-        if not whole and not any(right):
+        if before is None and not any(right):
             break
-    enough = whole or sum(right) >= LEAST_RIGHT
+    if before is not None:
+        _ask_longer(asker, before, answers, right)
+    enough = before is not None or sum(right) >= LEAST_RIGHT
     return Measured(tuple(answers), tuple(right), _text_loss(policy, asker) if enough else None)
+
+
+def _ask_longer(asker: Asker, before: Measured, answers: list[str], right: list[bool]) -> None:
+    """Asks again what was right before and no longer is, and puts the longer answers in place."""
+    lost = [n for n, was in enumerate(before.right) if was and not right[n]]
+    encoded = {n: asker.prompt(questions()[n].question) for n in lost}
+    encoded = {n: ids for n, ids in encoded.items() if asker.fits(ids, LONGER_TOKENS)}
+    rollouts = asker.answers(list(encoded.values()), LONGER_TOKENS) if encoded else []
+    for n, rollout in zip(encoded, rollouts, strict=True):
+        answers[n] = asker.text(rollout)
+        right[n] = questions()[n].is_right(answers[n])
 
 
 def _text_loss(policy: "Policy", asker: Asker) -> float:

@@ -19,7 +19,9 @@ from zoo.gym.retention.questions import prompts
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
 
-ANSWER_TOKENS = 16
+ANSWER_TOKENS = 8
+"""The beginning of an answer decides what it becomes; twice as many tokens kept no more."""
+
 FILE = "retained.jsonl"
 """In a run folder: the prompts, the answers, and their tokens."""
 

@@ -33,9 +33,9 @@ DEFAULT_SHARE = 0.375
 """`retain` of a model that answers questions: three rows of its own beside five of the data. Chosen
 on SmolLM2-135M-Instruct, see docs/log.md."""
 
-BATCH_TOKENS = 192
-"""The tokens of a micro-batch of retained rows: the divergence takes four arrays of its learned
-tokens times the vocabulary, 0.2 GB for one of 152,000 words."""
+BATCH_ROWS = 8
+"""The rows of a micro-batch of retained ones, of up to 17 learned tokens: the divergence takes four
+arrays of these times the vocabulary, 0.3 GB for one of 152,000 words."""
 
 DIGEST_KEY = "retained_sha256"
 """In `env.json` of a run: the digest of its `retained.jsonl`."""
@@ -157,7 +157,7 @@ def retained_batches(units: Sequence[Unit], window_tokens: int) -> "list[Batch]"
         window_tokens: learned tokens of the step's own rows.
     """
     constants = {WINDOW_TOKENS: float(window_tokens)}
-    parts = micro_batches(units, max_batch_tokens=BATCH_TOKENS) if units else ()
+    parts = micro_batches(units, max_units=BATCH_ROWS) if units else ()
     return [collate(part, constants) for part in parts]
 
 
@@ -165,7 +165,7 @@ def kept_after(policy: "Policy", base: Path, before: Measured | None) -> Kept | 
     """Returns what is left after training; None if the model answered too little before."""
     if before is None or not before.answers_questions:
         return None
-    return compare(before, measure(policy, base, whole=True))
+    return compare(before, measure(policy, base, before))
 
 
 def alarm_of(kept: Kept | None) -> str | None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,6 +22,9 @@ from zoo.backends.torch.packing.groups import Packed, pack
 from zoo.backends.torch.packing.lines import Line, line_up
 from zoo.backends.torch.probe import find_backbone, probe_ids
 from zoo.core.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MASKED = ("sdpa", "eager")
 """The attention kernels that take any mask."""
@@ -82,7 +85,9 @@ def _shared(module: LossModule, batch: Batch, *, learning: bool) -> Packed | Non
     if limit is not None and int(batch.lengths_B.max()) > limit:
         return None
     packed = pack(batch, next(module.parameters()).device)
-    return packed if pays(module, batch.ids_BT.shape, tuple(packed.ids_RL.shape)) else None
+    shape = tuple(packed.ids_RL.shape)
+    lined_up = batch.lengths_B - 1 if packs(module, int(batch.lengths_B.max())) else None
+    return packed if pays(module, batch.ids_BT.shape, shape, lined_up) else None
 
 
 def notes(module: LossModule, *, sampling: bool, prefix: bool) -> tuple[str, ...]:
@@ -126,16 +131,23 @@ def _notes_on_prompts(module: LossModule, *, sampling: bool) -> list[str]:
     return found
 
 
-def pays(module: LossModule, plain: tuple[int, ...], packed: tuple[int, ...]) -> bool:
+def pays(
+    module: LossModule,
+    plain: tuple[int, ...],
+    packed: tuple[int, ...],
+    lined_up: "NDArray[np.int64] | None" = None,
+) -> bool:
     """Returns whether packed rows take less time: fewer tokens, but more pairs of tokens.
 
     Args:
         module: the model.
         plain: the shape of the separate rows, whose later tokens a kernel skips.
         packed: that of the packed rows.
+        lined_up: the tokens of each row if they would be computed in a line, without padding.
     """
-    saved_tokens = plain[0] * plain[1] - packed[0] * packed[1]
-    more_pairs = packed[0] * packed[1] ** 2 - plain[0] * plain[1] ** 2 / 2
+    lengths_B = np.full(plain[0], plain[1]) if lined_up is None else lined_up
+    saved_tokens = int(lengths_B.sum()) - packed[0] * packed[1]
+    more_pairs = packed[0] * packed[1] ** 2 - float((lengths_B**2).sum()) / 2
     a_pair = 2 * _attention_width(module)
     backbone = find_backbone(module.model)
     embedding = module.model.get_input_embeddings()  # type: ignore[operator]

@@ -1,4 +1,4 @@
-"""Linear layers with LoRA as one operation in training, on a CPU: y = W x + s B A x.
+"""Linear layers with LoRA as one operation, on a CPU: y = W x + s B A x.
 
 Legend: N tokens, I inputs, O outputs, R rank.
 
@@ -6,8 +6,8 @@ peft makes three arrays as large as the outputs, and again as many in the backwa
 of B, that times the scale, and the sum. Here both products are added in place. The numbers are the
 same up to rounding.
 
-Left out, and computed by peft as before: passes without gradients, several adapters at once, DoRA,
-dropout, layers with a bias or hooks, 8 and 4 bits, layers that are streamed or divided.
+Left out, and computed by peft as before: several adapters at once, DoRA, dropout, layers with a
+bias or hooks, 8 and 4 bits, layers that are streamed or divided.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -61,7 +61,7 @@ class _Fused:
 
     def _applies(self) -> bool:
         layer, base = self._layer, self._layer.base_layer
-        if not torch.is_grad_enabled() or layer.disable_adapters or layer.merged:
+        if layer.disable_adapters or layer.merged:
             return False
         hooked = base._forward_hooks or base._forward_pre_hooks
         alone = layer.active_adapters == [ADAPTER] and not hooked
