@@ -19,7 +19,7 @@ from zoo.gym.retention.questions import prompts
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
 
-ANSWER_TOKENS = 8
+ANSWER_TOKENS = 6
 """The beginning of an answer decides what it becomes; twice as many tokens kept no more."""
 
 FILE = "retained.jsonl"

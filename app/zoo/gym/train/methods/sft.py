@@ -34,7 +34,7 @@ class SftConfig(TrainConfig, frozen=True):
         ge=0,
         le=0.9,
         description="the share of rows that are the model's own answers to general prompts, so that"
-        " it keeps them; by default 0.375 with an adapter on a model in which retention finds"
+        " it keeps them; by default 0.5 with an adapter on a model in which retention finds"
         " answers, else 0; in full training it takes a second copy of the model",
     )
 
