@@ -7,7 +7,7 @@ SOURCES = $(shell find core-rs/src -name "*.rs")
 
 .PHONY: demo test slow lint neon fuzz miri asan golden bench nightly pico core matrix lock clean
 
-demo: .venv/ready ## install if needed, then run the example; downloads smollm2 (93 MB)
+demo: .venv/app ## install if needed, then run the example; downloads smollm2 (93 MB)
 	$(BIN)/zoo-gym demo --yes
 
 test: .venv/ready ## the default suite: the Rust core, then everything else
@@ -59,10 +59,20 @@ pico: .venv/ready ## retrain zen-pico: five to six minutes on one core
 
 core: .venv/ready ## rebuild the Rust core after an edit
 
-.venv/ready: pyproject.toml constraints.txt Cargo.toml Cargo.lock core-rs/Cargo.toml core-rs/hatch_build.py $(SOURCES)
-	test -x $(BIN)/uv || { $(PYTHON) -m venv .venv && $(BIN)/pip install --quiet uv; }
-	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --constraints constraints.txt --editable '.[mlx]' --group dev
+INPUTS = pyproject.toml constraints.txt Cargo.toml Cargo.lock core-rs/Cargo.toml core-rs/hatch_build.py $(SOURCES)
+INSTALL = VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --constraints constraints.txt --editable '.[mlx]'
+
+.venv/app: $(INPUTS) | $(BIN)/uv # the program alone, which is what the demo waits for
+	$(INSTALL)
 	touch $@
+
+.venv/ready: $(INPUTS) | $(BIN)/uv # and all that tests and linters need
+	$(INSTALL) --group dev
+	touch .venv/app $@
+
+$(BIN)/uv:
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet uv
 
 matrix: .venv/ready ## test every way of installing with every Python found, including the demo
 	$(BIN)/python -m tests.house.matrix

@@ -198,7 +198,7 @@ def test_help_names_the_keys_that_work_here_and_closes(drive: Drive, run: Run) -
         await pilot.press("question_mark")
         await shows(pilot, "Lower is better", "Pause", "ctrl+p")
         await pilot.press("escape")
-        assert isinstance(app.screen, RunScreen)
+        await until(pilot, lambda: isinstance(app.screen, RunScreen))
 
     drive(visit, size=(120, 36))
 
