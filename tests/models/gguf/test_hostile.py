@@ -1,5 +1,6 @@
 """Damaged, foreign and hostile files: each ends in one sentence and leaves no file behind."""
 
+import math
 import os
 import struct
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from zoo.core.errors import GymError
 from zoo.models.gguf import import_gguf
 from zoo.models.gguf.parts import Part, open_gguf
 
+EPSILON = "llama.attention.layer_norm_rms_epsilon"
 Make = Callable[[Path], Path]
 
 
@@ -246,6 +248,19 @@ HOSTILE: dict[str, tuple[Make, str]] = {
         llama({f"{GGML}eos_token_id": 9999}),
         "eos_token_id: expected a token",
     ),
+    "a start without a token": (
+        llama({f"{GGML}add_bos_token": True, f"{GGML}bos_token_id": None}),
+        "bos_token_id: expected the token that each text gets, got none",
+    ),
+    "no epsilon": (llama({EPSILON: None}), "epsilon: expected a number, got none"),
+    "an epsilon of NaN": (llama({EPSILON: math.nan}), "epsilon: expected a number from 0, got nan"),
+    "an epsilon below 0": (llama({EPSILON: -1.0}), "epsilon: expected a number from 0, got -1"),
+    "frequencies of 0": (
+        llama({"llama.rope.freq_base": 0.0}),
+        "freq_base: expected a number above 0, got 0",
+    ),
+    "no context": (llama({"llama.context_length": None}), "context_length: expected a whole"),
+    "an adapter": (llama({"general.type": "adapter"}), "expected 'model', got 'adapter'"),
     "end as text": (llama({f"{GGML}eos_token_id": "2"}), "eos_token_id: expected a token below"),
     "a template that is no template": (llama({TEMPLATE: "{% if %}"}), "expected a Jinja template"),
     "a template that never ends": (

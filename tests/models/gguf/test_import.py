@@ -236,6 +236,17 @@ def test_a_missing_part_is_named(tmp_path: Path) -> None:
         import_gguf(files[0])
 
 
+def test_a_damaged_import_is_no_import(llama: Path) -> None:
+    import_gguf(llama, "first")
+    folder = import_gguf(llama, "second").folder
+    assert not import_gguf(llama, "second").is_new
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:2000])
+    with pytest.raises(InputError, match=r"changed since the import: expected .*, got 2,000"):
+        import_gguf(llama, "second")
+    assert import_gguf(llama).name == "first"
+
+
 def test_a_part_under_another_name_is_refused(tmp_path: Path) -> None:
     file = split(tmp_path)[1]
     with pytest.raises(InputError, match="is a part of a split file: expected 3 parts, got 1"):
@@ -245,7 +256,7 @@ def test_a_part_under_another_name_is_refused(tmp_path: Path) -> None:
 def test_large_models_are_written_in_shards(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = weights(import_gguf(llama, "whole").folder)
     monkeypatch.setattr("zoo.models.gguf.weights.SHARD_BYTES", 20_000)
-    monkeypatch.setattr("zoo.models.gguf.convert.find_source", lambda _: None)
+    monkeypatch.setattr("zoo.models.gguf.convert.find_source", lambda *_: None)
     folder = import_gguf(llama, "shards").folder
     index = json.loads((folder / "model.safetensors.index.json").read_text())
     assert index["weight_map"].keys() == whole.keys()

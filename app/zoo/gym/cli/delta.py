@@ -363,7 +363,8 @@ def _print_report(report: "DeltaReport", data: Sequence[str], screen: Output) ->
         screen.say(f"loss per learned token on {rows}: {losses}{kept}{doubt}")
         if quality.kept is not None and quality.drift is not None:
             counts = f"kept {quality.kept} of {quality.right} answers"
-            screen.say(f"general knowledge: {counts}; loss on plain text {quality.drift:+.3f}")
+            drift = round(quality.drift, 3) + 0.0  # no -0.000
+            screen.say(f"general knowledge: {counts}; loss on plain text changed by {drift:+.3f}")
     if report.masked is not None:
         _print_mask(report.masked, screen)
     screen.answer(f"{report.file}  {report.form}  {human_bytes(report.file_bytes)}")

@@ -108,4 +108,8 @@ def _not_needed(key: str, config: TrainConfig) -> str:
     for first, second in PAIRS:
         if key == second and getattr(config, first) is not None:
             return f"not used: {first} decides"
+    if key == "retain" and config.trains_adapter and config.retention:
+        from zoo.gym.train.retaining import DEFAULT_SHARE
+
+        return f"{DEFAULT_SHARE} if the model answers general questions, else 0"
     return "not used with these settings"

@@ -77,6 +77,7 @@ _COUNTS = (
     "context_length",
     "expert_count",
 )
+_REQUIRED = ("embedding_length", "context_length")
 _MAY_BE_0 = frozenset({"expert_count", "feed_forward_length", "attention.head_count"})
 _MOST = 1 << 31
 
@@ -85,8 +86,11 @@ def architecture_of(source: Source) -> str:
     """Returns a file's `general.architecture`.
 
     Raises:
-        InputError: it is none of `ARCHITECTURES`.
+        InputError: it is none of `ARCHITECTURES`, or the file is no whole model.
     """
+    kind = source.metadata.get("general.type", "model")
+    if kind != "model":
+        raise InputError(f"'{source.path}': general.type: expected 'model', got {kind!r}")
     architecture = source.metadata.get("general.architecture")
     if architecture not in ARCHITECTURES:
         raise InputError(
@@ -95,6 +99,10 @@ def architecture_of(source: Source) -> str:
             hint="models of other architectures can be loaded from their safetensors: org/name",
         )
     return str(architecture)
+
+
+_EPSILONS = ("attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon")
+"""A file has that of its architecture; models without one would get a default of transformers."""
 
 
 def read_settings(source: Source, scratch: Path) -> Any:  # noqa: ANN401
@@ -111,6 +119,7 @@ def read_settings(source: Source, scratch: Path) -> Any:  # noqa: ANN401
 
     architecture = architecture_of(source)
     _check_counts(source, architecture)
+    _check_numbers(source, architecture)
     values = _translated(source, scratch, architecture)
     settings = _settings(source, architecture)
     for key, name in _ADDED.get(architecture, {}).items():
@@ -137,7 +146,8 @@ def _check_counts(source: Source, architecture: str) -> None:
     for key in _COUNTS:
         value = settings.get(key)
         low = 0 if key in _MAY_BE_0 else 1
-        if value is not None and not (type(value) is int and low <= value < _MOST):
+        absent = value is None and key not in _REQUIRED
+        if not absent and not (type(value) is int and low <= value < _MOST):
             raise InputError(
                 f"'{source.path}': {architecture}.{key}: expected a whole number from {low}, "
                 f"got {_short(value)}"
@@ -151,6 +161,23 @@ def _check_counts(source: Source, architecture: str) -> None:
     if EMBEDDING not in source.tensors or len(source.tensors[EMBEDDING][1].shape) != 2:
         raise InputError(f"'{source.path}': expected a matrix '{EMBEDDING}', got none")
     _check_divisible(source, settings, architecture)
+
+
+def _check_numbers(source: Source, architecture: str) -> None:
+    """Refuses numbers that no model computes with: its logits would be NaN, or none of its own."""
+    settings = _settings(source, architecture)
+    for key, value in settings.items():
+        low = 0 if key in _EPSILONS else math.ulp(0) if key == "rope.freq_base" else -math.inf
+        if isinstance(value, float) and not (math.isfinite(value) and value >= low):
+            expected = "a number above 0" if low > 0 else "a finite number"
+            expected = "a number from 0" if low == 0 else expected
+            raise InputError(
+                f"'{source.path}': {architecture}.{key}: expected {expected}, got {value}"
+            )
+    if not any(key in settings for key in _EPSILONS):
+        raise InputError(
+            f"'{source.path}': {architecture}.{_EPSILONS[0]}: expected a number, got none"
+        )
 
 
 def _check_divisible(source: Source, settings: Mapping[str, Any], architecture: str) -> None:

@@ -19,6 +19,7 @@ from zoo.models.gguf.imported import (
     plain_name,
     publish,
     read_record,
+    refuse_changed_folder,
     write_record,
 )
 from zoo.models.gguf.layout import Layout, read_layout
@@ -71,8 +72,9 @@ def import_source(source: Source, name: str | None, partial: Path) -> Imported:
         _check_name(name)
     sha256 = source.sha256()
     chosen = name or _default_name(source)
-    before = find_source(sha256)
-    if before is not None and name in {None, before}:
+    before = find_source(sha256, name)
+    if before is not None:
+        refuse_changed_folder(before)
         return Imported(before, imported_folder() / before, is_new=False)
     _refuse_taken(source, chosen, sha256)
     record = Record(
@@ -160,7 +162,7 @@ def _refuse_taken(source: Source, name: str, sha256: str) -> None:
     if not folder.exists():
         return
     record = read_record(folder) if find_imported(name) else None
-    what = f"imported from '{record.file}'" if record else "a folder that is no imported model"
+    what = f"the model of '{record.file}'" if record else "a folder that is no imported model"
     raise InputError(
         f"the name '{name}' is taken: expected a new one, got that of {what}",
         hint=f"zoo-gym models import {source.path} --name NAME, or remove {folder}",

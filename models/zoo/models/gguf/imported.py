@@ -11,11 +11,11 @@ import shutil
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from zoo.core.errors import StorageError
+from zoo.core.errors import InputError, StorageError
 from zoo.models.folder import holds_model
 from zoo.models.gguf.parts import Stamp
 
@@ -36,12 +36,14 @@ class Record:
         sha256: the hash of its bytes, of all parts in order.
         types: the number of tensors of each ggml type.
         stamps: of its parts when it was imported; equal ones need no second hash.
+        sizes: the bytes of each file that was written.
     """
 
     file: str
     sha256: str
     types: dict[str, int] = field(default_factory=dict[str, int])
     stamps: tuple[Stamp, ...] = ()
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
 
 
 def imported_folder() -> Path:
@@ -77,10 +79,35 @@ def imported_name(folder: Path) -> str | None:
     return whole.name if inside and find_imported(whole.name) is not None else None
 
 
-def find_source(sha256: str) -> str | None:
-    """Returns the name under which a file with this hash was imported, or None."""
-    records = ((name, read_record(imported_folder() / name)) for name in imported_names())
-    return next((name for name, record in records if record and record.sha256 == sha256), None)
+def find_source(sha256: str, name: str | None = None) -> str | None:
+    """Returns the name under which a file with this hash was imported, or None.
+
+    Args:
+        sha256: the hash.
+        name: the only name that will do; None for any.
+    """
+    records = ((each, read_record(imported_folder() / each)) for each in imported_names())
+    found = (each for each, record in records if record and record.sha256 == sha256)
+    return next((each for each in found if name in {None, each}), None)
+
+
+def refuse_changed_folder(name: str) -> None:
+    """Refuses an imported model whose files do not have the sizes that were written.
+
+    Raises:
+        InputError: one of them is missing, or has another size.
+    """
+    folder = imported_folder() / name
+    record = read_record(folder)
+    for file, size in (record.sizes if record else {}).items():
+        path = folder / file
+        got = path.stat().st_size if path.is_file() else None
+        if got != size:
+            raise InputError(
+                f"'{path}' was changed since the import: expected {size:,} bytes, got "
+                + ("no file" if got is None else f"{got:,}"),
+                hint=f"remove {folder} and import the file again, or choose another --name",
+            )
 
 
 def find_stamps(stamps: tuple[Stamp, ...]) -> str | None:
@@ -105,14 +132,16 @@ def read_record(folder: Path) -> Record | None:
     try:
         content: Any = json.loads((folder / RECORD_FILE).read_bytes())
         stamps = tuple(Stamp(**stamp) for stamp in content["stamps"])
-        return Record(str(content["file"]), str(content["sha256"]), dict(content["types"]), stamps)
+        types, sizes = dict(content["types"]), dict(content.get("sizes", {}))
+        return Record(str(content["file"]), str(content["sha256"]), types, stamps, sizes)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
 def write_record(folder: Path, record: Record) -> None:
-    """Writes the record of a folder."""
-    text = json.dumps(asdict(record), indent=2)
+    """Writes the record of a folder, with the sizes of the files that are in it."""
+    sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    text = json.dumps(asdict(replace(record, sizes=sizes)), indent=2)
     (folder / RECORD_FILE).write_text(f"{text}\n", encoding="utf-8")
 
 

@@ -73,6 +73,9 @@ def check_vocabulary(source: Source, rows: int) -> None:
         token = source.metadata.get(f"tokenizer.ggml.{name}_token_id")
         if token is not None and not (type(token) is int and 0 <= token < rows):
             raise _unlike(source, f"{name}_token_id", f"a token below {rows:,}", token)
+    for name in _added(source.metadata):
+        if source.metadata.get(f"tokenizer.ggml.{name}_token_id") is None:
+            raise _unlike(source, f"{name}_token_id", "the token that each text gets", None)
 
 
 def write_vocabulary(source: Source, folder: Path, positions: int | None) -> bool:
@@ -267,17 +270,23 @@ def _mark_spaces(backend: Any, *, prefix: bool) -> None:  # noqa: ANN401
     backend.decoder = decoders.Sequence([*steps, *([decoders.Strip(" ", 1, 0)] if prefix else [])])
 
 
+def _added(metadata: Mapping[str, Any]) -> list[str]:
+    """Returns which of `bos` and `eos` a text gets, as in llama.cpp."""
+    kind, split = metadata["tokenizer.ggml.model"], metadata.get("tokenizer.ggml.pre")
+    by_default = kind == SENTENCEPIECE or split in WHOLE_WORDS or split == "tekken"
+    defaults = (("bos", by_default), ("eos", False))
+    key = "tokenizer.ggml.add_{}_token"
+    return [name for name, default in defaults if metadata.get(key.format(name), default) is True]
+
+
 def _add_ends(backend: Any, metadata: Mapping[str, Any]) -> None:  # noqa: ANN401
     """Sets which tokens are added before and after a text, as llama.cpp adds them."""
     from tokenizers import processors
 
-    kind, split = metadata["tokenizer.ggml.model"], metadata.get("tokenizer.ggml.pre")
-    by_default = kind == SENTENCEPIECE or split in WHOLE_WORDS or split == "tekken"
     ends: dict[str, tuple[str, int]] = {}
-    for name, default in (("bos", by_default), ("eos", False)):
-        token = metadata.get(f"tokenizer.ggml.{name}_token_id")
-        if token is not None and metadata.get(f"tokenizer.ggml.add_{name}_token", default) is True:
-            ends[name] = metadata["tokenizer.ggml.tokens"][token], token
+    for name in _added(metadata):
+        token = metadata[f"tokenizer.ggml.{name}_token_id"]
+        ends[name] = metadata["tokenizer.ggml.tokens"][token], token
     before = f"{ends['bos'][0]} " if "bos" in ends else ""
     after = f" {ends['eos'][0]}" if "eos" in ends else ""
     backend.post_processor = processors.TemplateProcessing(
