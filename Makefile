@@ -15,7 +15,7 @@ test: .venv/ready ## the default suite: the Rust core, then everything else
 	OMP_NUM_THREADS=1 $(PYTEST) $(PYTEST_ARGS)
 
 slow: .venv/ready ## the tests that take minutes
-	OMP_NUM_THREADS=1 $(PYTEST) --no-loadscope-reorder -m slow --durations 20 $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(PYTEST) --no-loadscope-reorder -m "slow and not nightly" --durations 20 $(PYTEST_ARGS)
 
 nightly: .venv/ready ## more cases of slow tests; measure every causal family, write docs/reference/models.md; compare with the newest TRL
 	OMP_NUM_THREADS=1 $(PYTEST) --no-loadscope-reorder -m nightly $(PYTEST_ARGS)
