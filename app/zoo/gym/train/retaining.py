@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data.batches import collate, micro_batches
@@ -26,6 +26,7 @@ from zoo.gym.train.run_folder.settings import read_env, update_env
 if TYPE_CHECKING:
     from zoo.backends.base import Batch, Policy
     from zoo.gym.train.method import Method
+    from zoo.gym.train.methods.sft import SftConfig
 
 BEFORE_FILE = "retention.json"
 
@@ -81,7 +82,7 @@ def share_of(config: TrainConfig, before: Measured | None, *, resumes: bool) -> 
         before: the measurement before training, None if there is none.
         resumes: whether the run has checkpoints; one that began without such rows has none.
     """
-    given: float | None = getattr(config, "retain", None)
+    given = _retain(config)
     if given is not None:
         return given
     knows = before is not None and before.answers_questions
@@ -138,8 +139,13 @@ def prepare_retained(method: "Method", base: Path, together: ExitStack) -> None:
 
 def retained_until(plan: Plan, step: int) -> int:
     """Returns how many rows the steps up to this one retain: whole rows, spread evenly."""
-    share = getattr(plan.config, "retain", None) or 0.0
+    share = _retain(plan.config) or 0.0
     return int(step * plan.rows_per_step * share / (1 - share) + 1e-9)
+
+
+def _retain(config: TrainConfig) -> float | None:
+    """Returns the setting of the only stage that has it."""
+    return cast("SftConfig", config).retain if config.stage == "sft" else None
 
 
 def retained_of_step(units: tuple[Unit, ...], plan: Plan, step: int) -> list[Unit]:
