@@ -1,7 +1,8 @@
 """A group's common prompt computed once, against each row in full; a model of 9.9 M parameters.
 
-Updates and sampling of 8 rows with a prompt of 256 tokens and answers of 64, and an update of a
-pair with a prompt and answers of 128 each, in one process with one thread.
+Updates and sampling of 8 rows with a prompt of 256 tokens and answers of 64, an update of a pair
+with a prompt and answers of 128 each, and one of short chats with the same system prompt, in one
+process with one thread.
 """
 
 import tempfile
@@ -36,6 +37,8 @@ def run() -> Iterator[Case]:
     yield from update(f"update, {name}", full, group(ROWS, PROMPT, ANSWER), "<= 0.5")
     yield from update(f"update, {name}, LoRA", lora, group(ROWS, PROMPT, ANSWER), "<= 0.5")
     yield from update("update, 2 x (128 + 128)", full, group(2, 128, 128), "<= 0.95")
+    rows = group(6, 24, 30)
+    yield from update("update, 6 rows of 30 with a system prompt of 24, LoRA", lora, rows, "<= 0.9")
     yield sampling(f"sampling, {name}", full)
 
 

@@ -1,15 +1,16 @@
 """A real model learns which answers people prefer, seen on pairs that it did not train on.
 
 A held-out pair counts as right if the model itself gives the better answer a higher probability
-than the worse one, without a reference. Prints the figures, also what is forgotten: half of what
-the model answered, at this rate, because preference methods retain nothing yet.
+than the worse one, without a reference. Prints the figures.
 
 Legend: N pairs.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +28,8 @@ from zoo.gym.retention.answer import DATE
 PAIRS = "data/preference/instruction-data-with-preference.json"
 LEARNED, HELD_OUT = 500, 100
 
+pytestmark = [pytest.mark.real, pytest.mark.nightly, pytest.mark.timeout(3600)]
+
 
 def margins(
     folder: Path, adapter: Path | None, pairs: Sequence[Mapping[str, str]]
@@ -41,34 +44,49 @@ def margins(
     return np.array([chosen - rejected for chosen, rejected in sums], dtype=np.float64)
 
 
-@pytest.mark.real
-@pytest.mark.nightly
-@pytest.mark.timeout(3600)
-def test_dpo_makes_better_answers_likelier(
-    smollm2_folder: Path,
-    shared: Callable[[str], Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+@dataclass(frozen=True)
+class Outcome:
+    """What a run changed: margins of the held-out pairs before and after, and what was kept."""
+
+    before_N: NDArray[np.float64]
+    after_N: NDArray[np.float64]
+    retention: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def outcome(
+    smollm2_folder: Path, shared: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Outcome:
     pairs = json.loads(shared(PAIRS).read_text(encoding="utf-8"))
     learned, rest = pairs[:LEARNED], pairs[LEARNED:]
     held_out = [pair for pair in rest if pair["chosen"] != pair["rejected"]][:HELD_OUT]
-    result = run_training(
-        TrainConfig(
-            model_name_or_path=smollm2_folder,
-            dataset=learned,
-            stage="dpo",
-            num_train_epochs=1,
-            learning_rate=3e-4,  # the default moves a pair by a nat in one epoch
-            val_size=0,
-            offline=True,
-        )
+    settings = TrainConfig(
+        model_name_or_path=smollm2_folder,
+        dataset=learned,
+        stage="dpo",
+        num_train_epochs=1,
+        learning_rate=3e-4,  # the default moves a pair by a nat in one epoch
+        val_size=0,
+        offline=True,
     )
-    base_N = margins(smollm2_folder, None, held_out)
-    tuned_N = margins(smollm2_folder, result.model, held_out)
-    right_N, learned_N = (base_N > 0).astype(float), (tuned_N > 0).astype(float)
-    print(line("base", right_N), line("tuned", learned_N), line("gain", learned_N - right_N))
-    figures = result.metrics["retention"]
-    print(line("margin gained, nats", tuned_N - base_N), figures)
-    assert interval(learned_N - right_N)[0] > 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZOO_GYM_HOME", str(tmp_path_factory.mktemp("home")))
+        result = run_training(settings)
+    before_N = margins(smollm2_folder, None, held_out)
+    after_N = margins(smollm2_folder, result.model, held_out)
+    figures: Any = result.metrics["retention"]
+    print(line("margin gained, nats", after_N - before_N), figures)
+    return Outcome(before_N, after_N, figures)
+
+
+def test_dpo_makes_better_answers_likelier(outcome: Outcome) -> None:
+    base_N, tuned_N = (outcome.before_N > 0).astype(float), (outcome.after_N > 0).astype(float)
+    print(line("base", base_N), line("tuned", tuned_N), line("gain", tuned_N - base_N))
+    assert interval(tuned_N - base_N)[0] > 0
+
+
+@pytest.mark.xfail(reason="preference methods retain nothing yet: half of the answers are lost")
+def test_dpo_keeps_what_the_model_answered(outcome: Outcome) -> None:
+    figures = outcome.retention
+    assert figures["kept"] >= 0.85 * figures["right"]
+    assert figures["loss_after"] <= 1.03 * figures["loss_before"]

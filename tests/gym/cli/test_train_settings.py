@@ -39,6 +39,7 @@ def test_print_config_shows_what_a_run_would_choose(call: Call) -> None:
     assert "learning_rate: 0.002 # chosen: lora on 0.8 M parameters" in lines
     assert "max_steps: 3 # flag" in lines
     assert "dtype: f32 # chosen: a small model: 16 bits would save little" in lines
+    assert "retain: null # 0.5 if the model answers general questions, else 0" in lines
     assert not [line for line in lines if line.endswith("# chosen at the start")]
     assert run_folders() == []
 

@@ -259,6 +259,11 @@ HOSTILE: dict[str, tuple[Make, str]] = {
         llama({"llama.rope.freq_base": 0.0}),
         "freq_base: expected a number above 0, got 0",
     ),
+    "whole frequencies of 0": (
+        llama({"llama.rope.freq_base": 0}),
+        "freq_base: expected a number above 0, got 0",
+    ),
+    "an endless epsilon": (llama({EPSILON: math.inf}), "epsilon: expected a finite number"),
     "no context": (llama({"llama.context_length": None}), "context_length: expected a whole"),
     "an adapter": (llama({"general.type": "adapter"}), "expected 'model', got 'adapter'"),
     "end as text": (llama({f"{GGML}eos_token_id": "2"}), "eos_token_id: expected a token below"),

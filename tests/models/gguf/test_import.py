@@ -164,6 +164,12 @@ def test_an_imported_model_is_found_by_its_name(llama: Path) -> None:
     assert [name.id for name in names if name] == ["mine"] * 3
 
 
+def test_the_error_for_an_unknown_name_lists_imported_models(llama: Path) -> None:
+    import_gguf(llama, "mine")
+    with pytest.raises(NotAvailableError, match=r"expected one of zen-pico, .*, mine, an id"):
+        resolve("mime", offline=True)
+
+
 def test_an_imported_model_has_no_revisions(llama: Path) -> None:
     import_gguf(llama, "mine")
     with pytest.raises(NotAvailableError, match="expected no revision, got 'v2'"):

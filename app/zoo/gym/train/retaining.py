@@ -190,9 +190,6 @@ def note_of(before: Measured, share: float) -> str:
     right, asked = sum(before.right), len(questions())
     if not before.answers_questions:
         return f"retention is not measured: fewer than {LEAST_RIGHT} of {asked} questions are right"
-    kept = (
-        f"; {share:.0%} of what it learns from are answers of its own, added to the rows"
-        if share
-        else ""
-    )
+    added = f"; answers of its own are added to the data, {share:.0%} of all rows"
+    kept = added if share else ""
     return f"answers {right} of {asked} general questions right{kept}"

@@ -86,7 +86,7 @@ def architecture_of(source: Source) -> str:
     """Returns a file's `general.architecture`.
 
     Raises:
-        InputError: it is none of `ARCHITECTURES`, or the file is no whole model.
+        InputError: it is none of `ARCHITECTURES`, or the file is an adapter or a projector.
     """
     kind = source.metadata.get("general.type", "model")
     if kind != "model":
@@ -164,13 +164,19 @@ def _check_counts(source: Source, architecture: str) -> None:
 
 
 def _check_numbers(source: Source, architecture: str) -> None:
-    """Refuses numbers that no model computes with: its logits would be NaN, or none of its own."""
+    """Refuses numbers with which all logits would be NaN, and a missing epsilon."""
     settings = _settings(source, architecture)
     for key, value in settings.items():
-        low = 0 if key in _EPSILONS else math.ulp(0) if key == "rope.freq_base" else -math.inf
-        if isinstance(value, float) and not (math.isfinite(value) and value >= low):
-            expected = "a number above 0" if low > 0 else "a finite number"
-            expected = "a number from 0" if low == 0 else expected
+        if not isinstance(value, int | float):
+            continue
+        expected = None
+        if key in _EPSILONS and not value >= 0:  # nor is NaN
+            expected = "a number from 0"
+        elif key == "rope.freq_base" and not value > 0:
+            expected = "a number above 0"
+        elif not math.isfinite(value):
+            expected = "a finite number"
+        if expected:
             raise InputError(
                 f"'{source.path}': {architecture}.{key}: expected {expected}, got {value}"
             )

@@ -33,9 +33,9 @@ class SftConfig(TrainConfig, frozen=True):
     retain: Number | None = chosen(
         ge=0,
         le=0.9,
-        description="the share of rows that are the model's own answers to general prompts, so that"
-        " it keeps them; by default 0.5 with an adapter on a model in which retention finds"
-        " answers, else 0; in full training it takes a second copy of the model",
+        description="the share of all rows that are answers of the model itself to general prompts,"
+        " added to the data so that it keeps them; by default 0.5 with an adapter on a model in"
+        " which retention finds answers, else 0; in full training it takes a second copy of it",
     )
 
 
