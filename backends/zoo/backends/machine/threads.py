@@ -7,6 +7,9 @@ from contextlib import contextmanager
 SINGLE_THREAD_PARAMETERS = 5_000_000
 """Below this, one thread is faster: synchronisation costs more than the work."""
 
+SLEEP_S = 0.5
+"""How long other programs are watched."""
+
 
 def choose_threads(parameters: int) -> int:
     """Returns the number of compute threads for a model with this many parameters.
@@ -26,10 +29,14 @@ def available_cores() -> int:
 
 
 def busy_cores() -> int:
-    """Returns the average number of busy cores in the last minute, rounded down."""
-    if not hasattr(os, "getloadavg"):
-        return 0
-    return int(os.getloadavg()[0])
+    """Returns how many cores are busy while this process sleeps for a moment, rounded.
+
+    The load of the last minute would count what this process itself did in it.
+    """
+    import psutil
+
+    share: float = psutil.cpu_percent(interval=SLEEP_S) / 100
+    return round(share * (psutil.cpu_count() or 1))
 
 
 def use_threads(count: int) -> None:
