@@ -85,7 +85,6 @@ def test_dpo_makes_better_answers_likelier(outcome: Outcome) -> None:
     assert interval(tuned_N - base_N)[0] > 0
 
 
-@pytest.mark.xfail(reason="preference methods retain nothing yet: half of the answers are lost")
 def test_dpo_keeps_what_the_model_answered(outcome: Outcome) -> None:
     figures = outcome.retention
     assert figures["kept"] >= 0.85 * figures["right"]

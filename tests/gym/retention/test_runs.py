@@ -32,7 +32,8 @@ def rows(count: int = 12) -> list[dict[str, str]]:
 def run(**settings: Any) -> RunResult:
     given = {"max_steps": 3, "per_device_train_batch_size": 4, "val_size": 2, **settings}
     given["gradient_accumulation_steps"] = 1
-    return run_training(TrainConfig(model_name_or_path="zen-pico", dataset=rows(), **given))
+    given.setdefault("dataset", rows())
+    return run_training(TrainConfig(model_name_or_path="zen-pico", **given))
 
 
 def events(result: RunResult, kind: str) -> list[dict[str, Any]]:
@@ -116,8 +117,35 @@ def test_a_share_out_of_range_is_refused(value: object) -> None:
 def test_a_method_that_retains_nothing_refuses_a_share() -> None:
     with pytest.raises(InputError, match="retain"):
         run_training(
-            TrainConfig(model_name_or_path="zen-pico", dataset=rows(), stage="dpo", retain=0.1)
+            TrainConfig(model_name_or_path="zen-pico", dataset=rows(), stage="rm", retain=0.1)
         )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["dpo", "tdpo", "kto", "orpo", "cpo", "simpo"])
+def test_methods_of_preference_retain_too(stage: str) -> None:
+    pairs = [{**row, "chosen": row["completion"], "rejected": "no"} for row in rows()]
+    for pair in pairs:
+        del pair["completion"]
+    result = run(stage=stage, dataset=pairs, retain=0.5, learning_rate=1e-3)
+    assert retained(result)[-1] > 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["grpo", "gspo", "rloo", "ppo"])
+def test_methods_of_rewards_retain_too(stage: str) -> None:
+    prompts = [{"prompt": f"Say {n}.", "answer": f"{n}"} for n in range(12)]
+    few = {"group_size": 4, "max_completion_length": 4, "reward": letters}
+    result = run(stage=stage, dataset=prompts, retain=0.5, learning_rate=1e-3, **few)
+    assert retained(result)[-1] > 1e-6
+
+
+def letters(query: str, response: str) -> float:
+    return float(len(set(response)))
+
+
+def retained(result: RunResult) -> list[float]:
+    return [step["metrics"]["retained_kl"] for step in events(result, "step")]
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from typing import Any, Literal, cast
 
 from pydantic import Field, PrivateAttr
 
-from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.retaining import RetainingConfig
 from zoo.gym.config.values import Number, Whole, chosen
 from zoo.gym.errors import InputError
 from zoo.gym.rewards.spec import parse_spec, with_places
@@ -44,7 +44,7 @@ def has_function(spec: object) -> bool:
     return callable(spec)
 
 
-class RolloutConfig(TrainConfig, frozen=True):
+class RolloutConfig(RetainingConfig, frozen=True):
     """How answers are sampled and scored; each method adds how they are learned."""
 
     _functions: object = PrivateAttr(default=None)

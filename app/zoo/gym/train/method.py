@@ -23,7 +23,6 @@ from zoo.gym.train.accumulate import score_window
 from zoo.gym.train.loading import load_spec
 from zoo.gym.train.order import rows_of_step
 from zoo.gym.train.planning.plan import Choice, Facts, Plan, batch_tokens
-from zoo.gym.train.retaining import retained_batches, retained_of_step
 
 if TYPE_CHECKING:
     from zoo.backends.base import Batch, LoadSpec, Objective, Policy, Scorer
@@ -40,7 +39,6 @@ class Window:
         metrics: what the method measured on the data, by name.
         notes: warnings to emit.
         learns: whether it must have a gradient; False if all sampled answers are equally good.
-        retained: micro-batches of rows on which the model stays as it was before training.
     """
 
     batches: "Sequence[Batch]"
@@ -48,7 +46,6 @@ class Window:
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     notes: tuple[str, ...] = ()
     learns: bool = True
-    retained: "Sequence[Batch]" = ()
 
 
 @dataclass(frozen=True)
@@ -110,11 +107,8 @@ class Method(ABC):
     answers: ClassVar[bool] = True
     """Whether the result answers prompts; a reward model gives scores."""
 
-    retains: ClassVar[bool] = False
-    """Whether its steps may have rows that the model answered itself before training."""
-
     retained: "tuple[Unit, ...]" = ()
-    """These rows, of which each step has the share `retain`."""
+    """Rows that the model answered itself before training; each step has the share `retain`."""
 
     start: "Scorer | None" = None
     """The model before training, which retained rows are compared with."""
@@ -216,11 +210,7 @@ class Method(ABC):
         config = self.plan.config
         units = rows_of_step(self.units, step, self.plan.rows_per_step, config.seed)
         size, packs = config.per_device_train_batch_size, self.packs(units)
-        window = make_window(units, max_units=size, packs=packs, constants=self.constants(units))
-        if not self.retained:
-            return window
-        kept = retained_of_step(self.retained, self.plan, step)
-        return replace(window, retained=retained_batches(kept, window.learned_tokens))
+        return make_window(units, max_units=size, packs=packs, constants=self.constants(units))
 
     def packs(self, units: "Sequence[Unit]") -> bool:
         """Returns whether batches of these units are computed without padding."""

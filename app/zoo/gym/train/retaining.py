@@ -5,11 +5,11 @@ compares with the same model. Everything is a function of the model as it was lo
 """
 
 import json
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
+from zoo.gym.config.retaining import RetainingConfig
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data.batches import collate, micro_batches
 from zoo.gym.data.units import Unit, alone
@@ -26,7 +26,6 @@ from zoo.gym.train.run_folder.settings import read_env, update_env
 if TYPE_CHECKING:
     from zoo.backends.base import Batch, Policy
     from zoo.gym.train.method import Method
-    from zoo.gym.train.methods.sft import SftConfig
 
 BEFORE_FILE = "retention.json"
 
@@ -144,8 +143,7 @@ def retained_until(plan: Plan, step: int) -> int:
 
 
 def _retain(config: TrainConfig) -> float | None:
-    """Returns the setting of the only stage that has it."""
-    return cast("SftConfig", config).retain if config.stage == "sft" else None
+    return config.retain if isinstance(config, RetainingConfig) else None
 
 
 def retained_of_step(units: tuple[Unit, ...], plan: Plan, step: int) -> list[Unit]:
@@ -155,15 +153,11 @@ def retained_of_step(units: tuple[Unit, ...], plan: Plan, step: int) -> list[Uni
     return [rows_of_step(units, place + 1, 1, seed)[0] for place in range(first, last)]
 
 
-def retained_batches(units: Sequence[Unit], window_tokens: int) -> "list[Batch]":
-    """Returns micro-batches of retained rows, for `RetentionLoss`.
-
-    Args:
-        units: the rows.
-        window_tokens: learned tokens of the step's own rows.
-    """
-    constants = {WINDOW_TOKENS: float(window_tokens)}
-    parts = micro_batches(units, max_units=BATCH_ROWS) if units else ()
+def retained_batches(units: tuple[Unit, ...], plan: Plan, step: int) -> "list[Batch]":
+    """Returns the micro-batches of the retained rows of a step, for `RetentionLoss`."""
+    rows = retained_of_step(units, plan, step) if units else []
+    constants = {WINDOW_TOKENS: float(sum(unit.learned_tokens for unit in rows))}
+    parts = micro_batches(rows, max_units=BATCH_ROWS) if rows else ()
     return [collate(part, constants) for part in parts]
 
 

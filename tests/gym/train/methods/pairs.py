@@ -7,6 +7,7 @@ from typing import Any
 from tests.gym.objectives.pair_problems import Pairs
 from zoo.gym import RunResult
 from zoo.gym.config import TrainConfig, load_config
+from zoo.gym.config.retaining import RetainingConfig
 from zoo.gym.config.stages import config_class, load_method
 from zoo.gym.train.planning.plan import Plan
 
@@ -36,8 +37,8 @@ def events(run: RunResult, kind: str) -> list[dict[str, Any]]:
 
 
 def own_settings(stage: str) -> list[str]:
-    """Returns the settings that a method adds to the common ones."""
-    return sorted(set(config_class(stage).model_fields) - set(TrainConfig.model_fields))
+    """Returns the settings that a method adds to those of all methods that learn from rows."""
+    return sorted(set(config_class(stage).model_fields) - set(RetainingConfig.model_fields))
 
 
 def method_with(stage: str, **more: Any) -> Any:

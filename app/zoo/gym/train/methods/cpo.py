@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from pydantic import Field
 
-from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.retaining import RetainingConfig
 from zoo.gym.config.values import Number
 from zoo.gym.objectives.cpo import CpoLoss
 from zoo.gym.train.methods.preference import Preference
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zoo.backends.base import Objective
 
 
-class _ContrastiveConfig(TrainConfig, frozen=True):
+class _ContrastiveConfig(RetainingConfig, frozen=True):
     """The settings that CPO and SimPO share."""
 
     pref_beta: Number = Field(default=0.1, gt=0, description="the scale of the rewards")

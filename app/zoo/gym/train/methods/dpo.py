@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from pydantic import Field
 
+from zoo.gym.config.retaining import RetainingConfig
 from zoo.gym.config.stages import METHODS
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.config.values import Listed, Number
@@ -36,7 +37,7 @@ READ_BY_LOSSES = {
 """The losses that read a setting."""
 
 
-class DpoConfig(TrainConfig, frozen=True):
+class DpoConfig(RetainingConfig, frozen=True):
     """The settings of direct preference optimisation."""
 
     rate_share = 0.1

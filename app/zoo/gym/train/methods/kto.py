@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from pydantic import Field
 
-from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.retaining import RetainingConfig
 from zoo.gym.config.values import Number
 from zoo.gym.data.units import NO_EXTRAS, RATING, Example, Unit, alone, rows_of
 from zoo.gym.objectives.constants import REF_LOGPROBS
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from zoo.backends.base import Objective
 
 
-class KtoConfig(TrainConfig, frozen=True):
+class KtoConfig(RetainingConfig, frozen=True):
     """The settings of Kahneman-Tversky optimisation."""
 
     rate_share = 0.1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from pydantic import Field
 
-from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.retaining import RetainingConfig
 from zoo.gym.config.values import Number
 from zoo.gym.objectives.orpo import OrpoLoss
 from zoo.gym.train.methods.preference import Preference
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zoo.backends.base import Objective
 
 
-class OrpoConfig(TrainConfig, frozen=True):
+class OrpoConfig(RetainingConfig, frozen=True):
     """The settings of odds-ratio preference optimisation."""
 
     rate_share = 0.5

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from pydantic import Field
 
-from zoo.gym.config.train import TrainConfig
-from zoo.gym.config.values import Number, chosen
+from zoo.gym.config.retaining import RetainingConfig
 from zoo.gym.data.units import rows_of
 from zoo.gym.evaluate.held_out import held_out
 from zoo.gym.objectives.sft import SupervisedLoss
@@ -22,20 +21,13 @@ if TYPE_CHECKING:
     from zoo.backends.base import Objective
 
 
-class SftConfig(TrainConfig, frozen=True):
+class SftConfig(RetainingConfig, frozen=True):
     """The settings of supervised fine-tuning."""
 
     stage: Literal["sft"] = Field(default="sft", description="sft learns the answers")
     use_dft_loss: bool = Field(
         default=False,
         description="weigh each token by its probability: unlikely ones are learned less (DFT)",
-    )
-    retain: Number | None = chosen(
-        ge=0,
-        le=0.9,
-        description="the share of all rows that are answers of the model itself to general prompts,"
-        " added to the data so that it keeps them; by default 0.5 with an adapter on a model in"
-        " which retention finds answers, else 0; in full training it takes a second copy of it",
     )
 
 
@@ -44,7 +36,6 @@ class Supervised(Method):
 
     config = SftConfig
     loss_unit = "nats per token"
-    retains = True
 
     @property
     def objective(self) -> "Objective":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from pydantic import Field
 
+from zoo.gym.config.retaining import RetainingConfig
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.config.values import Number
 from zoo.gym.objectives.tdpo import TdpoLoss
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from zoo.gym.train.planning.plan import Plan
 
 
-class TdpoConfig(TrainConfig, frozen=True):
+class TdpoConfig(RetainingConfig, frozen=True):
     """The settings of token-level direct preference optimisation."""
 
     rate_share = 0.1
