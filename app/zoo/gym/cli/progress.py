@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from zoo.gym.cli.output import Output
 from zoo.gym.humanize import counted, duration, figure, human_bytes
 from zoo.gym.jobs import Event
-from zoo.gym.retention.compare import LOST_KEYS, Lost, lost_lines
+from zoo.gym.retention.compare import LOST_KEYS, Lost, lost_lines, short
 
 if TYPE_CHECKING:
     from zoo.gym.delta import Passed, Watch
@@ -43,7 +43,7 @@ class Progress:
             case "state" | "end":
                 for line in self._state(event):
                     say(line)
-            case "plan" | "warn" | "retention":
+            case "plan" | "warn" | "retention" | "answers":
                 for line in note_lines(event):
                     say(line)
             case _:
@@ -92,9 +92,12 @@ class Progress:
 
 
 def note_lines(event: Event) -> Iterator[str]:
-    """Yields the lines of a plan, a warning, or what a run has kept."""
+    """Yields the lines of a plan, a warning, what a run has kept, or how its result answers."""
     if event["kind"] == "warn":
         yield f"warning: {event.get('message')}"
+        return
+    if event["kind"] == "answers":
+        yield from _answer_lines(event)
         return
     if event["kind"] == "retention":
         yield f"{event.get('message')}"
@@ -121,6 +124,19 @@ def note_lines(event: Event) -> Iterator[str]:
     yield f"{steps}; Ctrl-C saves and stops the run, closing this window does not"
     device = event.get("device")
     yield f"loading {event.get('model')}" + (f" on {device}" if device else "")
+
+
+def _answer_lines(event: Event) -> Iterator[str]:
+    """Yields the answers of a run's result; those of earlier steps are for the app."""
+    if "message" not in event:
+        return
+    yield f"{event['message']}; for example:"
+    for entry in _objects(event.get("answers")):
+        whose = "a held-out prompt" if entry.get("held_out") else "a learned prompt"
+        yield f"  {whose}: {short(str(entry.get('prompt')))}"
+        for name, key in (("data", "expected"), ("before", "before"), ("now", "now")):
+            if entry.get(key) or key != "expected":
+                yield f"    {name:<7} {short(str(entry.get(key)))}"
 
 
 def state_line(event: Event) -> str:

@@ -20,7 +20,7 @@ from zoo.gym.terminal import plain_json
 VERSION = 1
 
 Kind: TypeAlias = Literal[
-    "state", "plan", "step", "eval", "checkpoint", "retention", "warn", "error", "end"
+    "state", "plan", "step", "eval", "answers", "checkpoint", "retention", "warn", "error", "end"
 ]
 
 Event: TypeAlias = dict[str, Any]

@@ -31,6 +31,9 @@ BATCH_TOKENS = 4096
 DATE = "2024-07-26"
 """The date that a template may print: always the same, so that figures can be compared."""
 
+LEAST_SHARING = 10
+"""Prompts from which on it pays to read once what all begin with."""
+
 _TWO_ANSWERS = ("7", "Yes")
 """Two answers whose first tokens differ: what rows with them have in common precedes an answer."""
 
@@ -83,7 +86,8 @@ class Asker:
         sampling = Sampling(max_new_tokens=max_new_tokens, stop_ids=self.stop_ids)
         columns = zip(*(ids[:-1] for ids in prompts), strict=False)
         same = [column[0] for column in takewhile(lambda ids: len(set(ids)) == 1, columns)]
-        prefix = self.policy.read_prefix(same) if same and len(prompts) > 1 else None
+        shares = same and len(prompts) >= LEAST_SHARING
+        prefix = self.policy.read_prefix(same) if shares else None
         longest = max(map(len, prompts)) + max_new_tokens
         size = max(1, BATCH_TOKENS // longest)
         rollouts: list[Rollout] = []

@@ -8,7 +8,16 @@ from zoo.gym.humanize import figure
 from zoo.gym.retention.measurement import LEAST_RIGHT, Measured
 from zoo.gym.retention.questions import questions
 
-__all__ = ["ALARM_SHARE", "LEAST_RIGHT", "LOST_KEYS", "Kept", "Lost", "compare", "lost_lines"]
+__all__ = [
+    "ALARM_SHARE",
+    "LEAST_RIGHT",
+    "LOST_KEYS",
+    "Kept",
+    "Lost",
+    "compare",
+    "lost_lines",
+    "short",
+]
 
 ALARM_SHARE = 0.1
 """The share of right answers from which on their loss is an alarm."""
@@ -92,7 +101,7 @@ def sentence_of(figures: object) -> str:
 def lost_lines(lost: Sequence[Lost]) -> Iterator[str]:
     """Yields a line for each lost answer, of many only the first."""
     for each in lost[:SHOWN]:
-        yield f"{each.question}  before {_short(each.before)}, now {_short(each.after)}"
+        yield f"{each.question}  before {short(each.before)}, now {short(each.after)}"
     if (more := len(lost) - SHOWN) > 0:
         yield f"{more} more"
 
@@ -118,6 +127,7 @@ def compare(before: Measured, after: Measured) -> Kept | None:
     return Kept(right, kept, gained, before.text_loss, after.text_loss, lost)
 
 
-def _short(answer: str) -> str:
+def short(answer: str) -> str:
+    """Returns the beginning of a text in quotes, on one line."""
     line = " ".join(answer.split())
     return repr(line if len(line) <= 60 else f"{line[:59]}…")

@@ -13,6 +13,7 @@ from typing import Literal, Protocol, cast
 from zoo.gym.errors import InterruptedRunError
 from zoo.gym.objectives.retention import RetentionLoss
 from zoo.gym.train.accumulate import accumulate_window, require_additive
+from zoo.gym.train.answers import Answers
 from zoo.gym.train.guards import Divergence, check_first_step, check_labels, check_needs
 from zoo.gym.train.loading import warnings_as_events
 from zoo.gym.train.method import Method, Window
@@ -28,12 +29,13 @@ from zoo.gym.train.progress import (
     save_best,
     secure_best,
 )
+from zoo.gym.train.retaining import retained_batches
 from zoo.gym.train.schedule import learning_rate
 
 CHECKPOINT_EVERY_S = 120.0
 
 
-Kind = Literal["step", "eval", "checkpoint", "retention", "warn"]
+Kind = Literal["step", "eval", "answers", "checkpoint", "retention", "warn"]
 
 
 class Emit(Protocol):
@@ -55,12 +57,14 @@ class Job:
         leaving: called after each step; blocks while the run is paused, and returns "stopped" or
             "parked" if the run is to save and exit, else None.
         checkpoints: the folder of checkpoints.
+        answers: asks the model prompts of the data; None for a method whose result answers none.
     """
 
     method: Method
     emit: Emit
     leaving: Callable[[], str | None]
     checkpoints: Path
+    answers: Answers | None = None
 
     @property
     def plan(self) -> Plan:
@@ -177,14 +181,13 @@ def accumulate(method: Method, step: int, window: Window) -> dict[str, float]:
     batches = window.batches
     if step == 1:
         require_additive(method.policy, method.objective, batches)
-    count = len(batches) + len(window.retained)
+    retained = retained_batches(method.retained, method.plan, step)
+    count = len(batches) + len(retained)
     keys = [key_of(method.plan.config.seed, step, place) for place in range(count)]
     found = accumulate_window(method.policy, method.objective, batches, keys, method.teacher)
-    if window.retained:
+    if retained:
         keys = keys[len(batches) :]
-        kept = accumulate_window(
-            method.policy, RetentionLoss(), window.retained, keys, method.start
-        )
+        kept = accumulate_window(method.policy, RetentionLoss(), retained, keys, method.start)
         found |= {name: value for name, value in kept.items() if name != "loss"}
     return found
 
@@ -250,6 +253,8 @@ def evaluate(job: Job, progress: Progress) -> None:
         tokens=found.tokens,
         best=best,
     )
+    if job.answers and progress.step and job.answers.is_due():
+        job.emit("answers", step=progress.step, answers=job.answers.shown())
 
 
 def take_best(job: Job, progress: Progress) -> None:

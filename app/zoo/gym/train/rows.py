@@ -22,6 +22,7 @@ from zoo.gym.data.lazy import LazyUnits, encode_dataset
 from zoo.gym.data.notes import Figures, notes_of, survey
 from zoo.gym.data.rows import make_encoder
 from zoo.gym.errors import InputError
+from zoo.gym.train.answers import Probe, draw_probes
 from zoo.gym.train.result.origin import doubt_of_base
 from zoo.gym.train.run_folder.pinned import mix_of
 from zoo.models.folder import model_positions, vocabulary_size
@@ -44,6 +45,7 @@ class Rows:
         notes: what the user should know about the data, as `data inspect` prints it.
         cutoff_len: the setting, or the context length of the model if that is shorter.
         system: the system prompt of at least half of the chats; empty for none.
+        probes: prompts of held-out and learned rows, whose answers a run shows.
     """
 
     train: Sequence[Unit]
@@ -58,6 +60,7 @@ class Rows:
     notes: tuple[str, ...]
     cutoff_len: int
     system: str
+    probes: tuple[Probe, ...]
 
 
 def prepare_rows(
@@ -94,7 +97,8 @@ def prepare_rows(
     kept = _encode_held_out(held_out, tokenizer, options)
     truncated = learned.truncated + kept.truncated
     unlearned = learned.dropped_unlearned + kept.dropped_unlearned
-    found = survey(dataset.records, make_encoder(tokenizer, options))
+    encoder = make_encoder(tokenizer, options)
+    found = survey(dataset.records, encoder)
     alike = split.duplicates, split.same_prompt
     return Rows(
         train=learned.units,
@@ -113,6 +117,10 @@ def prepare_rows(
         ),
         cutoff_len=options.cutoff_len,
         system=found.common_system,
+        probes=(
+            *draw_probes(held_out, encoder, held_out=True),
+            *draw_probes(train, encoder, held_out=False),
+        ),
     )
 
 

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.config import extend_config
+from zoo.gym.config.retaining import RetainingConfig
 from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data.rendering.renderer import interruptible
 from zoo.gym.engine import open_engine
 from zoo.gym.humanize import counted
+from zoo.gym.train.answers import Answers
 from zoo.gym.train.loading import choose_precision, load_policy, warnings_as_events
 from zoo.gym.train.loop import Job, fit
+from zoo.gym.train.method import Method
 from zoo.gym.train.order import spread
 from zoo.gym.train.parallel.agreement import check_same_settings, check_same_weights
 from zoo.gym.train.parallel.crew import ALONE, Crew, connected
@@ -132,12 +135,13 @@ def run_session(
                 load = partial(load_policy, plan.config, base.folder, engine, ranks=ranks)
                 policy = load(threads=threads, must_pack=must)
             plan, before = with_retained(plan, run, policy, base.folder)
-            held_out = spread(rows.held_out, plan.evaluation_rows)
-            method = load_method(config.stage)(policy, plan, rows.train, held_out, folder)
+            method = make_method(policy, plan, rows, folder)
             prepare_retained(method, base.folder, together)
             crew.ending.append(method.close)
             with closing(method):
-                job = Job(method, run.events.emit, leaving, run.checkpoints)
+                probes = rows.probes if method.answers else ()
+                answers = Answers(policy, base.folder, probes, folder)
+                job = Job(method, run.events.emit, leaving, run.checkpoints, answers)
                 found = _train(run, job, base, together, before)
     # a calling program adds to the peak; a resumed run may have passed its peak earlier
     if need is not None and peak_is_ours and crew.is_first:
@@ -159,6 +163,13 @@ def reserved(
         yield
 
 
+def make_method(policy: "Policy", plan: Plan, rows: Rows, folder: Path) -> Method:
+    """Returns the method of a run, with the rows that it learns from and is evaluated on."""
+    held_out = spread(rows.held_out, plan.evaluation_rows)
+    method: Method = load_method(plan.config.stage)(policy, plan, rows.train, held_out, folder)
+    return method
+
+
 def with_retained(
     plan: Plan, run: Workspace, policy: "Policy", base: Path
 ) -> "tuple[Plan, Measured | None]":
@@ -171,7 +182,7 @@ def with_retained(
     method, before, share = load_method(config.stage), None, 0.0
     if config.retention and method.answers:
         before = measured_before(policy, base, run.env_file.parent)
-    if method.retains:
+    if isinstance(config, RetainingConfig):
         resumes = run.checkpoints.exists()
         share = share_of(config, before, resumes=resumes)
         plan = replace(plan, config=extend_config(config, {"retain": share}))

@@ -34,6 +34,7 @@ class History:
         saved_step: the step of the newest checkpoint.
         metrics: the latest value of each metric that a step reported.
         held_out_metrics: the same for evaluations.
+        answers: the newest answers to prompts of the data.
         lesson_steps: the events of steps that learned lessons, by step; they have no loss.
         notes: messages, oldest first.
     """
@@ -49,6 +50,7 @@ class History:
     saved_step: int | None = None
     metrics: dict[str, object] = field(default_factory=dict[str, object])
     held_out_metrics: dict[str, object] = field(default_factory=dict[str, object])
+    answers: list[Event] = field(default_factory=list[Event])
     lesson_steps: dict[int, Event] = field(default_factory=dict[int, Event])
     notes: list[str] = field(default_factory=list[str])
 
@@ -110,6 +112,12 @@ class History:
                 self._take_evaluation(event, event["step"])
             case "checkpoint" if isinstance(event.get("step"), int):
                 self.saved_step = event["step"]
+            case "answers":
+                found = event.get("answers")
+                entries: list[object] = found if isinstance(found, list) else []
+                self.answers = [each for each in entries if isinstance(each, dict)]
+                if "message" in event:
+                    self.notes.append(str(event["message"]))
             case "retention" if (message := str(event.get("message"))) not in self.notes:
                 self.notes.append(message)
             case "warn" | "error":

@@ -2,6 +2,7 @@
 
 from zoo.gym.humanize import counted, duration, figure
 from zoo.gym.jobs import Ended, Run, State, state_name
+from zoo.gym.retention.compare import short
 from zoo.gym.train.result.next_steps import can_be_delta, scores_answers, training_with
 from zoo.gym.tui.history import History
 from zoo.gym.tui.widgets.meters import Meter
@@ -83,6 +84,14 @@ def watched_metrics(history: History) -> list[str]:
         if name in history.held_out_metrics and name != history.decides:
             cells.append(f"held-out {name} {figure(history.held_out_metrics[name])}")
     return cells
+
+
+def newest_answers(history: History, most: int) -> str:
+    """Returns prompts of the data, held-out ones first, each with its newest answer on one line."""
+    return "\n".join(
+        f"{short(str(each.get('prompt')))}  {short(str(each.get('now')))}"
+        for each in history.answers[:most]
+    )
 
 
 def last_notes(history: History, most: int) -> str:

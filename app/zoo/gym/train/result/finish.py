@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.files import new_folder, storage_errors
+from zoo.gym.train.answers import alarms_of, learned_sentence
 from zoo.gym.train.guards import check_finite
 from zoo.gym.train.loop import Job, take_best
 from zoo.gym.train.progress import Progress, safetensors_errors
@@ -51,18 +52,24 @@ def finish(
     method, config = job.method, job.plan.config
     check_finite(method.policy)
     metrics = metrics_of(method, progress, others)
-    if (doubt := no_gain(method, progress)) is not None:
-        run.events.emit("warn", message=doubt)
+    doubt = no_gain(method, progress)
     remove_copy(run, config)
     write_result(method.policy, run.result, base)
     check_result(method.policy, run.result, method.units[0].rows[0].ids.tolist(), config)
+    alarms = [doubt] if doubt else []
+    if job.answers:
+        shown, found = job.answers.asked()
+        message = learned_sentence(found)
+        run.events.emit("answers", step=progress.step, answers=shown, message=message)
+        alarms += alarms_of(found)
     kept = kept_after(method.policy, base.folder, before)
     if kept is not None:
         metrics |= {"retention": kept.figures()}
         run.events.emit("retention", step=progress.step, message=kept.sentence(), **kept.content())
-    if (alarm := alarm_of(kept)) is not None:
+    alarms += filter(None, [alarm_of(kept)])
+    for alarm in alarms:
         run.events.emit("warn", message=alarm)
-    doubts = ". ".join(filter(None, (doubt, alarm))) or None
+    doubts = ". ".join(alarms) or None
     write_card(run.result, config, base, metrics, changes_of(run.env_file), doubts)
     write_origin(run.result, run.env_file)
     return {"model": str(copy_to_output(run, config)), "metrics": metrics}

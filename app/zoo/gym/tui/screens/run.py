@@ -20,7 +20,14 @@ from zoo.gym.tui import lessons_text
 from zoo.gym.tui.app import app_of
 from zoo.gym.tui.history import History, meaning
 from zoo.gym.tui.lessons_run import LessonsRun, names_of
-from zoo.gym.tui.run_text import headline, last_notes, meters, watched_metrics, what_next
+from zoo.gym.tui.run_text import (
+    headline,
+    last_notes,
+    meters,
+    newest_answers,
+    watched_metrics,
+    what_next,
+)
 from zoo.gym.tui.screens.controls import ControlScreen
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.chart import LossChart
@@ -56,6 +63,7 @@ The run does not need this window: you can close it and open the run again later
     RunScreen #meaning { padding: 0 1; height: auto; }
     RunScreen #metrics { padding: 0 1; height: auto; }
     RunScreen #notes { padding: 0 1; height: auto; max-height: 6; color: $warning; }
+    RunScreen #answers { padding: 0 1; height: auto; max-height: 3; text-wrap: nowrap; }
     RunScreen #next { padding: 0 1; height: auto; }
     RunScreen #middle { layout: vertical; }
     RunScreen LossChart { height: 1fr; }
@@ -103,6 +111,7 @@ The run does not need this window: you can close it and open the run again later
                 yield Meters(id="meters")
                 yield Static(id="metrics", markup=False)
                 yield Static(id="meaning", markup=False)
+        yield Static(id="answers", markup=False)
         yield Static(id="notes", markup=False)
         yield Static(id="next", markup=False)
         yield Footer(show_command_palette=False)
@@ -225,7 +234,9 @@ The run does not need this window: you can close it and open the run again later
         between = "\n" if self.has_class("-wide") else "   "  # beside the chart or below it
         self._write("#metrics", between.join(watched_metrics(history)))
         self._write("#meaning", explained)
-        self._write("#notes", last_notes(history, 3 if self.size.height < 28 else 6))
+        few = self.size.height < 28
+        self._write("#answers", newest_answers(history, 1 if few else 3))
+        self._write("#notes", last_notes(history, 3 if few else 6))
         self._write("#next", following)
         self._shown = visible("\n".join([head, *history.notes, following]))
 
