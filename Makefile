@@ -10,11 +10,11 @@ SOURCES = $(shell find core-rs/src -name "*.rs")
 demo: .venv/app ## install if needed, then run the example; downloads smollm2 (93 MB)
 	$(BIN)/zoo-gym demo --yes
 
-test: .venv/ready ## the default suite: the Rust core, then everything else
-	cargo test --quiet --workspace
+test: .venv/ready ## the default suite
 	OMP_NUM_THREADS=1 $(PYTEST) $(PYTEST_ARGS)
 
-slow: .venv/ready ## the tests that take minutes
+slow: .venv/ready ## the tests of the Rust core, and those that take minutes
+	cargo test --quiet --workspace
 	OMP_NUM_THREADS=1 $(PYTEST) --no-loadscope-reorder -m "slow and not nightly" --durations 20 $(PYTEST_ARGS)
 
 nightly: .venv/ready ## more cases of slow tests; measure every causal family, write docs/reference/models.md; compare with the newest TRL

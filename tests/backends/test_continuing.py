@@ -37,6 +37,7 @@ def first(request: pytest.FixtureRequest, tied: Path, tmp_path: Path) -> Path:
     return tmp_path / "first"
 
 
+@pytest.mark.slow
 def test_it_starts_from_the_adapter_which_stays_the_reference(tied: Path, first: Path) -> None:
     before = scores(loaded(tied, LoadSpec(adapter=first, dtype="f32")))
     policy = loaded(tied, LoadSpec(train="adapter", adapter=first, dtype="f32"))
@@ -50,6 +51,7 @@ def test_it_starts_from_the_adapter_which_stays_the_reference(tied: Path, first:
     assert all(p.requires_grad for p in policy.parameters.values())
 
 
+@pytest.mark.slow
 def test_plain_peft_opens_the_result(tied: Path, first: Path, tmp_path: Path) -> None:
     policy = loaded(tied, LoadSpec(train="adapter", adapter=first, dtype="f32"))
     step(policy, reference.example_batch(), 1)
@@ -64,6 +66,7 @@ def test_plain_peft_opens_the_result(tied: Path, first: Path, tmp_path: Path) ->
     np.testing.assert_allclose(policy.logits([5, 6, 7]), expected, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_restored_policy_has_the_reference_that_it_began_with(
     tied: Path, first: Path, tmp_path: Path
 ) -> None:
@@ -109,6 +112,7 @@ def test_an_adapter_that_changes_its_base_is_refused(tied: Path, first: Path) ->
         loaded(tied, LoadSpec(train="adapter", adapter=first))
 
 
+@pytest.mark.slow
 def test_that_no_delta_can_be_made_is_said_again(tied: Path, tmp_path: Path) -> None:
     loaded(tied, LoadSpec(train=DORA, dtype="f32")).save_result(tmp_path, base=str(tied))
     with pytest.warns(GymWarning, match="no delta can be made .* DoRA's magnitudes"):

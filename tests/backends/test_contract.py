@@ -79,6 +79,7 @@ def test_a_name_that_no_layer_has_is_refused(engine: str, untied: Path, other: s
         load_backend(engine).load(untied, LoadSpec(train=spec))
 
 
+@pytest.mark.slow
 def test_distillation_follows_the_teacher(engine: str, untied: Path, teacher_folder: Path) -> None:
     mine, plain = policies(engine, untied, LORA)
     other, other_plain = (load_backend(name).load(teacher_folder) for name in (engine, "cpu"))
@@ -102,6 +103,7 @@ def test_scores_belong_to_their_own_token(engine: str, tied: Path) -> None:
         assert not got[stat][~batch.loss_mask_BT].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", [SFT, SORTED], ids=lambda o: o.name)
 def test_cutting_a_window_leaves_the_gradient_as_it_was(
     engine: str, tied: Path, objective: TestObjective
@@ -113,6 +115,7 @@ def test_cutting_a_window_leaves_the_gradient_as_it_was(
     assert reference.relative_error(dict(mine.gradients()), gradients) < TOLERANCE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", [DPO, SORTED], ids=lambda o: o.name)
 def test_metrics_of_a_window_do_not_depend_on_how_it_is_cut(
     engine: str, tied: Path, objective: TestObjective

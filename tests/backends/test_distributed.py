@@ -53,6 +53,7 @@ def rows(batch: Batch, part: slice) -> Batch:
     return Batch(*arrays, extras, batch.constants)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [(4, 8), (8, 8)], ids=["halves", "one-has-none"])
 @pytest.mark.parametrize("train", [LoraSpec(rank=4, alpha=8.0), "full"], ids=["lora", "full"])
 def test_two_processes_have_the_gradient_of_one(

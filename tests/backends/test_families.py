@@ -118,6 +118,7 @@ def test_a_model_that_cannot_be_sampled_says_so(
         policy.generate([[5]], Sampling(max_new_tokens=1), keys=[0])
 
 
+@pytest.mark.slow
 def test_models_that_store_their_layers_the_other_way_are_known() -> None:
     import transformers
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING

@@ -60,6 +60,7 @@ def test_it_starts_without_effect_and_then_has_one(tied: Path) -> None:
     assert np.abs(after - before).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_a_checkpoint_has_b_alone_and_a_resumed_policy_goes_on_to_the_bit(
     tied: Path, tmp_path: Path
 ) -> None:
@@ -76,6 +77,7 @@ def test_a_checkpoint_has_b_alone_and_a_resumed_policy_goes_on_to_the_bit(
         )
 
 
+@pytest.mark.slow
 def test_other_seeds_give_other_factors(tied: Path, tmp_path: Path) -> None:
     for digit in "12":
         policy = loaded(tied, LoraSpec(rank=4, fixed_a=digit * 64))

@@ -45,6 +45,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     return shapes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["f32", "bf16-widened"])
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("fixed", [None, "ab" * 32])
@@ -68,6 +69,7 @@ def test_losses_and_gradients_are_those_of_peft(
         assert scale > 0
 
 
+@pytest.mark.slow
 def test_answers_are_computed_by_it_too(stored_bf16: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = LoadSpec(train=LORA, dtype="f32", seed=1)
     fuses = load_backend("cpu").load(stored_bf16, spec)

@@ -32,6 +32,7 @@ def greedy(model: Any, prompt: list[int]) -> list[int]:
     return ids[len(prompt) :]
 
 
+@pytest.mark.slow
 def test_prompts_of_different_lengths_are_answered_as_alone(folder: Path) -> None:
     policy: Any = load_backend("cpu").load(folder)
     found = policy.generate(PROMPTS, GREEDY, keys=[0, 1, 2])

@@ -52,6 +52,7 @@ def assert_same(found: list[Rollout], expected: list[Rollout]) -> None:
         np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_answers_of_a_group_are_those_of_each_alone(family: str, tmp_path: Path) -> None:
     families.build(family, tmp_path)
@@ -102,6 +103,7 @@ def test_a_state_that_is_repeated_in_part_is_noticed(tmp_path: Path) -> None:
     assert "FalconH1ForCausalLM reads a prompt again" in note
 
 
+@pytest.mark.slow
 def test_a_wrongly_repeated_state_is_noticed(tied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from transformers.cache_utils import DynamicLayer
 
@@ -123,6 +125,7 @@ def test_what_an_engine_does_not_share_is_in_the_notes(engine: str, tied: Path) 
         assert notes == ()
 
 
+@pytest.mark.slow
 def test_memory_limits_the_rows_of_a_batch(
     tied: Path, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +140,7 @@ def test_memory_limits_the_rows_of_a_batch(
     assert [shape for shape in read if shape[1] > 1] == [(1, 5), (1, 12), (1, 12)]
 
 
+@pytest.mark.slow
 def test_whole_matrices_of_attention_limit_the_prompts_that_are_read_at_once(
     tied: Path, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +179,7 @@ def test_the_logits_of_a_16_bit_model_are_not_rounded(stored_bf16: Path) -> None
     assert not torch.equal(logits, logits.bfloat16().float())
 
 
+@pytest.mark.slow
 def test_keys_are_appended_in_place_and_equal_those_of_transformers_cache(tied: Path) -> None:
     """Also past the room of the first buffer, and after rows have left."""
     policy = as_reference(load_backend("cpu").load(tied))

@@ -51,6 +51,7 @@ def scores(policy: Any) -> Any:
     return policy.score(reference.example_batch(), LOGPROBS)[Stat.LOGPROBS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["tied", "untied"])
 def test_loss_and_gradients_are_those_of_the_result_in_plain_peft(
     request: pytest.FixtureRequest, model: str, train: Train, tmp_path: Path
@@ -76,6 +77,7 @@ def test_loss_and_gradients_are_those_of_the_result_in_plain_peft(
     assert reference.relative_error(mine, theirs) < 1e-5
 
 
+@pytest.mark.slow
 def test_training_starts_from_the_base_and_reaches_every_trained_tensor(
     untied: Path, train: Train
 ) -> None:
@@ -110,6 +112,7 @@ def test_the_reference_after_training_is_the_base(tied: Path, train: Train) -> N
     assert all(p.requires_grad for p in policy.parameters.values())
 
 
+@pytest.mark.slow
 def test_a_restored_policy_continues_bit_for_bit(tied: Path, tmp_path: Path, train: Train) -> None:
     batch = reference.example_batch()
     kept = loaded(tied, train, seed=3)
@@ -139,6 +142,7 @@ def test_a_result_is_reopened_as_it_was_trained(tied: Path, tmp_path: Path, trai
     assert [one.ids for one in again] == [one.ids for one in said]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bf16", "bf16-widened"])
 def test_dora_starts_as_a_16_bit_base_and_not_as_its_rounded_norms(
     stored_bf16: Path, dtype: str
@@ -210,6 +214,7 @@ def test_pissa_finds_nearly_the_same_values_in_few_iterations() -> None:
     assert float((weight - exact[1] @ exact[0]).norm()) < 0.4
 
 
+@pytest.mark.slow
 def test_pissa_leaves_a_16_bit_base_as_it_was(stored_bf16: Path) -> None:
     policy, base = (loaded(stored_bf16, train, dtype="bf16") for train in (PISSA, LORA))
     own = dict(policy.module.model.named_parameters())

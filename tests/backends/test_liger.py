@@ -111,6 +111,7 @@ def test_offloading_needs_what_it_offloads() -> None:
         LoadSpec(train=LoraSpec(), offload_activations=True)
 
 
+@pytest.mark.slow
 def test_offloaded_activations_give_the_same_gradient(
     tied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,6 +70,7 @@ def assert_same(folder: Path, spec: LoadSpec, objective: TestObjective, batch: B
         np.testing.assert_allclose(scores[stat], expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train", [LORA, "full"], ids=["lora", "full"])
 @pytest.mark.parametrize("objective", [SFT, DPO, GRPO, CRITIC, DISTILL], ids=lambda o: o.name)
 def test_loss_gradient_and_scores_are_those_of_padded_rows(
@@ -83,6 +84,7 @@ def test_loss_gradient_and_scores_are_those_of_padded_rows(
     assert half in {2, 4}
 
 
+@pytest.mark.slow
 def test_a_teacher_computes_rows_in_its_own_way(tied: Path, forwards: list[bool]) -> None:
     batch, needs = reference.example_batch(), frozenset({Stat.FORWARD_KL})
     teacher = load_backend("cpu").load(tied, LoadSpec(dtype="f32", attention="eager"))
@@ -94,6 +96,7 @@ def test_a_teacher_computes_rows_in_its_own_way(tied: Path, forwards: list[bool]
     np.testing.assert_allclose(scores[0], scores[1], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spec",
     [
@@ -110,6 +113,7 @@ def test_rows_are_not_padded_however_the_model_is_computed(
     assert forwards == [True, True, False, False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["llama", "gpt2", "phi3", "qwen3_moe"])
 def test_rows_are_not_padded_in_other_families(
     family: str, tmp_path: Path, forwards: list[bool]

@@ -169,6 +169,7 @@ def put_stray_adapter(folder: Path) -> None:
     policy.save_result(folder, base=str(folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeated_head", [False, True])
 def test_an_adapter_in_a_model_folder_is_told_and_not_put_on(
     folder: Path, *, repeated_head: bool

@@ -43,6 +43,7 @@ def far(one: Any, other: Any) -> float:
     return float(np.abs(scores(one) - scores(other)).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [{}, {"rslora": True}, {"alpha": 4.0}], ids=str)
 def test_the_start_is_nearer_to_the_base_than_the_codes_are(tied: Path, change: Any) -> None:
     exact, codes = loaded(tied, None, None), loaded(tied, None)
@@ -64,6 +65,7 @@ def test_a_start_of_full_rank_is_the_base(tied: Path) -> None:
         torch.testing.assert_close(layer(hidden), weight(hidden), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_reference_is_the_start_and_everything_learns(tied: Path, tmp_path: Path) -> None:
     policy = loaded(tied)
     start = scores(policy)
@@ -81,6 +83,7 @@ def test_the_reference_is_the_start_and_everything_learns(tied: Path, tmp_path: 
     assert np.abs(scores(policy) - start).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_plain_peft_opens_the_result_on_the_base_that_it_names(tied: Path, tmp_path: Path) -> None:
     policy = loaded(tied)
     step(policy, reference.example_batch(), 1)
@@ -106,6 +109,7 @@ def test_plain_peft_opens_the_result_on_the_base_that_it_names(tied: Path, tmp_p
     np.testing.assert_allclose(policy.logits([5, 6, 7]), expected, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_result_brings_its_base_and_refuses_another(tied: Path, tmp_path: Path) -> None:
     policy = loaded(tied, base=QuantizationSpec(4, "fp4", double=False))
     step(policy, reference.example_batch(), 1)
@@ -124,6 +128,7 @@ def test_the_result_brings_its_base_and_refuses_another(tied: Path, tmp_path: Pa
         )
 
 
+@pytest.mark.slow
 def test_files_in_the_codes_that_it_names_are_its_base(tied: Path, tmp_path: Path) -> None:
     first = tmp_path / "first"
     loaded(tied).save_result(first, base=str(tied))

@@ -34,6 +34,7 @@ def test_a_pass_with_the_same_key_has_the_same_noise(tied: Path) -> None:
     assert abs(first - other) > 1e-4
 
 
+@pytest.mark.slow
 def test_scores_references_and_samples_have_none(tied: Path) -> None:
     policy, plain, batch = noisy(tied), noisy(tied, 0.0), reference.example_batch()
     policy.accumulate(SFT, batch, key=1)

@@ -62,6 +62,7 @@ def test_a_number_of_blocks_gives_their_size(tied: Path) -> None:
     assert {p.shape for p in policy.parameters.values()} == {(4, 120), (4, 496)}
 
 
+@pytest.mark.slow
 def test_blocks_drop_out_in_training_alone_and_by_the_key(tied: Path) -> None:
     spec = OftSpec(block_size=16, dropout=0.5)
     policy, whole = (moved(loaded(tied, train)) for train in (spec, OFT))
@@ -72,6 +73,7 @@ def test_blocks_drop_out_in_training_alone_and_by_the_key(tied: Path) -> None:
     assert len({*losses, whole.accumulate(SFT, batch, key=1)["loss"]}) == 3
 
 
+@pytest.mark.slow
 def test_dropped_blocks_are_the_same_when_activations_are_recomputed(tied: Path) -> None:
     found: list[Any] = []
     for checkpointing in (True, False):
@@ -82,6 +84,7 @@ def test_dropped_blocks_are_the_same_when_activations_are_recomputed(tied: Path)
     assert reference.relative_error(*found) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [4, 8])
 def test_rotations_act_on_a_base_of_few_bits(tied: Path, bits: int) -> None:
     quantized = QuantizationSpec(bits)
@@ -94,6 +97,7 @@ def test_rotations_act_on_a_base_of_few_bits(tied: Path, bits: int) -> None:
         np.testing.assert_array_equal(scores(frozen), base)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bf16", "bf16-widened"])
 def test_a_16_bit_base_has_rotations_in_float32(stored_bf16: Path, dtype: str) -> None:
     policy = loaded(stored_bf16, dtype=dtype)
@@ -104,6 +108,7 @@ def test_a_16_bit_base_has_rotations_in_float32(stored_bf16: Path, dtype: str) -
     assert all(np.abs(value).max() > 0 for _, value in policy.trained())
 
 
+@pytest.mark.slow
 def test_the_base_may_stay_in_its_files(stored_bf16: Path) -> None:
     found: list[Any] = []
     for streams in (True, False):

@@ -51,6 +51,7 @@ def read_tokens(policy: Any, work: Any, monkeypatch: pytest.MonkeyPatch) -> int:
     return sum(seen)
 
 
+@pytest.mark.slow
 def test_answers_after_a_kept_prefix_are_those_of_whole_prompts(policy: Any) -> None:
     kept = policy.read_prefix(SHARED)
     assert kept is not None
@@ -61,6 +62,7 @@ def test_answers_after_a_kept_prefix_are_those_of_whole_prompts(policy: Any) -> 
     assert again == ours  # a batch leaves the prefix as it was
 
 
+@pytest.mark.slow
 @pytest.mark.mlx
 def test_a_long_rest_is_read_in_parts_on_mlx(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mlx_lm", reason="MLX is not installed")
@@ -104,6 +106,7 @@ def test_the_prefix_is_read_once_for_all_rows_and_calls(
     assert kept.kept_bytes == 40 * a_token * 4
 
 
+@pytest.mark.slow
 def test_a_prefix_of_other_weights_or_prompts_is_refused(policy: Any, engine: str) -> None:
     trained: Any = load_backend(engine).load(pico_folder(), LoadSpec(train=LoraSpec(rank=2)))
     kept = trained.read_prefix(SHARED)

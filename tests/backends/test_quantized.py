@@ -77,6 +77,7 @@ def gradient_of(policy: TorchPolicy) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 @pytest.mark.parametrize("spec", [NF4, QuantizationSpec(8)], ids=["nf4", "int8"])
 def test_a_rollout_and_an_evaluation_leave_the_gradient_of_layer_0(
@@ -113,6 +114,7 @@ def digests(policy: TorchPolicy) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", [NF4, QuantizationSpec(8)], ids=["nf4", "int8"])
 def test_training_sampling_and_scoring_leave_every_code_of_the_base(
     tied: Path, spec: QuantizationSpec
@@ -166,6 +168,7 @@ def test_a_quantised_model_computes_with_the_weights_that_its_codes_stand_for(
         np.testing.assert_allclose(gradient[name], value, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_each_kind_of_code_gives_other_logits(tied: Path) -> None:
     found = [loaded(tied, spec).logits([3, 5, 8]) for spec in (None, *KINDS)]
     pairs = [(a, b) for i, a in enumerate(found) for b in found[:i]]
@@ -182,6 +185,7 @@ def test_the_codes_are_close_to_the_weights(tied: Path, spec: QuantizationSpec) 
         assert (float_weight(layer) - weight).norm() < limit * weight.norm()
 
 
+@pytest.mark.slow
 def test_the_bytes_of_a_base_are_those_of_its_bits() -> None:
     """zen-pico in bf16: 786,432 weights in linear layers, 35,200 others."""
     folder = resolve("zen-pico", offline=True).folder
@@ -252,6 +256,7 @@ def quantised_files(folder: Path, source: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_base_that_is_in_4_bits_on_disk_is_trained_as_it_is(tmp_path: Path, tied: Path) -> None:
     folder = quantised_files(tmp_path / "codes", tied)
     policy = loaded(folder, None)
@@ -273,6 +278,7 @@ def test_bases_of_other_formats_are_refused_by_name(tmp_path: Path, method: str)
         loaded(folder, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [{"dora": True}, {"init": "pissa"}], ids=str)
 @pytest.mark.filterwarnings("ignore:no delta can be made:zoo.core.errors.GymWarning")
 def test_adapters_that_read_the_base_read_4_bits_and_refuse_8(
@@ -323,6 +329,7 @@ def test_importing_the_library_reaches_for_no_network(tmp_path: Path) -> None:
     assert done.stderr.strip() == "kernels was imported"  # by the last line, so it could be
 
 
+@pytest.mark.slow
 def test_an_adapter_of_a_quantised_base_fits_the_base_as_it_is_stored(
     tied: Path, tmp_path: Path
 ) -> None:

@@ -63,6 +63,7 @@ def loaded(folder: Path, **settings: Any) -> TorchPolicy:
     return policy
 
 
+@pytest.mark.slow
 def test_they_are_trained_as_one_that_is_quantised_on_loading(
     codes: tuple[Path, int], tied: Path
 ) -> None:
@@ -95,6 +96,7 @@ def test_what_would_change_or_stream_codes_is_refused(
         loaded(codes[0], **wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:no delta can be made:zoo.core.errors.GymWarning")
 def test_dora_reads_no_codes_of_8_bits_new_or_from_a_folder(tied: Path, tmp_path: Path) -> None:
     """peft would take the norm of the codes themselves."""

@@ -56,6 +56,7 @@ def dequantized(weight: torch.Tensor, state: Any) -> torch.Tensor:
     return values.float()
 
 
+@pytest.mark.slow
 @codes
 @pytest.mark.parametrize("objective", [SFT, DPO, GRPO, CRITIC, DISTILL], ids=lambda o: o.name)
 def test_each_objective_has_the_gradient_of_the_weights_that_codes_stand_for(
@@ -100,6 +101,7 @@ def test_a_quantised_teacher_is_at_no_distance_from_its_own_weights(
     assert plain.score(example_batch(), needs, teacher=teacher)[Stat.FORWARD_KL].max() > 5e-6
 
 
+@pytest.mark.slow
 @codes
 def test_samples_are_those_of_the_weights_that_codes_stand_for(
     tied: Path, spec: QuantizationSpec
@@ -114,6 +116,7 @@ def test_samples_are_those_of_the_weights_that_codes_stand_for(
         np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-4)
 
 
+@pytest.mark.slow
 @codes
 def test_a_restored_policy_on_codes_goes_on_bit_for_bit(
     tied: Path, tmp_path: Path, spec: QuantizationSpec

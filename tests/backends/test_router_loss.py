@@ -99,6 +99,7 @@ def test_padding_does_not_count(name: str, made: Made) -> None:
     assert relative_error(others, gradients) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adapter", [LORA, ATTENTION], ids=["all", "attention"])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_it_reaches_every_adapter_in_a_router_and_below_one(
@@ -122,6 +123,7 @@ def test_it_reaches_every_adapter_in_a_router_and_below_one(
     assert all(np.abs(gradients[key] - without[key]).max() > 0 for key in below)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LATER)
 def test_recomputed_activations_give_the_same_gradient(name: str, made: Made) -> None:
     batch, spec = rows(12, 7), LoadSpec(train=LORA, dtype="f32", router_loss=WEIGHT, seed=1)
@@ -132,6 +134,7 @@ def test_recomputed_activations_give_the_same_gradient(name: str, made: Made) ->
     assert relative_error(recomputed, gradients) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*multiplies weights outside of their layers")
 @pytest.mark.parametrize("dtype", ["bf16", "bf16-widened"])
 @pytest.mark.parametrize("name", LATER)
@@ -142,6 +145,7 @@ def test_models_in_16_bits_have_it_too(name: str, dtype: str, made: Made) -> Non
     assert found["router_loss"] == pytest.approx(exact["router_loss"], rel=0.05)
 
 
+@pytest.mark.slow
 def test_tokens_are_spread_over_the_experts(made: Made) -> None:
     policy, batch = loaded(made("qwen3_moe"), weight=10.0), rows(12, 12)
     first, *_, last = (step(policy, batch) for _ in range(12))
@@ -162,6 +166,7 @@ def test_micro_batches_count_by_their_learned_tokens(made: Made) -> None:
     assert together == pytest.approx((11 * alone[0] + 4 * alone[1]) / 15, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_an_objective_that_couples_rows_has_it_too(made: Made) -> None:
     policy = loaded(made("qwen3_moe"))
     random = example_batch(width=12)
@@ -196,6 +201,7 @@ def test_an_adapter_that_no_router_depends_on_is_refused(made: Made) -> None:
         loaded(made("qwen3_moe"), LoraSpec(4, 8.0, targets=("lm_head",)))
 
 
+@pytest.mark.slow
 def test_a_run_reports_the_router_loss(made: Made, tmp_path: Path) -> None:
     from zoo.gym.config import TrainConfig
     from zoo.gym.train.loading import load_policy

@@ -29,6 +29,7 @@ def test_a_policy_for_inference_has_no_reference(engine: str, tied: Path) -> Non
         pass
 
 
+@pytest.mark.slow
 def test_a_teacher_may_read_another_prompt(engine: str, tied: Path) -> None:
     """Two more tokens in front of the teacher's rows; the learned tokens are the same."""
     policy, _ = policies(engine, tied, LORA)
@@ -50,6 +51,7 @@ def test_a_teacher_may_read_another_prompt(engine: str, tied: Path) -> None:
     assert np.abs(own - other).max() > 1e-4
 
 
+@pytest.mark.slow
 def test_an_error_in_the_reference_leaves_a_frozen_adapter_frozen(
     tied: Path, tmp_path: Path
 ) -> None:
@@ -61,6 +63,7 @@ def test_an_error_in_the_reference_leaves_a_frozen_adapter_frozen(
     assert not any(p.requires_grad for p in policy.module.parameters())
 
 
+@pytest.mark.slow
 def test_the_reference_is_the_base_and_leaves_the_policy_alone(engine: str, tied: Path) -> None:
     mine, _ = policies(engine, tied, LORA)
     base = load_backend(engine).load(tied)

@@ -89,6 +89,7 @@ def assert_same_with_and_without(
         np.testing.assert_allclose(scores[stat], expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train", [LORA, "full"], ids=["lora", "full"])
 @pytest.mark.parametrize("objective", [SFT, DPO, GRPO, CRITIC], ids=lambda o: o.name)
 def test_loss_and_gradient_are_those_of_separate_rows(
@@ -103,6 +104,7 @@ def test_loss_and_gradient_are_those_of_separate_rows(
     assert_same_with_and_without(mine, objective, batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spec",
     [
@@ -121,6 +123,7 @@ def test_prompts_are_shared_however_the_model_is_computed(
     assert forwards == [True, False, True, False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["llama", "gpt2", "deepseek_v3", "phi3", "mixtral"])
 def test_prompts_are_shared_in_other_families(
     family: str, tmp_path: Path, forwards: list[bool]
@@ -132,6 +135,7 @@ def test_prompts_are_shared_in_other_families(
     assert forwards == [True, False, True, False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "why"),
     [
@@ -152,6 +156,7 @@ def test_models_that_cannot_share_compute_each_row_and_say_so(
     assert not any(forwards)
 
 
+@pytest.mark.slow
 def test_rows_longer_than_a_window_are_computed_apart(tmp_path: Path, forwards: list[bool]) -> None:
     families.build("gemma3_text", tmp_path)
     policy = load_backend("cpu").load(tmp_path, LoadSpec(train="full"))
@@ -162,6 +167,7 @@ def test_rows_longer_than_a_window_are_computed_apart(tmp_path: Path, forwards: 
     assert forwards == [False, False, False, False, True, False, True, False]
 
 
+@pytest.mark.slow
 def test_rows_with_dropout_are_computed_apart(tied: Path, forwards: list[bool]) -> None:
     """Otherwise all rows of a prompt would have the same noise."""
     spec = LoadSpec(train=LoraSpec(rank=4, alpha=8.0, dropout=0.3))
@@ -180,6 +186,7 @@ def test_noise_in_attention_is_noticed(tmp_path: Path, forwards: list[bool]) -> 
     assert forwards == [False]
 
 
+@pytest.mark.slow
 def test_a_teacher_and_a_reference_share_prompts_too(
     untied: Path, teacher_folder: Path, forwards: list[bool]
 ) -> None:

@@ -25,6 +25,7 @@ LORA = LoadSpec(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bf16-widened", "bf16"])
 @pytest.mark.parametrize("objective", [SFT, GRPO], ids=lambda o: o.name)
 def test_losses_gradients_and_answers_are_those_of_a_base_in_memory(
@@ -48,6 +49,7 @@ READERS: dict[str, dict[str, Any]] = {"dora": {"dora": True}, "pissa": {"init": 
 """Adapters that read the base's weights when they are made."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", READERS)
 def test_adapters_that_read_weights_are_those_of_a_base_in_memory(
     stored_bf16: Path, kind: str
@@ -89,6 +91,7 @@ class Watch:
         return release
 
 
+@pytest.mark.slow
 def test_at_most_two_layers_are_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_deep(tmp_path, layers=6)
     watch = Watch(monkeypatch)
@@ -105,6 +108,7 @@ def test_at_most_two_layers_are_in_memory(tmp_path: Path, monkeypatch: pytest.Mo
     assert watch.releases >= 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", READERS)
 def test_weights_that_an_adapter_read_at_its_start_are_released(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch

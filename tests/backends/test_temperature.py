@@ -30,6 +30,7 @@ def test_loss_and_gradient_are_those_of_divided_logits(
     assert reference.relative_error(dict(mine.gradients()), gradients) < 1e-5
 
 
+@pytest.mark.slow
 def test_a_teacher_has_the_temperature_too(engine: str, untied: Path, teacher_folder: Path) -> None:
     mine, plain = policies(engine, untied, LORA)
     other, other_plain = (load_backend(name).load(teacher_folder) for name in (engine, "cpu"))

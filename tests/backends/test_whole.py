@@ -61,6 +61,7 @@ def test_names_without_effect_are_refused(untied: Path, train: LoraSpec, said: s
         loaded(untied, train)
 
 
+@pytest.mark.slow
 def test_a_quantised_module_is_refused_and_one_that_is_not_is_trained(tied: Path) -> None:
     for bits in (4, 8):
         quantized = QuantizationSpec(bits)

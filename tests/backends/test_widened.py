@@ -165,6 +165,7 @@ def test_gradients_are_those_of_float32_weights(stored_bf16: Path, again: bool) 
         )
 
 
+@pytest.mark.slow
 def test_scores_and_answers_are_those_of_float32_weights(stored_bf16: Path) -> None:
     plain, ours = (
         load_backend("cpu").load(stored_bf16, LoadSpec(dtype=name)) for name in ("f32", WIDENED)

@@ -8,6 +8,7 @@ import pytest
 from bench.rewards import SHUFFLED, lower_end, measure, right_answers
 
 
+@pytest.mark.slow
 def test_the_lower_end_is_below_the_gain_and_zero_without_one() -> None:
     base = np.arange(40) % 2 == 0
     better = np.stack([base | (np.arange(40) % 4 == 1)] * 2)  # 25 points more

@@ -5,6 +5,7 @@ import pytest
 from bench import round_growth
 
 
+@pytest.mark.slow
 def test_a_round_is_verified_and_each_phase_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(round_growth, "ROWS", 40)
     monkeypatch.setattr(round_growth, "COLUMNS", 80)

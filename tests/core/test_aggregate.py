@@ -117,6 +117,7 @@ def test_the_order_of_the_contributors_changes_nothing(name: str, r: Round, seed
     assert got.tobytes() == expected.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", available_isas())
 @given(r=rounds())
 @settings(max_examples=40, deadline=None)
@@ -165,6 +166,7 @@ def test_a_dense_trimmed_mean_equals_its_sorted_definition(isa: Any, n: int, tri
     assert got.tobytes() == (expected / (n - 2 * trim)).astype(np.float32).tobytes()
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32), trim=st.integers(0, 8), huge=st.floats(0, 2.0**127))
 @settings(max_examples=60, deadline=None)
 def test_a_trimmed_mean_stays_within_the_honest_range(seed: int, trim: int, huge: float) -> None:
@@ -178,6 +180,7 @@ def test_a_trimmed_mean_stays_within_the_honest_range(seed: int, trim: int, huge
     assert np.all(got <= honest.max(axis=0))
 
 
+@pytest.mark.slow
 def test_a_thousand_contributors_agree_with_numpy() -> None:
     votes, bits, scales = a_round(1000, 600)
     expected = sorted_mean(values(votes, scales), 100)
@@ -188,6 +191,7 @@ def test_a_thousand_contributors_agree_with_numpy() -> None:
     np.testing.assert_array_equal(count_votes(bits, 600), votes.sum(axis=0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("n", [28, 250, 500])
 def test_panels_of_contributors_agree_with_numpy(n: int, threads: int) -> None:

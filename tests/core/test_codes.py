@@ -51,6 +51,7 @@ def matrices(draw: st.DrawFn) -> NDArray[np.float32]:
     return np.where(where, random.choice(special, shape), values).astype(np.float32)
 
 
+@pytest.mark.slow
 @given(values=matrices(), group=st.sampled_from([1, 2, 5, 64, 128, 1000]))
 def test_packing_equals_the_reference_bit_for_bit(values: NDArray[np.float32], group: int) -> None:
     got, expected = pack_codes2(values, group=group), reference(values, group)

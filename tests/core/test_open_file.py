@@ -105,6 +105,7 @@ def test_an_empty_matrix_is_a_result_or_a_sentence(name: str) -> None:
         assert ": expected " in str(error)  # noqa: PT017
 
 
+@pytest.mark.slow
 def test_input_that_changes_while_it_is_read_is_a_sentence() -> None:
     rows, ended = [np.zeros(1 << 16, np.float32) for _ in range(5)], threading.Event()
 

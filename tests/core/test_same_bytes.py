@@ -152,6 +152,7 @@ def test_tied_tensors_give_minus_signs_and_a_scale_of_zero() -> None:
     assert not any(part.any() for part in (bits, scales, mask))
 
 
+@pytest.mark.slow
 def test_another_thread_runs_while_the_core_works() -> None:
     base = torch.zeros(4000, 4000)
     steps, done = [0], threading.Event()

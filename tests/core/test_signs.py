@@ -158,6 +158,7 @@ print(hashlib.sha256(b"".join(a.tobytes() for a in out)).hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_makes_no_difference() -> None:
     def digest(threads: int) -> str:
         command = [sys.executable, "-c", THREADS_SCRIPT, str(threads)]

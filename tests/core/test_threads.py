@@ -107,12 +107,14 @@ def test_threads_that_cannot_be_started_do_not_fit() -> None:
     assert "ulimit" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c_ends_a_comparison_that_would_take_an_hour(threads: int) -> None:
     call = f"hamming([row] * 3000, 8 * row.size, threads={threads})"
     assert run(INTERRUPT.format(call=call)) == "stopped\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c_ends_the_digest_of_a_huge_file(threads: int, tmp_path: Path) -> None:
     (tmp_path / "huge").touch()

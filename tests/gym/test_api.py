@@ -60,11 +60,13 @@ def test_a_run_gives_its_model_and_what_was_measured(rows: Path) -> None:
     assert os.environ.get("HF_HUB_OFFLINE") == offline
 
 
+@pytest.mark.slow
 def test_a_callers_own_peak_is_no_runs_footprint(rows: Path) -> None:
     run_training(config(rows))
     assert not (folders().cache / "footprints.json").exists()
 
 
+@pytest.mark.slow
 def test_what_a_model_folder_holds_in_vain_stays_with_the_run(rows: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(pico_folder(), tmp_path / "model"))
     tensors = load_file(folder / "model.safetensors")
@@ -89,6 +91,7 @@ def press_ctrl_c_in_a_step() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_before_it_stops(rows: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
     pressed = Thread(target=press_ctrl_c_in_a_step, daemon=True)
@@ -109,6 +112,7 @@ def test_an_output_folder_with_files_is_refused_before_the_training(
         run_training(config(rows, output_dir=str(tmp_path)))
 
 
+@pytest.mark.slow
 def test_held_out_rows_that_are_all_too_long_do_not_stop_a_run(rows: Path) -> None:
     lines = rows.read_text().splitlines()
     (drawn,) = split_records(read_dataset([rows]).records, 1, seed=42).held_out
@@ -120,6 +124,7 @@ def test_held_out_rows_that_are_all_too_long_do_not_stop_a_run(rows: Path) -> No
     assert "the held-out rows cannot be evaluated" in events
 
 
+@pytest.mark.slow
 def test_equal_rows_are_counted_and_the_split_is_stored_before_the_first_step(rows: Path) -> None:
     with rows.open("a") as file:
         file.write(rows.read_text())
@@ -131,6 +136,7 @@ def test_equal_rows_are_counted_and_the_split_is_stored_before_the_first_step(ro
     assert [place + 20 for place in stored["held_out"][:2]] == stored["held_out"][2:]
 
 
+@pytest.mark.slow
 def test_training_warns_of_its_data_as_inspecting_does(rows: Path) -> None:
     odd = [{"prompt": "<image>", "completion": ""}, {"prompt": "a", "completion": "<|im_end|>b"}]
     odd += [odd[1], {"prompt": "x" * 600, "completion": "y"}]
@@ -145,6 +151,7 @@ def test_training_warns_of_its_data_as_inspecting_does(rows: Path) -> None:
     assert len(warnings) == 5
 
 
+@pytest.mark.slow
 def test_a_run_keeps_its_system_prompt_and_a_result_its_digest(rows: Path) -> None:
     turns = [("system", "Be a pirate."), ("user", "Hi"), ("assistant", "Ahoy")]
     chat = {"messages": [{"role": role, "content": text} for role, text in turns]}
@@ -168,6 +175,7 @@ def test_a_device_that_another_run_has_is_refused_in_a_sentence(rows: Path) -> N
     assert [run.id for run in run_folders()] == ["r0001"]
 
 
+@pytest.mark.slow
 def test_a_run_that_ended_can_be_removed_while_the_process_lives(rows: Path) -> None:
     result = run_training(config(rows))
     remove(open_run(result.run))
@@ -202,6 +210,7 @@ def test_plain_libraries_load_the_result_and_find_the_same_loss(rows: Path, meth
     assert loss == pytest.approx(result.metrics["best_loss"], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_from_every_folder(
     rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

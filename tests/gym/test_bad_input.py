@@ -89,6 +89,7 @@ def test_bad_data_is_told_with_its_line(
     assert run_folders() == []
 
 
+@pytest.mark.slow
 def test_a_cut_line_among_good_ones_is_named_and_the_rest_is_learned(
     place: Path, near_worker: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_length_that_leaves_no_label_is_refused(refused: Refused) -> None:
     assert refused(*words, code=2).startswith("no row has a token to learn within cutoff_len 8")
 
 
+@pytest.mark.slow
 def test_chats_are_refused_for_a_model_without_a_template(refused: Refused, place: Path) -> None:
     broken.remove("chat_template.jinja")(broken.pico(place / "model"))
     message = refused(*TRAIN, "./model", code=2)
@@ -144,6 +146,7 @@ def test_a_bad_model_is_told(
     assert part in refused(*words, code=2)
 
 
+@pytest.mark.slow
 def test_a_vocabulary_that_is_too_small_for_the_tokenizer_is_told(
     refused: Refused, place: Path
 ) -> None:
@@ -216,6 +219,7 @@ def test_an_output_folder_with_files_is_refused_before_the_training(refused: Ref
     assert run_folders() == []
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_a_run_in_a_sentence(
     refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: found)
 
 
+@pytest.mark.slow
 def test_a_run_that_does_not_fit_ends_with_3_and_the_three_levers(
     refused: Refused, place: Path, little_memory: None
 ) -> None:

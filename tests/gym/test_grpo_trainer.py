@@ -93,6 +93,7 @@ def test_settings_are_immutable() -> None:
         GRPOConfig().beta = 1
 
 
+@pytest.mark.slow
 def test_a_live_function_scores_the_answers_in_this_process(home: Path) -> None:
     asked: list[str] = []
 
@@ -120,6 +121,7 @@ def test_a_function_is_a_reward_of_run_trainings_settings_too() -> None:
         TrainConfig(model_name_or_path="m", dataset="d", stage="grpo", reward=3)
 
 
+@pytest.mark.slow
 def test_a_live_model_is_trained_with_its_own_weights_and_left_alone(home: Path) -> None:
     model = live_model()
     weight = model.model.layers[0].mlp.up_proj.weight
@@ -163,6 +165,7 @@ def test_another_reference_or_tokenizer_is_refused(home: Path) -> None:
         GRPOTrainer(wrong)
 
 
+@pytest.mark.slow
 def test_the_rows_of_an_eval_dataset_alone_are_held_out(home: Path) -> None:
     seen: list[str] = []
 

@@ -81,6 +81,7 @@ def test_settings_are_immutable_and_a_wrong_name_suggests_the_right_one() -> Non
         _ = training.sead
 
 
+@pytest.mark.slow
 def test_run_sft_trains_with_the_settings_of_all_five(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,7 @@ def test_a_row_that_cannot_be_used_is_reported_when_its_turn_comes(
     assert reported == [f"{rows}:3: {reason}"]
 
 
+@pytest.mark.slow
 def test_only_the_rows_of_the_steps_taken_are_encoded(
     rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

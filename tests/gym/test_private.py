@@ -38,6 +38,7 @@ def open_to_others(folder: Path) -> list[str]:
     return [str(path.relative_to(folder)) for path in loose]
 
 
+@pytest.mark.slow
 def test_a_whole_run_leaves_nothing_that_others_can_read(home: Path, tmp_path: Path) -> None:
     config = TrainConfig(
         model_name_or_path="zen-pico",

@@ -45,6 +45,7 @@ def test_dir_and_help_show_the_public_names() -> None:
         assert name in page or name == "__version__"
 
 
+@pytest.mark.slow
 def test_a_training_and_a_chat_leave_threads_and_random_state_alone(rows: Path) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(threads + 1)
@@ -72,6 +73,7 @@ def test_prompts_of_another_type_are_refused(prompts: Any) -> None:
         generate("zen-pico", prompts)
 
 
+@pytest.mark.slow
 def test_a_delta_is_measured_on_the_rows_that_a_run_held_out(rows: Path, tmp_path: Path) -> None:
     config: Any = {"model_name_or_path": "zen-pico", "dataset": rows, "max_steps": 1}
     result = run_training(TrainConfig(**config))
@@ -142,6 +144,7 @@ def test_a_row_that_is_not_unicode_is_refused_by_its_number(rows: Path) -> None:
         run_training(settings(bad))
 
 
+@pytest.mark.slow
 def test_answers_begin_with_the_system_prompt_of_the_training(rows: Path) -> None:
     del rows
     result = run_training(settings(in_memory(12, "You are Bob."), max_steps=2))
@@ -152,11 +155,13 @@ def test_answers_begin_with_the_system_prompt_of_the_training(rows: Path) -> Non
         assert (found.system, none.system) == ("You are Bob.", "")
 
 
+@pytest.mark.slow
 def test_without_evaluation_there_is_no_best_step(rows: Path) -> None:
     result = run_training(settings(rows, val_size=0))
     assert (result.metrics["best_step"], result.metrics["best_loss"]) == (None, None)
 
 
+@pytest.mark.slow
 def test_rows_of_python_move_with_the_home_of_their_run(
     rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

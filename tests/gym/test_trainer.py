@@ -92,6 +92,7 @@ def test_without_a_result_of_a_round_nothing_is_applied_and_that_is_said(home: P
         assert trainer.apply_deltasoup() is None
 
 
+@pytest.mark.slow
 def test_the_next_run_trains_on_the_result_that_was_applied(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +115,7 @@ def test_nothing_is_saved_before_there_is_a_model(home: Path) -> None:
         Trainer(config()).save_model(home / "out")
 
 
+@pytest.mark.slow
 def test_a_trained_model_is_saved_and_answers(home: Path) -> None:
     trainer = Trainer(config(lora_rank=4, template="qwen3"))
     result = trainer.train(dataset=ROWS)

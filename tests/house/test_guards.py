@@ -25,6 +25,7 @@ def test_zoo_is_a_namespace_that_others_may_share() -> None:
     assert getattr(zoo, "__file__", None) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_no_source_reads_or_writes_pickles(source: Path) -> None:
     for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
@@ -130,6 +131,7 @@ def test_every_module_imports() -> None:
             importlib.import_module(module_name(source))
 
 
+@pytest.mark.slow
 def test_the_house_keeps_its_sizes() -> None:
     from tests.house import sizes
 

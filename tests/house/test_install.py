@@ -81,6 +81,7 @@ WITH_ANOTHER = {
 """Declared for another's sake, or imported as part of what is declared."""
 
 
+@pytest.mark.slow
 def test_what_is_declared_is_imported_and_the_other_way_round() -> None:
     lines = [*PROJECT["dependencies"], *(line for name in OPTIONAL for line in OPTIONAL[name])]
     names = {re.split(r"[<>=;\[ ]", line)[0] for line in lines if not line.startswith("zoo-gym")}

@@ -52,6 +52,7 @@ def test_its_weights_are_one_bfloat16_file() -> None:
     assert file.stat().st_size < 1_700_000
 
 
+@pytest.mark.slow
 def test_it_adds_pairs_that_training_never_saw(model: Any) -> None:
     assert greedy_accuracy(model, tasks.test_slice()[:200]) >= 0.40
 

@@ -83,6 +83,7 @@ def test_a_model_trained_in_full_opens_in_transformers(tied: Path, tmp_path: Pat
     same(policy, load_backend("cpu").load(folder))
 
 
+@pytest.mark.slow
 @TRAINS
 def test_a_result_is_reopened_as_it_was_trained(
     tied: Path, tmp_path: Path, train: LoraSpec | Literal["full"]
@@ -95,6 +96,7 @@ def test_a_result_is_reopened_as_it_was_trained(
     np.testing.assert_allclose(policy.logits(IDS), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 @TRAINS
 @pytest.mark.parametrize(("first", "second"), [("mlx", "cpu"), ("cpu", "mlx")])
 def test_a_checkpoint_continues_on_the_other_engine(
@@ -119,6 +121,7 @@ def test_a_checkpoint_continues_on_the_other_engine(
         }
 
 
+@pytest.mark.slow
 @TRAINS
 def test_ten_steps_of_both_engines_are_the_same(
     tied: Path, train: LoraSpec | Literal["full"]
@@ -134,6 +137,7 @@ def test_ten_steps_of_both_engines_are_the_same(
     assert reference.relative_error(dict(mine.trained()), dict(plain.trained())) < 1e-4
 
 
+@pytest.mark.slow
 def test_16_bit_weights_train_in_float32(stored_bf16: Path) -> None:
     spec = LoadSpec(train=LORA, dtype="bf16")
     mine, plain = (load_backend(engine).load(stored_bf16, spec) for engine in ENGINES)

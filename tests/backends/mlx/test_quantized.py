@@ -94,6 +94,7 @@ def test_a_base_computes_with_the_weights_that_its_codes_stand_for(
     assert reference.relative_error(dict(policy.gradients()), gradient) < 1e-4
 
 
+@pytest.mark.slow
 def test_each_number_of_bits_gives_other_logits(tied: Path) -> None:
     found = [loaded(tied, QuantizationSpec(bits)).logits(IDS) for bits in BITS]
     found.append(loaded(tied, None).logits(IDS))

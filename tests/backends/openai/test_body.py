@@ -62,6 +62,7 @@ def test_signs_of_life_are_no_answer(odd: Odd) -> None:
         assert ask().text == "it is 4"
 
 
+@pytest.mark.slow
 def test_a_server_may_keep_a_request_in_a_queue_for_longer_than_a_stall() -> None:
     slow = Odd(behind=": ping\n\n", content_type="text/event-stream", stall_s=0.02)
     with (

@@ -82,6 +82,7 @@ def test_no_error_of_a_server_takes_long_to_read() -> None:
     subprocess.run([sys.executable, "-c", READ_ALL], check=True, timeout=120)
 
 
+@pytest.mark.slow
 def test_an_error_that_is_cut_shows_no_half_of_a_key() -> None:
     key, whole = "sk-canary-0123456789", 256_000
     for place in (whole - len(key), whole - 9, whole - 1):

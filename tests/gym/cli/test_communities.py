@@ -55,6 +55,7 @@ def committed(person: Call, who: str, place: str = "round") -> Any:
     return person(who, "round", "contribute", who, *words)
 
 
+@pytest.mark.slow
 def test_a_round_ends_in_a_result_that_a_stranger_verifies(person: Call) -> None:
     started(person)
     for who in ("ann", "ben"):
@@ -106,6 +107,7 @@ def _applied_and_undone(person: Call, digest: str) -> None:
     assert (found.code, "expected a result that was applied" in found.stderr) == (4, True)
 
 
+@pytest.mark.slow
 def test_a_copy_is_none_of_the_contributors_that_the_maker_asks_for(
     person: Call, tmp_path: Path
 ) -> None:
@@ -154,6 +156,7 @@ def test_a_round_without_a_result_has_not_passed_and_measures_nothing_again(
     assert "0 failed: there is no result yet" in person("eve", "round", *words).stdout
 
 
+@pytest.mark.slow
 def test_a_contributor_sees_what_is_done_and_what_is_next(person: Call) -> None:
     started(person)
     assert "you:" not in person("ann", "round", "show", "round").stdout
@@ -177,6 +180,7 @@ def test_a_contributor_sees_what_is_done_and_what_is_next(person: Call) -> None:
     assert {one["fingerprint"] for one in listed} == {words[0] for words in lines}
 
 
+@pytest.mark.slow
 def test_who_committed_already_reads_what_is_next_and_sends_nothing(person: Call) -> None:
     started(person)
     for who in ("ann", "ben"):
@@ -231,6 +235,7 @@ def test_nothing_leaves_without_send(person: Call) -> None:
     assert sorted(Path("round").rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_what_is_sent_goes_to_the_round_and_not_to_a_copy_that_was_verified(person: Call) -> None:
     started(person)
     committed(person, "ann")
@@ -282,6 +287,7 @@ def to_compute(person: Call) -> None:
     person("maker", "round", "take", "--close")
 
 
+@pytest.mark.slow
 def test_undo_names_what_is_still_applied_to_another_base(person: Call) -> None:
     revealed(person)
     assert person("maker", "round", "aggregate").code == 0
@@ -299,6 +305,7 @@ def test_undo_names_what_is_still_applied_to_another_base(person: Call) -> None:
     assert last.endswith("no other was applied to this base\n")
 
 
+@pytest.mark.slow
 def test_a_round_after_another_starts_from_its_standings(person: Call) -> None:
     revealed(person)
     words = ("round", "create", "next", "--base", "base", "--out", "second", "--tensors", "*")
@@ -322,6 +329,7 @@ def rows_for(base: Path, file: str, count: int) -> None:
         shutil.copy(part, base)
 
 
+@pytest.mark.slow
 def test_held_out_rows_and_figures_leave_with_send_alone(
     person: Call, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -355,6 +363,7 @@ def test_a_round_does_not_begin_with_too_few_rows_to_measure(
     assert not Path("new").exists()
 
 
+@pytest.mark.slow
 def test_a_round_does_not_start_from_standings_that_its_maker_invented(
     person: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -368,6 +377,7 @@ def test_a_round_does_not_start_from_standings_that_its_maker_invented(
     assert not Path("second").exists()
 
 
+@pytest.mark.slow
 def test_a_changed_file_fails_the_verification(person: Call) -> None:
     started(person)
     for who in ("ann", "ben"):

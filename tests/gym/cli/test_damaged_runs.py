@@ -15,6 +15,7 @@ Call = Callable[..., Any]
 DEEP = "[" * 100_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [DEEP, "model: !!int ''", "a: b: c", "\ud800", "\0", None])
 def test_a_run_with_damaged_settings_is_shown_as_far_as_it_goes(
     call: Call, done: Run, content: str | None

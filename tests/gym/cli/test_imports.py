@@ -32,6 +32,7 @@ def loaded(words: str) -> set[str]:
     return set(done.stderr.splitlines()[-1].split(","))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", COMMANDS)
 def test_a_command_loads_nothing_heavy(words: str) -> None:
     assert loaded(words) & set(HEAVY) == set()

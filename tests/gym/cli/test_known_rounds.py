@@ -17,6 +17,7 @@ def second(person: Call, name: str, out: str = "second") -> None:
     assert found.code == 0, found.stderr
 
 
+@pytest.mark.slow
 def test_without_a_name_a_command_takes_the_only_round_that_has_not_ended(person: Call) -> None:
     revealed(person)
     second(person, "next")
@@ -31,6 +32,7 @@ def test_without_a_name_a_command_takes_the_only_round_that_has_not_ended(person
     assert person("maker", "round", "show").code == 2
 
 
+@pytest.mark.slow
 def test_what_reads_a_result_takes_the_only_round_with_one(person: Call) -> None:
     revealed(person)
     second(person, "next")
@@ -41,6 +43,7 @@ def test_what_reads_a_result_takes_the_only_round_with_one(person: Call) -> None
     assert "round next (" in person("maker", "round", "show").stdout
 
 
+@pytest.mark.slow
 def test_hints_name_the_round_and_work_when_two_are_known(person: Call) -> None:
     second(person, "next")
     started(person)
@@ -105,6 +108,7 @@ def test_what_others_left_on_a_stick_is_taken_in_the_original(person: Call) -> N
     assert person("maker", "round", "take", "round", "--json").json["added"] == 1
 
 
+@pytest.mark.slow
 def test_the_maker_reads_what_is_next(person: Call, base: Path) -> None:
     rows_for(base, "rows.jsonl", 10)
     started(person, "--evaluation", "rows.jsonl")
@@ -132,6 +136,7 @@ def test_the_maker_closes_a_phase_next_whose_deadline_is_past(
     assert due not in person("ann", "round", "show", "round").stdout
 
 
+@pytest.mark.slow
 def test_the_maker_of_a_round_without_a_gate_aggregates_next(person: Call) -> None:
     revealed(person)
     assert "next: zoo-gym round aggregate tiny" in person("maker", "round", "show").stdout
@@ -149,6 +154,7 @@ def test_a_round_that_is_an_argument_is_shown_as_one_and_named_by_an_option_too(
         assert (found.code, "expected a round, got no manifest.json" in found.stderr) == (4, True)
 
 
+@pytest.mark.slow
 def test_a_list_of_rounds_has_their_phase_and_what_one_is_in_them(person: Call) -> None:
     started(person)
     committed(person, "ann")

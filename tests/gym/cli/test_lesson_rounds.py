@@ -138,6 +138,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return asked
 
 
+@pytest.mark.slow
 def test_a_round_of_lessons_ends_in_a_library_that_a_stranger_verifies(
     people: People, no_network: list[object]
 ) -> None:
@@ -161,6 +162,7 @@ def files(folder: str = "round") -> dict[str, bytes]:
     return {str(p): p.read_bytes() for p in sorted(Path(folder).rglob("*")) if p.is_file()}
 
 
+@pytest.mark.slow
 def test_lessons_are_applied_as_far_as_the_keys_that_measured_are_trusted(people: People) -> None:
     published(people)
     people.at_home("eve")
@@ -197,6 +199,7 @@ def test_lessons_are_applied_as_far_as_the_keys_that_measured_are_trusted(people
     assert (undone.code, "experience rollback tiny VERSION" in undone.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_an_altered_round_is_not_applied(people: People) -> None:
     result = published(people)
     chunk = Path("round/chunks", result["digest"][:2], result["digest"])
@@ -217,6 +220,7 @@ def test_what_was_sent_before_has_its_receipt(people: People) -> None:
     assert "committed before in" in again.stderr
 
 
+@pytest.mark.slow
 def test_nothing_leaves_without_send(people: People) -> None:
     started(people)
     before = files()
@@ -238,6 +242,7 @@ def test_nothing_leaves_without_send(people: People) -> None:
     assert files() == before
 
 
+@pytest.mark.slow
 def test_what_leaves_says_nothing_of_sources_addresses_and_tasks(people: People) -> None:
     published(people)
     everything = b"".join(files().values())
@@ -246,6 +251,7 @@ def test_what_leaves_says_nothing_of_sources_addresses_and_tasks(people: People)
     assert b'"model":"m"' in everything
 
 
+@pytest.mark.slow
 def test_measurements_that_are_sent_again_change_nothing(people: People) -> None:
     started(people)
     revealed(people)
@@ -257,6 +263,7 @@ def test_measurements_that_are_sent_again_change_nothing(people: People) -> None
     assert files() == before
 
 
+@pytest.mark.slow
 def test_of_measurements_of_one_lesson_clear_harm_is_sent_else_that_of_most_tasks(
     people: People,
 ) -> None:
@@ -272,6 +279,7 @@ def test_of_measurements_of_one_lesson_clear_harm_is_sent_else_that_of_most_task
     assert b'"effect":0.4' not in left
 
 
+@pytest.mark.slow
 def test_a_round_that_keeps_nothing_says_why_and_is_void(people: People) -> None:
     started(people)
     revealed(people)
@@ -329,6 +337,7 @@ def test_a_round_of_lessons_on_a_server_has_what_was_sent_and_no_more(
         assert people("eve", "round", "show", where, "--json").json["result"] == digest
 
 
+@pytest.mark.slow
 def test_python_refuses_a_round_of_lessons_where_weights_are_meant(people: People) -> None:
     published(people)
     write_model(Path("base").resolve(), seed=1)

@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.gym.cli.test_lesson_rounds import (
     GAINS,
     SALES,
@@ -39,6 +41,7 @@ def fields(value: Any) -> list[str]:
     return [name for key, one in value.items() for name in (key, *fields(one))]
 
 
+@pytest.mark.slow
 def test_the_page_names_the_fields_of_rounds_of_lessons(people: People) -> None:
     started(people)
     revealed(people)

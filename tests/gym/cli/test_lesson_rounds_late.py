@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.gym.cli.test_lesson_rounds import (
     SIGN,
     UNITS,
@@ -25,6 +27,7 @@ def half_measured(people: People) -> None:
     measured(people, "gil", [figures(UNITS, 0.2)])
 
 
+@pytest.mark.slow
 def test_aggregate_waits_for_the_keys_that_could_measure_what_would_be_kept(people: People) -> None:
     half_measured(people)
     found = people("maker", "round", "aggregate")
@@ -36,6 +39,7 @@ def test_aggregate_waits_for_the_keys_that_could_measure_what_would_be_kept(peop
     assert "next:" not in people("gil", "round", "show", "round").stdout
 
 
+@pytest.mark.slow
 def test_a_maker_who_has_measured_waits_for_the_other_keys(people: People) -> None:
     started(people, "--gate", str(people.key("maker").public))
     due = "next: zoo-gym round contribute LIBRARY --round tiny --send"
@@ -50,6 +54,7 @@ def test_a_maker_who_has_measured_waits_for_the_other_keys(people: People) -> No
     assert "next: zoo-gym round aggregate tiny\n" in people("maker", "round", "show").stdout
 
 
+@pytest.mark.slow
 def test_a_key_that_measures_without_anything_reads_a_command_with_its_round(
     people: People,
 ) -> None:
@@ -83,6 +88,7 @@ def test_a_round_at_one_key_says_so_in_the_singular(people: People) -> None:
     assert "lessons, kept at 1 of 1 key that measures" in found.stdout, found.stdout
 
 
+@pytest.mark.slow
 def test_a_result_that_is_forced_names_the_lessons_that_keys_had_not_measured(
     people: People,
 ) -> None:

@@ -119,6 +119,7 @@ def test_what_cannot_be_is_refused_by_name_and_nothing_is_stored(case: str, peop
     assert not Path("new").exists()
 
 
+@pytest.mark.slow
 def test_lessons_of_another_key_are_refused(people: People) -> None:
     started(people)
     revealed(people)

@@ -34,6 +34,7 @@ def person(call: Call, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     return run
 
 
+@pytest.mark.slow
 def test_a_private_round_ends_in_one_result_and_says_what_it_promises(person: Call) -> None:
     made = person("maker", *CREATE, *PRIVATE, *SMALL, "--force", "--json")
     assert made.code == 0, made.stderr
@@ -91,6 +92,7 @@ def _contributed(person: Call, who: str, place: str = "round") -> str:
     return str(person(who, *words).stdout)
 
 
+@pytest.mark.slow
 def test_what_was_spent_before_leaves_out_the_round_itself(person: Call) -> None:
     person("maker", *CREATE, *PRIVATE, *SMALL, "--force")
     for who in ("ann", "ben"):
@@ -128,6 +130,7 @@ LIES: dict[Callable[[dict[str, Any]], dict[str, Any]], str] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lie", LIES)
 def test_points_that_the_log_does_not_bear_out_are_not_shown(
     lie: Callable[[dict[str, Any]], dict[str, Any]], person: Call, monkeypatch: pytest.MonkeyPatch

@@ -22,6 +22,7 @@ def env(tmp_path: Path) -> dict[str, str]:
     return os.environ | home | {"HF_HUB_OFFLINE": "1"}
 
 
+@pytest.mark.slow
 def test_the_process_ends_with_the_exit_code(env: dict[str, str]) -> None:
     words = ["runs", "show", "last"]
     done = subprocess.run([*PROGRAM, *words], env=env, capture_output=True, text=True, check=False)
@@ -74,6 +75,7 @@ def test_a_reader_that_leaves_is_no_error(env: dict[str, str]) -> None:
     assert (done.returncode, done.stderr) == (1, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are another thing on Windows")
 def test_ctrl_c_in_a_viewer_is_130(env: dict[str, str]) -> None:
     make = "from zoo.gym.jobs import create_run; import time; create_run('', {}); time.sleep(60)"

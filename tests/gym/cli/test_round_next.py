@@ -82,6 +82,7 @@ def signs(self: Measuring) -> None:
         self._sign(Value(contributor=str(key), result=digest, value=0.1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gate", ["maker", "gus"])
 def test_a_key_that_has_measured_all_but_copies_measures_no_more(
     gate: str, person: Call, base: Path, monkeypatch: pytest.MonkeyPatch

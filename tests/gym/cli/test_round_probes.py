@@ -58,6 +58,7 @@ def probed(person: Call, base: Path, monkeypatch: pytest.MonkeyPatch) -> list[st
     return words
 
 
+@pytest.mark.slow
 def test_measure_and_aggregate_print_what_probes_counted_and_which_cannot_fail(
     person: Call, probed: list[str]
 ) -> None:
@@ -69,6 +70,7 @@ def test_measure_and_aggregate_print_what_probes_counted_and_which_cannot_fail(
         assert [said for said in WARNINGS if f"note: {said}\n" not in found.stderr] == []
 
 
+@pytest.mark.slow
 def test_measure_and_aggregate_have_the_warnings_of_probes_as_json(
     person: Call, probed: list[str]
 ) -> None:

@@ -80,6 +80,7 @@ def test_a_round_on_a_server_ends_in_a_result_that_a_stranger_verifies(
     assert person("eve", "round", "show", "tiny", "--json").json["result"] == result["digest"]
 
 
+@pytest.mark.slow
 def test_nothing_is_written_to_a_server_without_send(
     person: Call, server: CommunityLearningServer, base: Path, tmp_path: Path
 ) -> None:

@@ -40,6 +40,7 @@ def published(person: Call, tmp_path: Path, *more: str) -> Any:
     return person("maker", "round", "aggregate")
 
 
+@pytest.mark.slow
 def test_who_is_left_out_by_the_rule_is_named(person: Call, tmp_path: Path) -> None:
     found = published(person, tmp_path, "--method", "byzantine_robust")
     shown = person("liar", "round", "show", "round")
@@ -54,6 +55,7 @@ def test_who_is_left_out_by_the_rule_is_named(person: Call, tmp_path: Path) -> N
     assert "(you) counts: weight 0." in person("ann", "round", "show", "round").stdout
 
 
+@pytest.mark.slow
 def test_a_rule_by_columns_has_points_and_no_weights(person: Call, tmp_path: Path) -> None:
     assert "weight 0" not in published(person, tmp_path, "--method", "median").stdout
     shown = person("ann", "round", "show", "round").stdout
@@ -61,6 +63,7 @@ def test_a_rule_by_columns_has_points_and_no_weights(person: Call, tmp_path: Pat
     assert "weight" not in shown
 
 
+@pytest.mark.slow
 def test_a_lost_report_hides_no_contributor(person: Call, tmp_path: Path) -> None:
     published(person, tmp_path, "--method", "mean")
     chunks = [path for path in Path("round/chunks").rglob("*") if path.is_file()]

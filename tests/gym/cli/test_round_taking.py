@@ -27,6 +27,7 @@ def test_a_round_is_not_made_void_without_consent(person: Call) -> None:
     assert (early.code, "hint" in early.stderr) == (4, False)
 
 
+@pytest.mark.slow
 def test_closing_twice_does_not_spend_the_extension_of_the_next_phase(person: Call) -> None:
     started(person)
     for who in ("ann", "ben"):
@@ -77,6 +78,7 @@ def test_a_reason_that_the_log_does_not_show_stays_a_word(person: Call) -> None:
     assert "by the word of the log's writer alone: I do not like them" in found.stdout
 
 
+@pytest.mark.slow
 def test_a_round_of_too_few_contributions_is_made_void_with_consent(person: Call) -> None:
     started(person)
     for who in ("ann", "ben"):

@@ -94,6 +94,7 @@ def test_a_worker_that_lacks_a_file_says_so_and_holds_nobody_up(person: Call, co
     assert person("maker", "round", "aggregate", "--queue", "q.db").code == 0
 
 
+@pytest.mark.slow
 def test_a_job_that_nobody_can_do_ends_with_the_file_that_is_missing(
     person: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

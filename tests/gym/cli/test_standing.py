@@ -36,6 +36,7 @@ def run(call: Call) -> Run:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inside", ["", "adapter_model.safetensors"])
 def test_a_result_in_its_run_folder_is_that_run(call: Call, run: Run, inside: str) -> None:
     write("given.jsonl", range(2, 6))
@@ -48,6 +49,7 @@ def test_a_result_in_its_run_folder_is_that_run(call: Call, run: Run, inside: st
     assert "of 2 held-out rows" in call("delta", "info", "d").stdout
 
 
+@pytest.mark.slow
 def test_rows_of_an_adapter_of_unknown_data_are_not_called_held_out(call: Call, run: Run) -> None:
     shutil.copytree(run.result, "copy")
     found = call("delta", "create", "copy", "--data", "learned.jsonl", "--out", "d", "--json")
@@ -60,6 +62,7 @@ def test_rows_of_an_adapter_of_unknown_data_are_not_called_held_out(call: Call, 
     assert "held-out" not in found.stderr + shown + checked.stdout
 
 
+@pytest.mark.slow
 def test_a_copied_result_knows_its_training_file(call: Call, run: Run) -> None:
     shutil.copytree(run.result, "copy")
     told = {"v": 1, "data": fingerprint([Path("learned.jsonl")])}
@@ -69,6 +72,7 @@ def test_a_copied_result_knows_its_training_file(call: Call, run: Run) -> None:
     assert "4 rows of learned.jsonl, its training data" in found.stderr
 
 
+@pytest.mark.slow
 def test_the_file_records_that_a_run_s_learned_rows_were_lost(call: Call, run: Run) -> None:
     write("given.jsonl", range(2, 6))
     Path("learned.jsonl").unlink()
@@ -77,6 +81,7 @@ def test_the_file_records_that_a_run_s_learned_rows_were_lost(call: Call, run: R
     assert UNKNOWN in call("delta", "info", "d").stdout
 
 
+@pytest.mark.slow
 def test_rows_are_not_called_new_to_a_base_that_is_itself_a_result(call: Call, run: Run) -> None:
     from zoo.models import pico_folder
 

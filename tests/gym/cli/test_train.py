@@ -104,6 +104,7 @@ def test_a_run_remembers_what_it_was_made_with(
     assert "without effect: template (flag)" in found.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("template", "reported"),
     [

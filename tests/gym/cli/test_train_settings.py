@@ -117,6 +117,7 @@ def test_print_config_refuses_an_optimizer_that_the_device_has_not(call: Call, r
     assert "optim: adamw_8bit steps on a CUDA device: expected cuda, got cpu" in found.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("items", "message"),
     [
@@ -175,6 +176,7 @@ def test_print_config_says_that_a_run_does_not_fit(
     assert "the run does not fit into memory: expected at most the 0.10 GB" in found.stderr
 
 
+@pytest.mark.slow
 def test_printed_settings_are_a_settings_file(call: Call, rows: Path) -> None:
     words = ["my.jsonl", "--model", "m", "--use_rslora", "--seed", "3", "--print-config", "--json"]
     first = call("train", *words)
@@ -271,6 +273,7 @@ def test_a_file_among_the_items_is_where_the_shell_found_it(call: Call, rows: Pa
     assert config["dataset"] == [str(rows), "b.jsonl"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [["--dataset_dir", "data"], ["dataset_dir=data"]])
 def test_a_dataset_dir_that_no_file_is_read_from_is_refused(
     call: Call, rows: Path, given: list[str]

@@ -3,6 +3,7 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ def test_a_file_of_any_bytes_gives_a_config_or_our_error(content: bytes) -> None
         assert told == "m" or told.startswith(str(path))
 
 
+@pytest.mark.slow
 @given(st.dictionaries(WORDS, VALUES, max_size=4))
 def test_flags_of_any_value_give_a_config_that_reads_back(flags: dict[str, object]) -> None:
     try:

@@ -45,6 +45,7 @@ def test_the_one_empty_row_of_98_is_reported_by_its_line(shared: Shared) -> None
     assert [problem.where for problem in data.problems] == [f"{path}:49"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["instruction-data.json", "oasst_en_100_tree.jsonl", "mlx_prompt_completion.jsonl"]
 )

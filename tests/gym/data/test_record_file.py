@@ -68,6 +68,7 @@ def test_every_field_of_a_row_is_stored() -> None:
     assert all(getattr(back, field.name) == getattr(full, field.name) for field in fields(Record))
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 599), max_size=700), st.data())
 @settings(max_examples=30, deadline=None)
 def test_a_selection_gives_its_rows_in_its_order(places: list[int], data: st.DataObject) -> None:

@@ -20,6 +20,7 @@ def test_a_saved_tokenizer_is_loaded_again(
     assert tokenise(load_tokenizer(tmp_path), "<s>a").ids == tokenise(byte_tokenizer(), "<s>a").ids
 
 
+@pytest.mark.slow
 def test_qwen3_is_rebuilt_from_vocabulary_and_merges(shared: Callable[[str], Path]) -> None:
     tokenizer = load_tokenizer(shared("data/tokenizers/qwen3"))
     tokens = tokenise(tokenizer, "<|im_start|>Hi there")
@@ -81,6 +82,7 @@ def test_tokens_cover_the_text_whatever_the_cuts(
     )
 
 
+@pytest.mark.slow
 def test_a_token_across_a_cut_is_read_in_two_pieces(shared: Callable[[str], Path]) -> None:
     tokenizer = load_tokenizer(shared("data/tokenizers/qwen3"))
     whole, pieces = tokenise(tokenizer, "a\n\nb"), tokenise(tokenizer, "a\n\nb", [2])

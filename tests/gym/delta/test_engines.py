@@ -28,6 +28,7 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train", [LORA, "full"], ids=["lora", "full"])
 @pytest.mark.parametrize("trainer", ENGINES)
 def test_a_delta_made_on_one_engine_applies_on_the_other_to_the_same_bytes(

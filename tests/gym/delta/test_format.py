@@ -80,6 +80,7 @@ def test_any_flipped_bit_is_refused(
         load_delta(damaged)
 
 
+@pytest.mark.slow
 def test_every_bit_of_the_digest_itself_counts(lowrank: Path, tmp_path: Path) -> None:
     damaged = tmp_path / "d.safetensors"
     for place in range(35, 35 + 64):

@@ -20,6 +20,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_all(tmp_path_factory.mktemp("golden"))[0].parent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_bytes_are_those_of_the_golden_file(name: str, made: Path) -> None:
     file = f"{name}.safetensors"

@@ -34,6 +34,7 @@ def base(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_an_adapter_becomes_a_delta_and_the_same_model_again(base: Path, tmp_path: Path) -> None:
     policy = load_backend("cpu").load(base, LoadSpec(train=LoraSpec(rank=4, alpha=8.0)))
     random = np.random.default_rng(0)

@@ -75,6 +75,7 @@ def make(source: Path, folders: dict[str, Path], out: Path, measure: QualityInpu
     return create_delta(source, base=folders["base"], base_id="b", out=out, quality=measure)
 
 
+@pytest.mark.slow
 def test_a_dense_delta_keeps_most_of_the_gain_and_random_signs_none(
     folders: dict[str, Path], measured: QualityInput, tmp_path: Path
 ) -> None:
@@ -90,6 +91,7 @@ def test_a_dense_delta_keeps_most_of_the_gain_and_random_signs_none(
     assert quality.kl < chance.kl
 
 
+@pytest.mark.slow
 def test_the_losses_are_those_of_held_out(
     folders: dict[str, Path], measured: QualityInput, tmp_path: Path
 ) -> None:
@@ -99,6 +101,7 @@ def test_the_losses_are_those_of_held_out(
         assert getattr(quality, name) == pytest.approx(score.nats / score.tokens, rel=1e-5)
 
 
+@pytest.mark.slow
 @WORSE
 def test_the_quality_of_a_lowrank_delta_is_in_its_file(
     folders: dict[str, Path], measured: QualityInput, tmp_path: Path
@@ -111,6 +114,7 @@ def test_the_quality_of_a_lowrank_delta_is_in_its_file(
     assert stored.kl > 0
 
 
+@pytest.mark.slow
 @WORSE
 def test_measuring_changes_the_header_alone(
     folders: dict[str, Path], measured: QualityInput, tmp_path: Path
@@ -122,6 +126,7 @@ def test_measuring_changes_the_header_alone(
     assert plain.file.read_bytes()[payload] == report.file.read_bytes()[payload]
 
 
+@pytest.mark.slow
 def test_no_gain_means_nothing_recovered(folders: dict[str, Path], tmp_path: Path) -> None:
     theirs = QualityInput(written_by(folders["base"]), backend=load_backend("cpu"))
     with pytest.warns(
@@ -142,6 +147,7 @@ def test_recovered_is_a_share_of_the_gain() -> None:
     assert recovered(2.0, None, 1.0) is None
 
 
+@pytest.mark.slow
 def test_half_a_delta_lies_between(
     folders: dict[str, Path], measured: QualityInput, tmp_path: Path
 ) -> None:
@@ -178,6 +184,7 @@ def test_rows_without_a_learned_token_are_refused(folders: dict[str, Path], tmp_
         make(folders["tuned"], folders, tmp_path / "d.safetensors", QualityInput([empty]))
 
 
+@pytest.mark.slow
 def test_check_measures_again_and_agrees(
     folders: dict[str, Path], measured: QualityInput, tmp_path: Path
 ) -> None:

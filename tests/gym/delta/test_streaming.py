@@ -44,6 +44,7 @@ def kill(point: str, source: Path, base: Path, out: Path) -> None:
     assert subprocess.run(command, check=False).returncode == -9
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 @pytest.mark.parametrize("point", ["coding", "sealing", "renaming"])
 def test_a_create_that_is_killed_leaves_nothing_after_the_next(
@@ -56,6 +57,7 @@ def test_a_create_that_is_killed_leaves_nothing_after_the_next(
     assert list(tmp_path.iterdir()) == [out]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 @pytest.mark.parametrize("point", ["coding", "renaming"])
 def test_an_apply_that_is_killed_leaves_nothing_after_the_next(

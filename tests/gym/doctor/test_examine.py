@@ -35,6 +35,7 @@ def test_a_library_that_is_broken_is_reported_with_its_own_message(examined: Exa
     assert (bad.name, bad.state, bad.said) == ("start", "failed", "ImportError: no libcudart")
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_is_ended() -> None:
     told = run_self_test(lambda _: None, python("import time; time.sleep(600)"), limit_s=0.5)
     assert told.checks[0].said == "no answer in 0.5 s"

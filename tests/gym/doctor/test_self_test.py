@@ -83,6 +83,7 @@ def test_a_step_that_moves_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> 
         self_test.run_checks(lambda _: None)
 
 
+@pytest.mark.slow
 def test_a_draw_that_scores_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     generate = TorchPolicy.generate
 

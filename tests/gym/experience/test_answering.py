@@ -22,6 +22,7 @@ def journals() -> list[Path]:
     return list((folders().data / "measuring").glob("*.jsonl"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["gate", "prune"])
 def test_a_command_that_a_cap_ended_goes_on_where_it_was(
     verb: str, call: Call, served: Served
@@ -56,6 +57,7 @@ def test_what_was_spent_before_counts_under_the_cap(call: Call, served: Served) 
     assert len(served.server.requests) == asked
 
 
+@pytest.mark.slow
 def test_other_tasks_lessons_or_rewards_have_another_journal(call: Call, served: Served) -> None:
     served.odd = lambda _, number: Odd(402, "{}") if number % 3 == 2 else None
     store.save("rules", Library(tuple(RULES[:2])))

@@ -111,6 +111,7 @@ def test_a_refused_change_leaves_a_run_of_lessons_as_it_was(call: Call, served: 
     assert "trained again" not in told.stderr
 
 
+@pytest.mark.slow
 def test_a_distillation_that_reached_its_cap_goes_on_under_a_higher_one(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ def check_causal(found: list[tuple[World, Learned]]) -> None:
     assert min(levels) >= 0.83
 
 
+@pytest.mark.slow
 def test_lessons_that_cause_success_are_learned() -> None:
     found = runs(2)
     check_causal(found)
@@ -56,16 +57,19 @@ def test_lessons_that_do_not_help_are_not_kept(mode: str, most: int) -> None:
     assert kept(runs(4, mode)) <= most
 
 
+@pytest.mark.slow
 def test_wrong_rules_among_right_ones_are_left_out() -> None:
     found = runs(1, poisoned=(1, 5, 9))
     assert [right(learned.library) for _, learned in found] == [(9, 0)]
     assert fmean(success(world, learned.library) for world, learned in found) >= 0.65
 
 
+@pytest.mark.slow
 def test_answers_to_single_tasks_are_no_lessons() -> None:
     assert kept(runs(1, "leak")) == 0
 
 
+@pytest.mark.slow
 def test_a_gate_on_the_tasks_that_teach_would_keep_their_answers() -> None:
     world = World("leak")
     split = split_of()
@@ -73,6 +77,7 @@ def test_a_gate_on_the_tasks_that_teach_would_keep_their_answers() -> None:
     assert learned.library.items
 
 
+@pytest.mark.slow
 def test_broken_answers_of_the_teacher_change_nothing() -> None:
     clean, broken = World(), World(broken=0.4)
     texts = [
@@ -81,6 +86,7 @@ def test_broken_answers_of_the_teacher_change_nothing() -> None:
     assert texts[0] == texts[1]
 
 
+@pytest.mark.slow
 def test_a_test_shows_the_effect_with_its_interval_and_nothing_is_proven_without_one() -> None:
     world = World()
     learned = run(world, split_of(test=48))
@@ -92,6 +98,7 @@ def test_a_test_shows_the_effect_with_its_interval_and_nothing_is_proven_without
     assert run(World(), split_of()).verdict == "unproven"
 
 
+@pytest.mark.slow
 def test_without_a_gate_nothing_is_proven() -> None:
     split = split_of(test=48)
     learned = run(World(), Split(split.train[:24], (), split.test))
@@ -116,6 +123,7 @@ class Moody(Follows):
         return item % self.bad == 0 and self.rng.random() < self.share
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reward", [Moody(4), Moody(1, 0.3)], ids=["some tasks", "some answers"])
 def test_answers_without_a_reward_count_for_nothing(reward: Moody) -> None:
     caller = Caller(Journal(), Budget(Cap()))
@@ -137,6 +145,7 @@ class Counting(World):
         return super().answer(messages, seed)
 
 
+@pytest.mark.slow
 def test_a_prompt_has_the_lessons_nearest_to_its_task_at_most() -> None:
     world = Counting()
     found = run(world, split_of(test=24), top_k=6)

@@ -66,6 +66,7 @@ def log_softmax(logits: Any) -> Any:
     return logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
 
 
+@pytest.mark.slow
 def test_the_loss_is_the_divergence_from_the_base_that_reads_the_lessons(tmp_path: Path) -> None:
     made = method(tmp_path)
     window = made.window(1)

@@ -236,6 +236,7 @@ def test_a_server_that_refuses_is_a_sentence_and_the_answers_stay(
     assert "Traceback" not in log.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("near", "no_waits")
 def test_a_task_that_is_too_long_has_no_reward_and_ends_no_run(call: Call, served: Served) -> None:
     too_long = Odd(400, error("maximum context length is 9 tokens"))

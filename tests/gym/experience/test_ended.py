@@ -16,6 +16,7 @@ QUICK = ("--reward", "exact", "--max-new-tokens", "16", "--teacher-max-new-token
 SMALL = ("--max-epochs", "1", "--group-size", "5", "--gate-draws", "2", "--test-draws", "1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("finish", "kind"), [("length", "cut"), ("stop", "empty")])
 def test_a_run_says_that_answers_are_not_whole(
     finish: str, kind: str, call: Call, served: Served
@@ -86,6 +87,7 @@ def test_a_replay_notices_each_changed_file(call: Call, served: Served) -> None:
     assert call("experience", "replay", "last", "--json").json["same"] is False
 
 
+@pytest.mark.slow
 def test_a_run_is_not_resumed_with_changed_tasks(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("sums.jsonl"), 40))
     words = (*QUICK, "--max-epochs", "1", "--max-tokens", "4000", "--json")

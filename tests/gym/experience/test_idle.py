@@ -84,6 +84,7 @@ def test_offline_is_refused_with_its_own_exit_code(call: Call) -> None:
         assert (told.code, "--offline: expected models of this" in told.stderr) == (4, True), words
 
 
+@pytest.mark.slow
 def test_a_run_that_a_cap_ended_says_what_it_spent(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("few.jsonl"), 12))
     words = (tasks, "--model", served.model, "--reward", "exact", "--max-tokens", "4000", "--json")

@@ -61,6 +61,7 @@ def test_pinned_lessons_stand_beside_the_nearest(call: Call, served: Served) -> 
     assert call("experience", "pin", "some").code == 2
 
 
+@pytest.mark.slow
 def test_a_gate_passes_what_helps_and_nothing_else(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("own.jsonl"), 24))
     store.save("rules", Library(tuple(RULES)))
@@ -97,6 +98,7 @@ def test_what_a_gate_accepts_is_evidence_of_a_new_version(call: Call, served: Se
     assert "measured with http" in doubt
 
 
+@pytest.mark.slow
 def test_a_gate_that_is_not_passed_and_one_against_another_library_are_no_evidence(
     call: Call, served: Served
 ) -> None:
@@ -110,6 +112,7 @@ def test_a_gate_that_is_not_passed_and_one_against_another_library_are_no_eviden
     assert (store.versions("sayings"), store.versions("rules")) == ([1], [1])
 
 
+@pytest.mark.slow
 def test_an_earlier_version_that_passes_a_gate_is_not_used_for_that(
     call: Call, served: Served
 ) -> None:
@@ -136,6 +139,7 @@ def test_an_import_has_the_file_or_the_version_it_was_made_from_as_its_parent(ca
     assert store.load("rules").library.parent == ""
 
 
+@pytest.mark.slow
 def test_a_prune_drops_what_does_not_help(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("own.jsonl"), 24))
     idle = Item("Read the task with care.")

@@ -35,6 +35,7 @@ def asked(served: Served) -> set[str]:
     return {body["messages"][-1]["content"] for body in served.server.requests}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [("gate",), ("gate", "--each"), ("prune", "--near", "9")], ids=str)
 def test_tasks_of_the_lessons_are_left_out(
     more: tuple[str, ...], call: Call, served: Served
@@ -66,6 +67,7 @@ def test_a_distillation_measures_on_other_tasks() -> None:
     assert note.startswith("20 of 40 tasks measure nothing")
 
 
+@pytest.mark.slow
 def test_the_run_that_kept_a_lesson_names_all_tasks_that_taught_or_decided(
     call: Call, served: Served
 ) -> None:

@@ -98,6 +98,7 @@ def test_a_journal_of_another_version_is_named_and_not_called_different(
     assert (told.code, "a later version of zoo-gym wrote it" in told.stderr) == (2, True)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("near")
 def test_a_replay_writes_nothing(call: Call, served: Served) -> None:
     train(call, served, "--max-epochs", "1", "--group-size", "2", "--test-draws", "1", count=40)
@@ -158,6 +159,7 @@ def test_usage_is_within_the_estimate(call: Call, served: Served) -> None:
         assert bounds["low"] <= bounds["expected"] <= bounds["high"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("near")
 def test_a_run_whose_answers_are_all_wrong_shows_some(call: Call, served: Served) -> None:
     def idle(_: Body, number: int) -> Odd:

@@ -55,6 +55,7 @@ def test_lessons_are_learned_from_columns_and_used(served: Served) -> None:
     assert ExperienceLibrary.load("mine.json").lessons == experiences.lessons
 
 
+@pytest.mark.slow
 def test_a_cap_in_tokens_and_a_name_are_those_of_the_run(
     served: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -74,6 +75,7 @@ def ask_often(trainer: TrainingFreeGRPO) -> None:
         trainer.infer("TASK family-3 item-1")
 
 
+@pytest.mark.slow
 def test_a_cap_is_one_on_all_calls_of_a_trainer(served: Served) -> None:
     few = [{"prompt": "TASK family-1 item-1", "answer": 1}]
     trainer = TrainingFreeGRPO(served.model, quick(group_size=2), max_tokens=700)
@@ -145,6 +147,7 @@ def no_number(query: str, response: str) -> float:
     return float("nan")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reward", [broken, no_number])
 def test_a_reward_that_fails_is_a_sentence_and_the_answers_stay(
     reward: Callable[[str, str], float], served: Served

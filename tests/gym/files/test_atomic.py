@@ -179,6 +179,7 @@ def test_on_windows_a_file_that_a_reader_has_open_is_tried_again(
         assert not (tmp_path / "b").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what is mapped")
 def test_nothing_of_a_checkpoint_stays_mapped_behind_a_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

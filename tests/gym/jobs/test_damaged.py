@@ -108,6 +108,7 @@ def test_a_run_whose_events_cannot_be_read_is_listed_as_damaged(
     assert list_runs() == rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoil", SETTINGS.values(), ids=SETTINGS)
 def test_a_run_whose_settings_cannot_be_read_says_so_in_the_list(run: Run, spoil: Spoil) -> None:
     run.events.emit("end", state="done", exit_code=0)
@@ -168,6 +169,7 @@ def test_an_index_that_is_a_folder_does_not_stop_the_list(run: Run) -> None:
     assert [row.id for row in list_runs()] == [run.id]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [DEEP, b'{"cwd": "\\ud800"}'])
 def test_a_damaged_environment_does_not_stop_the_start_of_a_worker(
     run: Run, content: bytes
@@ -177,6 +179,7 @@ def test_a_damaged_environment_does_not_stop_the_start_of_a_worker(
     assert follow(run).state == "done"
 
 
+@pytest.mark.slow
 def test_a_run_that_lost_its_log_is_found_and_continues(
     run: Run, until: Callable[[Callable[[], bool]], None]
 ) -> None:
@@ -190,6 +193,7 @@ def test_a_run_that_lost_its_log_is_found_and_continues(
     assert follow(run).state == "done"
 
 
+@pytest.mark.slow
 def test_a_resume_says_from_which_step_the_run_continues(
     run: Run, until: Callable[[Callable[[], bool]], None]
 ) -> None:
@@ -204,6 +208,7 @@ def test_a_resume_says_from_which_step_the_run_continues(
     assert follow(run).step == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["config.yaml", "env.json"])
 def test_a_resume_of_a_damaged_run_is_refused_and_changes_nothing(run: Run, name: str) -> None:
     run.events.emit("end", state="interrupted", exit_code=5)

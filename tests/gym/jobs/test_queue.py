@@ -44,6 +44,7 @@ def two(until: Until) -> tuple[Run, Run]:
     return first, second
 
 
+@pytest.mark.slow
 def test_the_second_run_says_whom_it_waits_for_and_what_to_do(two: tuple[Run, Run]) -> None:
     status = read_status(two[1])
     assert status.message == "waiting for cpu behind r0001: starts automatically when it is free"
@@ -52,12 +53,14 @@ def test_the_second_run_says_whom_it_waits_for_and_what_to_do(two: tuple[Run, Ru
     assert read_status(two[1]).step == 0
 
 
+@pytest.mark.slow
 def test_the_second_starts_automatically_when_the_first_ends(two: tuple[Run, Run]) -> None:
     actions.park(two[0])
     assert follow(two[1]).state == "done"
     assert states(two[1]) == ["queued", "running", "queued", "running", "done"]
 
 
+@pytest.mark.slow
 def test_a_killed_run_frees_the_device(two: tuple[Run, Run]) -> None:
     identity = read_identity(two[0].identity_file)
     assert identity is not None
@@ -65,6 +68,7 @@ def test_a_killed_run_frees_the_device(two: tuple[Run, Run]) -> None:
     assert follow(two[1]).state == "done"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("end", "ended"), [(actions.stop, "stopped"), (actions.park, "parked")])
 def test_a_waiting_run_can_be_stopped_and_parked(
     two: tuple[Run, Run], end: Callable[[Run], None], ended: str

@@ -43,6 +43,7 @@ def test_ids_count_up(run: Run) -> None:
     assert [run.id, create_run("", {}).id] == ["r0001", "r0002"]
 
 
+@pytest.mark.slow
 def test_two_processes_that_create_at_once_share_no_id(home: Path) -> None:
     both = [
         subprocess.Popen([sys.executable, "-c", MANY], stdout=subprocess.PIPE, text=True)

@@ -172,6 +172,7 @@ def test_going_on_forgets_the_old_end(run: Run) -> None:
 FIELDS = st.sampled_from(["t", "state", "step", "steps", "decides", "best", "loss", "metrics"])
 
 
+@pytest.mark.slow
 @given(st.lists(st.dictionaries(FIELDS, JUNK)), st.data())
 def test_any_fields_fold_into_a_status(rows: list[dict[str, object]], data: st.DataObject) -> None:
     kinds = st.sampled_from(["state", "plan", "step", "eval", "checkpoint", "end", "other"])

@@ -34,6 +34,7 @@ def steps(run: Run) -> list[int]:
     return [e["step"] for e in tail_events(run.events.path)[0] if e["kind"] == "step"]
 
 
+@pytest.mark.slow
 def test_a_run_goes_from_queued_to_done(run: Run) -> None:
     launch(run, entry="entries:three")
     status = follow(run)
@@ -42,6 +43,7 @@ def test_a_run_goes_from_queued_to_done(run: Run) -> None:
     assert states(run) == ["queued", "running", "done"]
 
 
+@pytest.mark.slow
 def test_following_hands_over_every_event_once_in_order(run: Run) -> None:
     seen: list[int] = []
     launch(run, entry="entries:three")
@@ -85,6 +87,7 @@ def test_a_failure_is_one_sentence_and_an_exit_code(
     assert ("Traceback" in run.worker_log.read_text()) == (entry == "a_bug")
 
 
+@pytest.mark.slow
 def test_stop_saves_and_exits_and_resume_continues_there(run: Run, until: Until) -> None:
     launch(run, entry="entries:forever")
     until(lambda: len(steps(run)) >= 2)
@@ -97,6 +100,7 @@ def test_stop_saves_and_exits_and_resume_continues_there(run: Run, until: Until)
     assert steps(run) == list(range(1, stopped.step + 6))
 
 
+@pytest.mark.slow
 def test_a_paused_run_waits_and_resume_continues_in_the_same_process(
     run: Run, until: Until
 ) -> None:
@@ -112,6 +116,7 @@ def test_a_paused_run_waits_and_resume_continues_in_the_same_process(
     assert states(run) == ["queued", "running", "paused", "running"]
 
 
+@pytest.mark.slow
 def test_a_paused_run_can_be_parked(run: Run, until: Until) -> None:
     launch(run, entry="entries:forever")
     actions.pause(run)
@@ -122,6 +127,7 @@ def test_a_paused_run_can_be_parked(run: Run, until: Until) -> None:
     assert tail_events(run.events.path)[0][-1]["request"] == "park"
 
 
+@pytest.mark.slow
 @posix
 def test_a_halted_worker_is_said_at_once_and_can_be_killed_and_resumed(
     run: Run, until: Until
@@ -154,6 +160,7 @@ def test_a_run_of_this_very_process_is_not_killed(run: Run) -> None:
         actions.kill(run)
 
 
+@pytest.mark.slow
 @posix
 def test_sigterm_is_a_stop_and_a_closed_terminal_is_nothing(run: Run, until: Until) -> None:
     pid = launch(run, entry="entries:forever")
@@ -238,6 +245,7 @@ def test_a_second_worker_on_one_folder_writes_nothing(run: Run) -> None:
     assert run.events.path.read_bytes() == before
 
 
+@pytest.mark.slow
 @posix
 def test_ctrl_c_while_following_stops_the_run_and_waits(run: Run) -> None:
     def press(event: dict[str, object]) -> None:
@@ -262,11 +270,13 @@ def test_a_second_ctrl_c_gives_up_waiting(run: Run) -> None:
         follow(run, press)
 
 
+@pytest.mark.slow
 def test_following_can_request_a_stop(run: Run) -> None:
     launch(run, entry="entries:forever")
     assert follow(run, should_stop=lambda: len(steps(run)) > 1).exit_code == 5
 
 
+@pytest.mark.slow
 def test_the_worker_outlives_a_starter_that_is_killed(run: Run, until: Until) -> None:
     code = (
         "import sys, time; from pathlib import Path; from zoo.gym.jobs import Run, launch, follow\n"

@@ -23,6 +23,7 @@ def loss(name: str, **options: Any) -> DpoLoss:
     return DpoLoss(terms=((name, 1.0),), **given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", LOSSES)
 def test_each_loss_is_that_of_trl(name: str, seed: int) -> None:

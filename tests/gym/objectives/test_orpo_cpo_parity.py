@@ -48,6 +48,7 @@ def close_metrics(got: dict[str, torch.Tensor], expected: dict[str, float]) -> N
         assert float(got[ours].detach()) == pytest.approx(expected[theirs], abs=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("beta", [0.1, 2.0])
 def test_orpo_is_that_of_trl(beta: float, seed: int) -> None:

@@ -151,6 +151,7 @@ def test_a_description_is_one_safe_line() -> None:
 Tasks = Callable[..., list[Task]]
 
 
+@pytest.mark.slow
 def test_every_solution_of_gsm8k_is_right_and_others_are_not(real_tasks: Tasks) -> None:
     tasks = real_tasks("gsm8k_train.jsonl", "question", lambda row: row["answer"])[:1000]
     with load("auto", tasks) as reward:

@@ -24,12 +24,14 @@ def kept(method: str, attack: str, **how: object) -> float:
     return try_attacks(trial, [attack])[0].recovered
 
 
+@pytest.mark.slow
 @needs_digits
 def test_ten_sign_flips_ruin_the_mean_and_not_the_default() -> None:
     assert kept("mean", "sign flip x10") < 0
     assert kept("byzantine_robust", "sign flip x10") > 80
 
 
+@pytest.mark.slow
 @needs_digits
 def test_a_delta_of_nearly_nothing_wins_krum_on_signs() -> None:
     assert kept("krum", "tiny", form="signs", refit=True) < 10
@@ -44,6 +46,7 @@ def test_the_adaptive_attacker_does_more_harm_than_any_other_and_less_behind_a_g
     assert free < gated
 
 
+@pytest.mark.slow
 @needs_digits
 def test_every_attack_but_none_changes_what_is_sent() -> None:
     setting = make_setting(0, 7, None)
@@ -54,6 +57,7 @@ def test_every_attack_but_none_changes_what_is_sent() -> None:
         assert np.array_equal(sent, view.own) == (name == "none"), name
 
 
+@pytest.mark.slow
 @needs_digits
 def test_keys_of_a_sybil_send_parts_of_one_flipped_delta() -> None:
     view = View(make_setting(0, 7, None), 2, 0)
@@ -61,6 +65,7 @@ def test_keys_of_a_sybil_send_parts_of_one_flipped_delta() -> None:
     np.testing.assert_allclose(parts.sum(axis=0), -10 * view.mean, atol=1e-6)
 
 
+@pytest.mark.slow
 @needs_digits
 def test_the_command_prints_rows_and_the_worst(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["round", "attack", "none", "IPM 2", "--method", "mean", "--contributors", "5"]
@@ -71,6 +76,7 @@ def test_the_command_prints_rows_and_the_worst(capsys: pytest.CaptureFixture[str
     assert found["rows"][0]["recovered"] == pytest.approx(100)
 
 
+@pytest.mark.slow
 @needs_digits
 def test_attacks_without_attackers_leave_what_nobody_attacking_leaves() -> None:
     trial = Trial(Rule(AggregationMethod.MEAN, 0), contributors=5, attackers=0, seeds=1)
@@ -78,6 +84,7 @@ def test_attacks_without_attackers_leave_what_nobody_attacking_leaves() -> None:
     assert {(row.recovered, row.backdoor) for row in rows} == {(100.0, rows[0].backdoor)}
 
 
+@pytest.mark.slow
 def test_as_many_attack_as_the_rule_is_to_withstand(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["round", "attack", "none", "--method", "median", "--contributors", "10"]
     for f, expected in (((), 3), (("--f", "1"), 1), (("--f", "1", "--attackers", "2"), 2)):
@@ -115,6 +122,7 @@ def test_what_cannot_be_tried_is_refused(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @needs_digits
 def test_the_malicious_are_as_many_as_the_rule_withstands_and_both_are_shown(
     capsys: pytest.CaptureFixture[str],

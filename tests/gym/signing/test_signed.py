@@ -101,6 +101,7 @@ def test_another_form_of_the_same_object_is_refused(change: Any, tmp_path: Path)
         read_signed(path, "a")
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_canonical_json_is_read_as_the_value_and_written_as_the_same_bytes(value: Any) -> None:
     written = canonical(value)

@@ -126,6 +126,7 @@ def test_an_adapter_is_trained_further_from_where_it_was(tmp_path: Path) -> None
     assert Path(stored.adapter_name_or_path or "").is_absolute()
 
 
+@pytest.mark.slow
 def test_a_folder_without_an_adapter_is_refused_before_there_is_a_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,6 +48,7 @@ def test_a_stopped_run_resumes_to_the_same_weights(tiny: Path, tmp_path: Path) -
         np.testing.assert_array_equal(weights(second)[name], value)
 
 
+@pytest.mark.slow
 def test_micro_batches_do_not_change_the_curve(tiny: Path, tmp_path: Path) -> None:
     curves = []
     for micro, accumulate in ((4, 1), (1, 4)):
@@ -62,6 +63,7 @@ def test_micro_batches_do_not_change_the_curve(tiny: Path, tmp_path: Path) -> No
     np.testing.assert_allclose(curves[0], curves[1], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_best_step_is_kept_when_later_ones_are_worse(tiny: Path, tmp_path: Path) -> None:
     losses = iter([3.0, 2.5, 1.0, 1.5, 1.2])
     job = make_job(tiny, tmp_path, Recorder(), max_steps=4, eval_steps=1)
@@ -80,6 +82,7 @@ def test_the_best_step_is_kept_when_later_ones_are_worse(tiny: Path, tmp_path: P
     assert any((value != at_step[4][name]).any() for name, value in weights(job).items())
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_number_is_never_the_best(tiny: Path, tmp_path: Path) -> None:
     losses = iter([3.0, float("nan"), 2.0, float("nan")])
     job = make_job(tiny, tmp_path, Recorder(), max_steps=3, eval_steps=1)
@@ -88,6 +91,7 @@ def test_a_loss_that_is_no_number_is_never_the_best(tiny: Path, tmp_path: Path) 
     assert (progress.best_step, progress.best_score) == (2, 2.0)
 
 
+@pytest.mark.slow
 def test_a_best_step_that_the_run_loses_is_not_what_the_last_weights_pass_for(
     tiny: Path, tmp_path: Path
 ) -> None:
@@ -106,6 +110,7 @@ def test_a_best_step_that_the_run_loses_is_not_what_the_last_weights_pass_for(
     assert "got no file 'trained.safetensors'; they are lost" in warning["message"]
 
 
+@pytest.mark.slow
 def test_a_run_that_lost_its_best_step_says_so_when_it_is_resumed(
     tiny: Path, tmp_path: Path
 ) -> None:
@@ -128,6 +133,7 @@ def test_rows_without_a_label_stop_the_run(tiny: Path, tmp_path: Path) -> None:
         fit(make_job(tiny, tmp_path, Recorder(), rows=rows))
 
 
+@pytest.mark.slow
 def test_an_adapter_that_no_gradient_reaches_stops_the_run(tiny: Path, tmp_path: Path) -> None:
     policy = load_backend("cpu").load(tiny, LoadSpec(train=LoraSpec(4, 8.0), seed=1))
     # With A and B both zero, each blocks the other's gradient.
@@ -137,6 +143,7 @@ def test_an_adapter_that_no_gradient_reaches_stops_the_run(tiny: Path, tmp_path:
         fit(make_job(tiny, tmp_path, Recorder(), policy=policy))
 
 
+@pytest.mark.slow
 def test_an_adapter_that_equals_its_start_stops_the_run(tiny: Path, tmp_path: Path) -> None:
     job = make_job(tiny, tmp_path, Recorder())
     still = StepInfo(grad_norm=1.0, skipped=False, changed=False)
@@ -154,6 +161,7 @@ def test_a_step_too_small_to_move_a_float_is_seen_as_no_change(tiny: Path) -> No
     assert not policy.optimizer_step(1e-30, 1.0).changed
 
 
+@pytest.mark.slow
 def test_what_rows_of_a_prompt_cannot_share_is_reported_where_rows_belong_together(
     tiny: Path, tmp_path: Path
 ) -> None:

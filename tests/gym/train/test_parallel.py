@@ -36,6 +36,7 @@ def numbers(recorder: Recorder, kind: str) -> list[float]:
     return [event[name] for event in recorder.of(kind) for name in ("loss", "tokens")]
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one(tiny: Path, tmp_path: Path) -> None:
     # three micro-batches a step: the first process has two of them
     settings: dict[str, Any] = {"gradient_accumulation_steps": 3}
@@ -52,6 +53,7 @@ def test_two_processes_train_as_one(tiny: Path, tmp_path: Path) -> None:
     assert relative_error(*weights) < 1e-5
 
 
+@pytest.mark.slow
 def test_the_processes_of_a_divided_model_make_as_many_passes(tiny: Path, tmp_path: Path) -> None:
     # three micro-batches a step: the second process has one, and one that weighs nothing
     settings: dict[str, Any] = {"gradient_accumulation_steps": 3}
@@ -92,6 +94,7 @@ def test_a_step_has_rows_for_each_process(tiny: Path, tmp_path: Path) -> None:
     assert len(job.method.window(1).batches) == 6
 
 
+@pytest.mark.slow
 def test_all_processes_leave_when_the_first_is_asked_to(tiny: Path, tmp_path: Path) -> None:
     job_of, recorders = make_jobs(tiny, tmp_path)
     recorders[0].script = {2: "stopped"}

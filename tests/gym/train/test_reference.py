@@ -91,6 +91,7 @@ def test_a_damaged_file_is_scored_again_with_a_warning(
         np.testing.assert_array_equal(before, after)
 
 
+@pytest.mark.slow
 def test_scores_of_other_rows_or_of_another_model_are_not_used(
     policy: Policy, tiny: Path, tmp_path: Path
 ) -> None:
@@ -115,6 +116,7 @@ def test_large_scores_stay_on_the_disk(
     np.testing.assert_array_equal(one[REF_LOGPROBS], other[REF_LOGPROBS])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_memory_bytes", [0, 10_000])
 def test_rows_keep_the_extras_that_they_have(
     policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory_bytes: int

@@ -48,6 +48,7 @@ def leave_behind(run: Run, step: int) -> Callable[[], str | None]:
     return leaving
 
 
+@pytest.mark.slow
 def test_a_resume_takes_the_steps_and_the_rate_that_were_named(run: Run) -> None:
     items = ["max_steps=3", "learning_rate=0.0625", "eval_steps=1"]
     change_settings(run.config_file, run.env_file, items, 2)
@@ -72,6 +73,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zoo.gym.jobs.actions.launch", launch)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("launched")
 def test_a_run_that_is_finished_early_publishes_its_best_step(run: Run) -> None:
     began = stored_settings(run.config_file, run.env_file).model_copy(update={"warmup_steps": 3})
@@ -106,6 +108,7 @@ def test_a_resume_after_a_finish_that_failed_trains_to_the_last_step(run: Run) -
     assert recipe_of(run.env_file) == {}
 
 
+@pytest.mark.slow
 def test_a_run_without_a_checkpoint_has_nothing_to_finish(run: Run) -> None:
     run.events.emit("end", state="interrupted", exit_code=5)
     shutil.rmtree(run.checkpoints)
@@ -113,6 +116,7 @@ def test_a_run_without_a_checkpoint_has_nothing_to_finish(run: Run) -> None:
         finish(run)
 
 
+@pytest.mark.slow
 def test_a_run_of_another_device_says_how_to_resume_here(run: Run) -> None:
     env = json.loads(run.env_file.read_text())
     run.env_file.write_text(json.dumps(env | {"device": "mps"}))
@@ -121,6 +125,7 @@ def test_a_run_of_another_device_says_how_to_resume_here(run: Run) -> None:
     assert "zoo-gym runs resume r0001 --set device=" in str(told.value.hint)
 
 
+@pytest.mark.slow
 def test_a_run_does_not_resume_with_other_weights(run: Run, tmp_path: Path) -> None:
     weights = tmp_path / "m1" / "model.safetensors"
     content = bytearray(weights.read_bytes())
@@ -130,6 +135,7 @@ def test_a_run_does_not_resume_with_other_weights(run: Run, tmp_path: Path) -> N
         run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "told"),
     [("m1/model.safetensors", "got changed files: weights"), ("my chats.jsonl", "changed since")],
@@ -154,6 +160,7 @@ def test_a_resume_that_comes_second_changes_no_settings(run: Run) -> None:
     assert [file.read_bytes() for file in (run.config_file, run.env_file)] == before
 
 
+@pytest.mark.slow
 def test_a_run_without_a_whole_checkpoint_or_its_split_does_not_start_over(run: Run) -> None:
     for manifest in run.checkpoints.glob("step-*/manifest.json"):
         manifest.write_text("")
@@ -171,6 +178,7 @@ def test_a_run_without_a_whole_checkpoint_or_its_split_does_not_start_over(run: 
         resume(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [1, 3])
 def test_as_many_checkpoints_are_kept_as_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
@@ -189,6 +197,7 @@ def test_as_many_checkpoints_are_kept_as_wanted(
     assert kept == [f"step-{step:08d}" for step in range(5 - limit, 5)]
 
 
+@pytest.mark.slow
 def test_checkpoints_of_the_model_alone_are_finished_and_not_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

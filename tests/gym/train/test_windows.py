@@ -109,6 +109,7 @@ def autograd(policy: TorchPolicy, objective: Objective, parts: Sequence[Batch]) 
     return gradients(policy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["aot", "aot_unpaired", "sigmoid"])
 def test_with_dropout_a_replay_is_plain_autograd_over_the_same_parts(tiny: Path, name: str) -> None:
     policy, objective = loaded(tiny, dropout=0.3), OBJECTIVES[name]

@@ -42,6 +42,7 @@ def test_a_walk_through_the_app_loads_nothing_heavy() -> None:
     assert set(done.stdout.split(",")) & HEAVY == set()
 
 
+@pytest.mark.slow
 def test_home_loads_neither_charts_nor_settings() -> None:
     program = "import sys, zoo.gym.tui.app as a; a.home(); print(*sys.modules)"
     done = subprocess.run(
@@ -73,6 +74,7 @@ def test_here_it_draws_at_most_twice_a_second() -> None:
     assert GymApp().redraw_s >= 0.5
 
 
+@pytest.mark.slow
 def test_no_color_shows_the_same_words(drive: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     run = fakes.new_run()
@@ -95,6 +97,7 @@ def test_q_quits(drive: Drive) -> None:
     drive(visit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["paths", "paths --no-such-option"])
 def test_a_command_in_the_app_shows_how_it_ended(drive: Drive, words: str) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
@@ -105,6 +108,7 @@ def test_a_command_in_the_app_shows_how_it_ended(drive: Drive, words: str) -> No
     drive(visit)
 
 
+@pytest.mark.slow
 def test_leaving_a_command_that_runs_asks_first(drive: Drive) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         app.action_command("doctor")

@@ -56,6 +56,7 @@ def test_a_file_that_is_absent_is_reported_below_its_path(
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_refused_start_leaves_the_form_as_it_was(
     drive: Drive, asked: list[list[str]], tmp_path: Path
 ) -> None:
@@ -74,6 +75,7 @@ def test_a_refused_start_leaves_the_form_as_it_was(
     drive(visit)
 
 
+@pytest.mark.slow
 def test_what_the_engine_refuses_is_shown_below_the_settings_and_starts_nothing(
     drive: Drive, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -164,6 +166,7 @@ def test_a_path_that_is_typed_halfway_is_no_error(
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_start_without_a_file_is_refused_at_its_field(
     drive: Drive, asked: list[list[str]]
 ) -> None:

@@ -95,6 +95,7 @@ def drawn(view: View, size: tuple[int, int]) -> str:
     return re.sub(r"@font-face \{[^}]*\}\s*", "", asyncio.run(body()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_screen_is_as_it_was_looked_at(name: str, pytestconfig: pytest.Config) -> None:
     version = f"textual {metadata.version('textual')}, plotext {metadata.version('plotext')}\n"

@@ -121,6 +121,7 @@ def test_the_latest_value_of_each_watched_metric_is_kept() -> None:
     assert watched_metrics(history) == shown
 
 
+@pytest.mark.slow
 @given(st.recursive(st.none() | st.floats() | st.text(max_size=2), st.lists) | st.just({"a": []}))
 def test_any_metrics_can_be_shown(found: object) -> None:
     plan: Event = {"kind": "plan", "t": 1.0, "watch": found}

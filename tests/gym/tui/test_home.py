@@ -69,6 +69,7 @@ def test_a_run_that_lost_its_process_is_offered_as_interrupted(drive: Drive) -> 
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_file_dropped_on_home_is_taken_to_a_new_training(
     drive: Drive,
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_file_dropped_on_home_is_taken_to_a_new_training(
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_click_on_a_place_goes_there(drive: Drive) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await pilot.click("Bar", offset=(24, 0))
@@ -88,6 +90,7 @@ def test_a_click_on_a_place_goes_there(drive: Drive) -> None:
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_key_that_goes_to_a_place_closes_what_is_open_there(drive: Drive) -> None:
     run = fakes.new_run()
     fakes.train(run, 1, 5)

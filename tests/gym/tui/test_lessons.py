@@ -12,6 +12,7 @@ from zoo.gym.tui.app import GymApp
 from zoo.gym.tui.lessons_run import Spending, short
 
 
+@pytest.mark.slow
 def test_a_run_of_lessons_shows_its_verdict_and_no_loss(drive: Drive) -> None:
     run = fakes.lessons_run(done=True)
 
@@ -27,6 +28,7 @@ def test_a_run_of_lessons_shows_its_verdict_and_no_loss(drive: Drive) -> None:
     drive(visit, size=(120, 36))
 
 
+@pytest.mark.slow
 def test_a_run_of_lessons_that_is_running_shows_what_it_spent(drive: Drive) -> None:
     run = fakes.lessons_run(done=False)
     bill = {"calls": 1, "prompt_tokens": 90, "completion_tokens": 10, "usd": 0.00021}

@@ -28,6 +28,7 @@ def curve(app: GymApp) -> list[tuple[int, float]]:
     return list(app.screen.query_one(LossChart).curves[0])
 
 
+@pytest.mark.slow
 def test_the_whole_curve_is_there_from_the_first_step(drive: Drive, run: Run) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)
@@ -37,6 +38,7 @@ def test_the_whole_curve_is_there_from_the_first_step(drive: Drive, run: Run) ->
     drive(visit)
 
 
+@pytest.mark.slow
 def test_steps_that_come_are_drawn(drive: Drive, run: Run) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)
@@ -109,6 +111,7 @@ def test_a_failed_run_shows_the_reason_the_remedy_and_its_log(drive: Drive, run:
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_done_run_shows_its_gain_and_the_next_steps(drive: Drive, run: Run) -> None:
     fakes.train(run, 61, 150)
     fakes.end(run, "done")
@@ -152,6 +155,7 @@ def test_every_key_of_a_stopped_run_fits_the_bottom_line(
     drive(visit, size=size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (120, 36)])
 def test_the_metrics_that_a_method_watches_stand_below_the_loss(
     drive: Drive, run: Run, size: tuple[int, int]
@@ -220,6 +224,7 @@ def test_help_of_a_run_that_learns_lessons_is_of_lessons(drive: Drive) -> None:
     drive(visit, size=(120, 36))
 
 
+@pytest.mark.slow
 def test_a_run_that_makes_its_result_offers_no_training(drive: Drive, run: Run) -> None:
     run.env_file.write_text(json.dumps({"finish_at": 60}))
 
@@ -233,6 +238,7 @@ def test_a_run_that_makes_its_result_offers_no_training(drive: Drive, run: Run) 
     drive(visit)
 
 
+@pytest.mark.slow
 def test_the_chart_names_the_unit_of_the_loss_if_it_has_one(drive: Drive, run: Run) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)

@@ -125,6 +125,7 @@ def test_a_double_click_opens_a_run(drive: Drive) -> None:
     drive(visit)
 
 
+@pytest.mark.slow
 def test_space_in_the_list_pauses_the_run(drive: Drive) -> None:
     run = running()
 
@@ -137,6 +138,7 @@ def test_space_in_the_list_pauses_the_run(drive: Drive) -> None:
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_stopped_a_parked_and_a_killed_run_are_called_so(drive: Drive) -> None:
     for request in ("stop", "park", None):
         fakes.end(running(), "interrupted", request=request)
@@ -225,6 +227,7 @@ def test_a_name_that_cannot_be_is_refused_in_a_sentence(drive: Drive) -> None:
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_run_with_a_process_is_not_offered_to_be_deleted(drive: Drive) -> None:
     running()
 
@@ -236,6 +239,7 @@ def test_a_run_with_a_process_is_not_offered_to_be_deleted(drive: Drive) -> None
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_done_run_is_offered_neither_pause_nor_stop(drive: Drive) -> None:
     run = running()
     fakes.end(run, "done")

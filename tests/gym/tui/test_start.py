@@ -16,6 +16,7 @@ from zoo.gym.tui.screens.run import RunScreen
 from zoo.gym.tui.widgets.inspection import inspection_words
 
 
+@pytest.mark.slow
 def test_a_pasted_path_is_inspected_and_described(
     drive: Drive, asked: list[list[str]], tmp_path: Path
 ) -> None:
@@ -49,6 +50,7 @@ def test_rows_are_inspected_for_the_stage_among_the_settings(
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_stage_that_is_typed_while_rows_are_read_is_inspected(
     drive: Drive, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -128,6 +130,7 @@ def test_a_click_starts_with_the_settings_that_were_typed(
     drive(visit)
 
 
+@pytest.mark.slow
 def test_what_a_run_would_do_is_shown_before_it_starts(
     drive: Drive, asked: list[list[str]], tmp_path: Path
 ) -> None:
@@ -138,6 +141,7 @@ def test_what_a_run_would_do_is_shown_before_it_starts(
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_model_in_the_cache_can_be_chosen_by_keys(
     drive: Drive, asked: list[list[str]], tmp_path: Path
 ) -> None:

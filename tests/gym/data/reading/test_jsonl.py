@@ -46,6 +46,7 @@ def test_every_line_is_reported_under_its_own_number(
 values = st.recursive(st.none() | st.text() | st.integers(), lambda v: st.lists(v, max_size=3))
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.dictionaries(st.text(max_size=3), values, max_size=3), max_size=5),
     st.sampled_from([None, 0, 1, 4]),

@@ -71,6 +71,7 @@ CASES = [
 THOUGHTS = {"no thought": (None, None), "thoughts": ("Hm.", "Two\n\nlines"), "empty": ("", "")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "system"), CASES)
 @pytest.mark.parametrize("answers", ANSWERS.values(), ids=list(ANSWERS))
 @pytest.mark.parametrize("thoughts", THOUGHTS.values(), ids=list(THOUGHTS))

@@ -71,6 +71,7 @@ def test_a_template_that_takes_too_long_is_stopped_and_the_next_one_is_rendered(
     assert render(renderer, "{{ a }}", a="whole") == "whole"
 
 
+@pytest.mark.slow
 def test_a_template_that_never_ends_is_not_tried_for_every_row(
     byte_tokenizer: Callable[..., Any], renderer: Renderer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,7 @@ pieces = st.sampled_from(
 texts = st.lists(pieces, max_size=6).map(lambda parts: "a" + "".join(parts) + "z")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 @settings(max_examples=60, deadline=None)
 @given(

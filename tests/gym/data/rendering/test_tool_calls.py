@@ -130,6 +130,7 @@ def chats(draw: st.DrawFn, most_calls: int) -> list[Message]:
     return turns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_TOOLS)
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
@@ -147,6 +148,7 @@ def test_exactly_the_calls_and_answers_are_learned_whatever_the_texts(
     assert [text.removeprefix(thought) for text in found] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_TOOLS)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())

@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
@@ -47,6 +48,7 @@ def written(encoded: Encoded, folder: Path) -> NDArray[np.float32]:
     return difference(delta, encoded.tensor)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_every_sign_survives_and_the_size_is_the_row_mean(data: st.DataObject) -> None:
@@ -63,6 +65,7 @@ def test_every_sign_survives_and_the_size_is_the_row_mean(data: st.DataObject) -
             np.testing.assert_allclose(found, np.where(d > 0, mean, -mean), rtol=2e-6)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_a_factor_entry_is_at_most_half_a_step_off(data: st.DataObject) -> None:
@@ -98,6 +101,7 @@ def test_a_tie_goes_to_the_even_neighbour() -> None:
     np.testing.assert_array_equal(from_bf16(to_bf16(ties)), [1, 1 + 4 / 256, -1])
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(arrays(np.float32, (3, 5), elements=st.floats(-1000, 1000, width=16)))
 def test_half_precision_reads_back_exactly(values: NDArray[np.float32]) -> None:

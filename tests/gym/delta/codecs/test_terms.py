@@ -55,6 +55,7 @@ def whole(encoded: Encoded, base: NDArray[np.float32]) -> NDArray[np.float32]:
     return decode_rows(encoded.tensor, encoded.arrays, slice(0, rows), base.reshape(rows, columns))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coding", CODINGS, ids=str)
 @settings(deadline=None, max_examples=30)
 @given(pair=matrices, cut=st.floats(0, 1))
@@ -71,6 +72,7 @@ def test_rows_decode_alone_as_they_do_together(coding: Dense, pair: Pair, cut: f
     assert np.concatenate(parts).tobytes() == whole(encoded, pair[0]).tobytes()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(pair=matrices)
 def test_a_mask_leaves_alone_what_did_not_change(pair: Pair) -> None:
@@ -95,6 +97,7 @@ def test_a_masked_scale_is_the_mean_over_what_changed(pair: Pair, scale: Any) ->
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(pair=matrices)
 def test_another_plane_never_makes_it_worse(pair: Pair) -> None:

@@ -74,6 +74,7 @@ def test_a_stopped_run_abandons_answers_that_do_not_come(monkeypatch: pytest.Mon
     assert (endless.asked, journal.spent.usd) == (1, worst_case(ask(), PRICE).usd)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_while_it_fails_abandons_them_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

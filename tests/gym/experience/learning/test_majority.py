@@ -72,6 +72,7 @@ def learned(world: World, **changes: Any) -> Learned:
     return learn(split, caller, model, model, load("answer", []), how)
 
 
+@pytest.mark.slow
 def test_what_is_learned_is_marked_and_the_same_again() -> None:
     first, second = learned(World()), learned(World())
     assert first.library == second.library

@@ -73,6 +73,7 @@ def test_a_run_is_not_resumed_with_a_changed_reward(call: Call, served: Served) 
     assert call("runs", "resume", "last", "--json").code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["rw.py:score", "{rw.py:score: 1}", "rw:score"])
 def test_a_repeated_gate_starts_anew_with_a_changed_reward(
     form: str, call: Call, served: Served

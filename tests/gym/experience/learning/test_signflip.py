@@ -93,6 +93,7 @@ def test_drawn_signs_can_fall_below_a_small_level() -> None:
     assert sign_flip_p(differences, 1e-4) <= 1e-4 < sign_flip_p(differences)
 
 
+@pytest.mark.slow
 def test_an_interval_covers_the_truth_nearly_always() -> None:
     rng = random.Random(5)
     hits = 0

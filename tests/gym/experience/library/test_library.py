@@ -74,6 +74,7 @@ ANY_ITEMS = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(items=st.lists(ANY_ITEMS, max_size=3, unique_by=lambda one: one.text), model=WORDS)
 def test_what_is_written_can_be_read_and_other_things_are_refused(

@@ -66,6 +66,7 @@ def test_a_lesson_goes_from_its_author_through_peers_to_a_library(
     assert "foreign" not in call("experience", "show", "kept").stdout
 
 
+@pytest.mark.slow
 def test_a_library_of_which_nothing_is_kept_is_not_stored(
     call: Call, served: Served, tmp_path: Path
 ) -> None:

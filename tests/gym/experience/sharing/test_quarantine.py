@@ -194,6 +194,7 @@ def test_what_was_read_and_released_is_not_held_back() -> None:
     assert [one.item for one in held_back(items, [items[0].id])] == [items[2]]
 
 
+@pytest.mark.slow
 @given(st.text(max_size=400))
 def test_any_text_can_be_looked_at(text: str) -> None:
     suspicion(text)

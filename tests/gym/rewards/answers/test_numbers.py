@@ -75,6 +75,7 @@ def test_any_text_is_searched_without_an_error(text: str) -> None:
     assert isinstance(find_numbers(text), list)
 
 
+@pytest.mark.slow
 def test_a_long_run_of_digits_is_searched_quickly() -> None:
     assert find_numbers("1" * 200_000 + " 7")[-1].value == 7
     assert find_numbers("1,111" * 40_000 + " 7")[-1].value == 7

@@ -83,6 +83,7 @@ def test_equal_mathematics_scores_one(
     assert reward.score([sample(response, answer)])[0].value == value
 
 
+@pytest.mark.slow
 def test_many_answers_keep_their_order(reward: Reward) -> None:
     samples = [sample(rf"\boxed{{{index}}}", str(index % 3)) for index in range(12)]
     assert [score.value for score in reward.score(samples)] == [1.0, 1.0, 1.0] + [0.0] * 9

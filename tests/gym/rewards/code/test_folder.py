@@ -57,6 +57,7 @@ def test_what_is_written_is_limited_and_removed(scratch: Path, code: str, why: s
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_deleted_file_within_the_limit_is_no_problem(scratch: Path) -> None:
     code = "import tempfile, time\nf = tempfile.TemporaryFile()\nf.write(bytes(10**7))\n"
     outcome = run_program(Program(code + "f.flush()\ntime.sleep(0.2)", ("f.close()",)), LIMITS)

@@ -193,6 +193,7 @@ def test_a_limit_ends_it(code: str, said: str) -> None:
     assert problem(code) == said
 
 
+@pytest.mark.slow
 def test_waiting_is_limited_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "WALL_TO_CPU", 0.25)
     since = time.monotonic()

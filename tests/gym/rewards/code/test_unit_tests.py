@@ -49,6 +49,7 @@ def test_what_is_no_solution_scores_zero(response: str) -> None:
     assert value(UnitTests(Options(timeout_s=1)), response, **TWO) == 0.0
 
 
+@pytest.mark.slow
 def test_memory_is_limited_as_the_option_says(reward: Reward) -> None:
     code = "x = bytearray(300_000_000)\nf = lambda x: x + 1"
     assert value(reward, code, **TWO) == 1.0

@@ -36,6 +36,7 @@ def published(storage: FolderStorage, base: Path, sources: Sources, manifest: Ma
     return open_round(storage)
 
 
+@pytest.mark.slow
 def test_a_base_with_another_embedding_gets_a_model_of_its_own(
     published: Opened, base: Path, tmp_path: Path
 ) -> None:
@@ -48,6 +49,7 @@ def test_a_base_with_another_embedding_gets_a_model_of_its_own(
     assert np.array_equal(found, read_float32(open_weights(other), EMBEDDING))
 
 
+@pytest.mark.slow
 def test_another_base_is_refused_by_its_folder(published: Opened, tmp_path: Path) -> None:
     other = disk.write_model(tmp_path / "tiny", disk.random_arrays(SHAPES, 5))
     with pytest.raises(InputError, match=f"^{other}: expected the base tiny of the round, got an"):
@@ -55,6 +57,7 @@ def test_another_base_is_refused_by_its_folder(published: Opened, tmp_path: Path
     assert applied_results() == []
 
 
+@pytest.mark.slow
 def test_a_base_with_another_chat_template_gets_a_model_of_its_own(
     published: Opened, base: Path, tmp_path: Path
 ) -> None:
@@ -65,6 +68,7 @@ def test_a_base_with_another_chat_template_gets_a_model_of_its_own(
     assert (found / "chat_template.jinja").read_text() == "{{ messages }}"
 
 
+@pytest.mark.slow
 def test_a_damaged_model_is_refused_for_training_and_written_again(
     published: Opened, base: Path
 ) -> None:
@@ -79,6 +83,7 @@ def test_a_damaged_model_is_refused_for_training_and_written_again(
     assert (again.file, weights.read_bytes()) == (applied.file, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["model-00001-of-00001.safetensors", "model.safetensors.index.json"]
 )
@@ -126,6 +131,7 @@ DAMAGED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", DAMAGED)
 def test_a_damaged_list_is_refused_and_not_written_over(
     content: str, published: Opened, base: Path

@@ -29,6 +29,7 @@ from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import canonical
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["signs", "float"])
 def test_the_mean_is_the_mean_of_the_contributions(
     form: str, storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
@@ -50,6 +51,7 @@ def test_the_mean_is_the_mean_of_the_contributions(
     assert opened.state.result == found.report.result.digest
 
 
+@pytest.mark.slow
 def test_a_stranger_gets_the_same_bytes(
     storage: FolderStorage,
     base: Path,
@@ -72,6 +74,7 @@ def test_a_stranger_gets_the_same_bytes(
     assert again.read_bytes() == published.delta.path.read_bytes()
 
 
+@pytest.mark.slow
 def test_publishing_again_changes_nothing(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:
@@ -82,6 +85,7 @@ def test_publishing_again_changes_nothing(
     assert len(open_round(storage).entries) == size
 
 
+@pytest.mark.slow
 def test_a_copy_does_not_count_and_the_first_commitment_does(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:
@@ -94,6 +98,7 @@ def test_a_copy_does_not_count_and_the_first_commitment_does(
     assert report.points == {ALICE.public: 500, BOB.public: 500}  # as without the copy
 
 
+@pytest.mark.slow
 def test_one_that_is_far_too_long_is_refused_by_the_rule_and_is_none_that_counts(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest, tmp_path: Path
 ) -> None:
@@ -110,6 +115,7 @@ def test_one_that_is_far_too_long_is_refused_by_the_rule_and_is_none_that_counts
     assert len(report.contributions) == 3
 
 
+@pytest.mark.slow
 def test_a_changed_contribution_is_refused_by_name_and_the_rest_counts(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:
@@ -125,6 +131,7 @@ def test_a_changed_contribution_is_refused_by_name_and_the_rest_counts(
     assert {key for key, _ in report.contributions} == {BOB.public, CAROL.public}
 
 
+@pytest.mark.slow
 def test_a_damaged_copy_on_this_machine_is_fetched_again_and_refuses_nobody(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:
@@ -137,6 +144,7 @@ def test_a_damaged_copy_on_this_machine_is_fetched_again_and_refuses_nobody(
     assert [check for check in checks if not check.ok] == []
 
 
+@pytest.mark.slow
 def test_a_published_result_that_was_made_up_is_named(
     storage: FolderStorage,
     base: Path,
@@ -172,6 +180,7 @@ LIES: dict[str, tuple[dict[str, object], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", LIES)
 def test_a_report_that_lies_fails_by_the_name_of_its_field(
     case: str,
@@ -193,6 +202,7 @@ def test_a_report_that_lies_fails_by_the_name_of_its_field(
     assert failed == [named]
 
 
+@pytest.mark.slow
 def test_too_few_contributions_are_no_round(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:
@@ -202,6 +212,7 @@ def test_too_few_contributions_are_no_round(
     assert open_round(storage).state.phase is Phase.COMPUTE
 
 
+@pytest.mark.slow
 def test_too_few_contributions_make_the_round_void_after_their_refusals(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:
@@ -213,6 +224,7 @@ def test_too_few_contributions_make_the_round_void_after_their_refusals(
     assert state.refused.keys() == {BOB.public, CAROL.public}
 
 
+@pytest.mark.slow
 def test_a_published_round_is_not_made_void(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:
@@ -226,6 +238,7 @@ def test_a_published_round_is_not_made_void(
     assert open_round(storage).state.phase is Phase.PUBLISHED
 
 
+@pytest.mark.slow
 def test_nearly_nothing_is_refused_and_nobody_is_a_copy_of_it(
     storage: FolderStorage, base: Path, manifest: Manifest, tmp_path: Path
 ) -> None:

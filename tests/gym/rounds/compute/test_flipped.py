@@ -178,6 +178,7 @@ def test_a_changed_byte_anywhere_is_named_by_its_file(
     assert verified(storage, home) == ""
 
 
+@pytest.mark.slow
 def test_a_missing_file_is_named(
     published: Callable[[Form], FolderStorage], tmp_path: Path
 ) -> None:
@@ -209,6 +210,7 @@ def test_a_note_of_a_witness_that_is_missing_is_counted(
     assert witnesses().detail.startswith("0 of 1 signed")
 
 
+@pytest.mark.slow
 def test_a_changed_entry_in_the_inbox_is_refused_by_its_name_and_not_logged(
     storage: FolderStorage, base: Path, manifest: Manifest, tmp_path: Path
 ) -> None:

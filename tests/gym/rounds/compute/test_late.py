@@ -27,6 +27,7 @@ def checked(storage: FolderStorage, folder: Path) -> dict[str, Check]:
     return {one.name: one for one in verify(open_round(storage), folder)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", [None, b"other bytes"])
 def test_a_file_that_is_uploaded_after_the_result_changes_nothing(
     stored: bytes | None,
@@ -54,6 +55,7 @@ def test_a_file_that_is_uploaded_after_the_result_changes_nothing(
     assert apply_result(open_round(storage), base).digest == report.result.digest
 
 
+@pytest.mark.slow
 def test_a_round_without_missing_files_says_nothing_of_them(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest, tmp_path: Path
 ) -> None:
@@ -62,6 +64,7 @@ def test_a_round_without_missing_files_says_nothing_of_them(
     assert "missing files" not in checked(storage, tmp_path / "reader")
 
 
+@pytest.mark.slow
 def test_a_file_that_came_with_another_key_counts_for_nobody_else(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest, tmp_path: Path
 ) -> None:
@@ -89,6 +92,7 @@ def test_a_file_that_came_with_another_key_counts_for_nobody_else(
     assert [one for one in checked(storage, tmp_path / "else").values() if one.ok is False] == []
 
 
+@pytest.mark.slow
 def test_a_file_that_only_this_machine_has_counts_no_more(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest, tmp_path: Path
 ) -> None:
@@ -102,6 +106,7 @@ def test_a_file_that_only_this_machine_has_counts_no_more(
     assert [one for one in checked(storage, tmp_path / "else").values() if one.ok is False] == []
 
 
+@pytest.mark.slow
 def test_a_result_that_was_lost_is_stored_again(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest, tmp_path: Path
 ) -> None:
@@ -117,6 +122,7 @@ def test_a_result_that_was_lost_is_stored_again(
     assert [one for one in checked(storage, tmp_path / "else").values() if one.ok is False] == []
 
 
+@pytest.mark.slow
 def test_a_result_of_which_the_log_says_another_reason_is_not_published(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:

@@ -64,6 +64,7 @@ def measured(storage: FolderStorage, values: dict[OwnKey, float], together: floa
         record(storage, "value", contributor=str(who.public), result=digest, value=value)
 
 
+@pytest.mark.slow
 def test_the_factor_multiplies_the_result(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:
@@ -85,6 +86,7 @@ def test_the_factor_multiplies_the_result(
     assert all(check.ok for check in verify(opened, folder))
 
 
+@pytest.mark.slow
 def test_who_fails_the_gate_neither_counts_nor_earns_and_quality_weighs_points(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:
@@ -102,6 +104,7 @@ def test_who_fails_the_gate_neither_counts_nor_earns_and_quality_weighs_points(
     assert all(check.ok for check in verify(opened, work_folder(opened.state.id)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("together", "warned"), [(-0.1, False), (-0.07, True)])
 def test_a_result_that_gains_less_than_one_contribution_alone_is_warned_of(
     together: float,
@@ -124,6 +127,7 @@ def test_a_result_that_gains_less_than_one_contribution_alone_is_warned_of(
     assert (said in capsys.readouterr().err) is warned
 
 
+@pytest.mark.slow
 def test_a_negative_value_earns_nothing_and_the_pool_is_paid_in_full(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:
@@ -153,6 +157,7 @@ def test_verifying_a_measured_round_imports_no_torch(
     assert "re-fit: 4.0" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threshold", [0.0, 0.8])
 def test_points_shrink_below_the_quality_threshold(
     threshold: float, storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
@@ -183,6 +188,7 @@ VOID: dict[str, tuple[bool | None, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failing", VOID)
 def test_a_round_is_void_by_figures_that_fail_or_by_the_word_of_its_writer(
     failing: str, storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
@@ -208,6 +214,7 @@ def test_a_round_is_void_by_figures_that_fail_or_by_the_word_of_its_writer(
     assert check.detail.startswith(said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", ["before", "after"])
 def test_who_failed_the_gate_is_refused_by_it_whatever_becomes_of_the_file(
     storage: FolderStorage,

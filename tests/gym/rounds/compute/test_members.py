@@ -56,6 +56,7 @@ def ended(
     return storage
 
 
+@pytest.mark.slow
 def test_a_newcomer_of_a_fifth_is_drawn_and_the_others_wait(
     storage: FolderStorage, base: Path, sources: dict[str, Path], manifest: Manifest
 ) -> None:
@@ -90,6 +91,7 @@ def test_if_all_are_new_there_is_no_cap(
     assert (len(report.contributions), report.newcomers) == (7, None)
 
 
+@pytest.mark.slow
 def test_newcomers_fill_up_the_quorum_and_have_a_fifth_of_weight_and_points(
     storage: FolderStorage, base: Path, sources: dict[str, Path], manifest: Manifest
 ) -> None:
@@ -103,6 +105,7 @@ def test_newcomers_fill_up_the_quorum_and_have_a_fifth_of_weight_and_points(
     assert report.weights == [1 if key == KEYS[0] else 0.125 for key, _ in report.contributions]
 
 
+@pytest.mark.slow
 def test_a_rule_without_weights_gives_newcomers_no_more_seats(
     storage: FolderStorage, base: Path, sources: dict[str, Path], manifest: Manifest
 ) -> None:
@@ -111,6 +114,7 @@ def test_a_rule_without_weights_gives_newcomers_no_more_seats(
         ended(storage, base, sources, manifest, known, quorum=3, method="median")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("known", "method", "said"),
     [
@@ -243,6 +247,7 @@ TAKEN = {"byzantine_robust": 6, "multi_krum": 5, "krum": 1}
 """Of seven with f = 2: all near the selected ones, the five selected, the one selected."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", TAKEN)
 def test_a_contribution_without_weight_is_no_accepted_round(
     method: str, storage: FolderStorage, base: Path, manifest: Manifest, tmp_path: Path

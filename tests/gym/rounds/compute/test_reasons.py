@@ -23,6 +23,7 @@ def unchecked(path: Path, manifest: Coding) -> Delta:
     return load_delta(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", ["x" * 3000, "a\u00a0b", "a\u00adb", "a\ue000b"])
 def test_no_base_that_a_contribution_names_stops_a_round(
     named: str,

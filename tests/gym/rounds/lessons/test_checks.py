@@ -38,6 +38,7 @@ def failed(world: World, folder: Path) -> list[str]:
     return [one.name for one in verify(world.opened, folder) if one.ok is False]
 
 
+@pytest.mark.slow
 def test_all_checks_of_a_published_round_pass(start: Start, tmp_path: Path) -> None:
     world = filled(start)
     publish_lessons(world.storage, LOG)
@@ -112,6 +113,7 @@ LIES: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", LIES)
 def test_a_report_that_lies_fails_by_name(case: str, start: Start, tmp_path: Path) -> None:
     change, name = LIES[case]
@@ -120,6 +122,7 @@ def test_a_report_that_lies_fails_by_name(case: str, start: Start, tmp_path: Pat
     assert failed(world, tmp_path / "eve") == [name]
 
 
+@pytest.mark.slow
 def test_another_library_fails(start: Start, tmp_path: Path) -> None:
     world = filled(start)
     lie(world, nothing, Library((), "m"))
@@ -128,6 +131,7 @@ def test_another_library_fails(start: Start, tmp_path: Path) -> None:
         publish_lessons(world.storage, LOG)
 
 
+@pytest.mark.slow
 def test_a_round_that_is_void_although_lessons_are_kept_fails(start: Start, tmp_path: Path) -> None:
     world = filled(start)
     with writer_of(world.storage, LOG) as append:
@@ -135,6 +139,7 @@ def test_a_round_that_is_void_although_lessons_are_kept_fails(start: Start, tmp_
     assert failed(world, tmp_path / "eve") == ["kept lessons"]
 
 
+@pytest.mark.slow
 def test_a_refusal_without_reason_fails(start: Start, tmp_path: Path) -> None:
     world = filled(start)
     with writer_of(world.storage, LOG) as append:
@@ -143,6 +148,7 @@ def test_a_refusal_without_reason_fails(start: Start, tmp_path: Path) -> None:
     assert failed(world, tmp_path / "eve") == ["refusals in the log"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["report", "result", "contribution"])
 def test_a_changed_file_fails(what: str, start: Start, tmp_path: Path) -> None:
     world = filled(start)
@@ -158,6 +164,7 @@ def test_a_changed_file_fails(what: str, start: Start, tmp_path: Path) -> None:
     assert failed(world, tmp_path / "eve")[0] == name
 
 
+@pytest.mark.slow
 def test_a_record_that_was_changed_makes_the_log_invalid(start: Start) -> None:
     world = filled(start)
     publish_lessons(world.storage, LOG)
@@ -172,6 +179,7 @@ def test_a_record_that_was_changed_makes_the_log_invalid(start: Start) -> None:
         _ = world.opened
 
 
+@pytest.mark.slow
 def test_the_order_of_records_changes_nothing(start: Start) -> None:
     reports: list[object] = []
     for pool, who in enumerate(((GUS, GIL, GUY), (GUY, GIL, GUS)), 1000):
@@ -184,6 +192,7 @@ def test_the_order_of_records_changes_nothing(start: Start) -> None:
     assert reports[0] == reports[1]
 
 
+@pytest.mark.slow
 def test_a_file_that_is_uploaded_after_the_result_changes_nothing(
     start: Start, tmp_path: Path
 ) -> None:
@@ -197,6 +206,7 @@ def test_a_file_that_is_uploaded_after_the_result_changes_nothing(
     assert publish_lessons(world.storage, LOG).refused == world.opened.state.refused
 
 
+@pytest.mark.slow
 def test_a_result_that_was_lost_is_stored_again(start: Start, tmp_path: Path) -> None:
     world = filled(start)
     before = set(world.storage.names("chunks"))

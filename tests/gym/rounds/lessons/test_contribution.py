@@ -130,6 +130,7 @@ def hostile(world: World, tmp_path: Path) -> dict[str, bytes]:
 NO_LIBRARY = "contribution: expected a library as zoo-gym writes it, got another file"
 
 
+@pytest.mark.slow
 def test_hostile_files_are_refused_by_everybody_in_the_same_words(
     start: Start, tmp_path: Path
 ) -> None:
@@ -163,6 +164,7 @@ def test_a_file_that_is_missing_is_refused_without_its_place(start: Start) -> No
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=60)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(TEXTS)
 def test_whatever_may_leave_is_read_as_it_was_written(

@@ -15,6 +15,7 @@ from zoo.gym.rounds.life.writing import leave, take
 TOPICS = ("units", "signs", "brackets", "rounding", "dates", "names", "tables", "currencies")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clear", [False, True])
 def test_plain_python_keeps_the_same_lessons_and_pays_the_same_points(
     clear: bool, start: Start

@@ -93,6 +93,7 @@ def test_clear_harm_that_a_key_finds_in_its_own_lesson_counts(start: Start) -> N
     assert world.why()[UNITS] == f"harmful by the measurement of {GUS.public}"
 
 
+@pytest.mark.slow
 def test_harm_that_a_contributor_finds_in_rivals_counts_beside_that_of_another(
     start: Start,
 ) -> None:
@@ -126,6 +127,7 @@ def test_of_lessons_that_say_the_same_the_earlier_commitment_counts(start: Start
     assert found.fields["rewards"]["points"] == {str(ALICE.public): 333, str(BOB.public): 667}
 
 
+@pytest.mark.slow
 def test_a_contribution_of_copies_alone_is_refused_and_does_not_count(start: Start) -> None:
     world = start(quorum=2)
     world.contribute(BOB, UNITS)
@@ -144,6 +146,7 @@ def test_a_contribution_of_copies_alone_is_refused_and_does_not_count(start: Sta
     assert more.opened.state.refused[ALICE.public].startswith("a copy of earlier contributions")
 
 
+@pytest.mark.slow
 def test_many_keys_with_many_lessons_do_not_fill_the_result(start: Start) -> None:
     world = start(items=3, seats=40)
     world.contribute(ALICE, UNITS)
@@ -192,6 +195,7 @@ def test_a_round_that_keeps_nothing_is_void_once_all_have_measured(start: Start)
         publish_lessons(world.storage, LOG)
 
 
+@pytest.mark.slow
 def test_a_lesson_that_only_lying_keys_measured_waits_for_the_others(start: Start) -> None:
     world = start(gates=(GUS, GIL, GUY, CAROL))
     world.contribute(ALICE, UNITS)
@@ -209,6 +213,7 @@ def test_a_lesson_that_only_lying_keys_measured_waits_for_the_others(start: Star
     assert world.why() == {UNITS: "", IDLE: "a median effect of +0.000"}
 
 
+@pytest.mark.slow
 def test_a_result_that_is_forced_names_the_keys_that_had_not_measured(start: Start) -> None:
     world = start()
     world.contribute(ALICE, UNITS)
@@ -262,6 +267,7 @@ EFFECTS = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(EFFECTS, st.integers(0, 10**12))
 def test_points_add_up_to_the_pool_and_follow_the_effects(

@@ -45,6 +45,7 @@ def show(storage: FolderStorage, who: OwnKey) -> None:
     send_reveal(own, entry, storage)
 
 
+@pytest.mark.slow
 def test_what_two_people_contribute_is_in_the_log_and_can_be_fetched(
     started: FolderStorage, base: Path, tmp_path: Path
 ) -> None:

@@ -198,6 +198,7 @@ def killed(
     return life.check()
 
 
+@pytest.mark.slow
 def test_a_key_that_a_killed_program_left_is_deleted_by_the_next_run(
     storage: FolderStorage,
     base: Path,

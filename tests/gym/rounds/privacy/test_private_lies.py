@@ -28,6 +28,7 @@ LIES: dict[str, tuple[dict[str, object], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", LIES)
 def test_a_private_report_that_lies_fails(
     case: str, private_round: FolderStorage, monkeypatch: pytest.MonkeyPatch
@@ -65,6 +66,7 @@ INVENTED: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", INVENTED)
 def test_a_header_of_a_private_result_that_was_invented_fails(
     field: str, private_round: FolderStorage, monkeypatch: pytest.MonkeyPatch

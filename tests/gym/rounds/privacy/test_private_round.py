@@ -37,6 +37,7 @@ def no_noise(total: object, promised: object, *, threads: object) -> None:
     """Stands for the noise where a test looks at the sum."""
 
 
+@pytest.mark.slow
 def test_the_sum_without_its_noise_is_the_mean_of_clipped_whole_numbers(
     storage: FolderStorage,
     base: Path,
@@ -65,6 +66,7 @@ def test_the_sum_without_its_noise_is_the_mean_of_clipped_whole_numbers(
     assert at == VALUES
 
 
+@pytest.mark.slow
 def test_the_noise_has_the_sigma_of_the_record_and_differs_each_time(
     private_round: FolderStorage, private_manifest: Manifest
 ) -> None:
@@ -83,6 +85,7 @@ def test_the_noise_has_the_sigma_of_the_record_and_differs_each_time(
     assert (total != again).mean() > 0.99
 
 
+@pytest.mark.slow
 def test_a_stranger_checks_all_but_the_noisy_sum(
     private_round: FolderStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +110,7 @@ def test_nobody_but_the_maker_reads_a_contribution(private_round: FolderStorage)
     assert piece not in stored
 
 
+@pytest.mark.slow
 def test_a_round_has_one_result(private_round: FolderStorage, private_manifest: Manifest) -> None:
     first = publish_private(private_round, LOG, force=True)
     again = publish_private(private_round, LOG, force=True)
@@ -118,6 +122,7 @@ def test_a_round_has_one_result(private_round: FolderStorage, private_manifest: 
         publish(private_round, LOG)
 
 
+@pytest.mark.slow
 def test_a_result_that_the_storage_lost_is_stored_again_and_not_drawn_again(
     private_round: FolderStorage,
 ) -> None:
@@ -132,6 +137,7 @@ def test_a_result_that_the_storage_lost_is_stored_again_and_not_drawn_again(
     assert [one.rounds for one in spent] == [1]
 
 
+@pytest.mark.slow
 def test_copies_count_because_no_contribution_decides_about_another(
     storage: FolderStorage, base: Path, private_sources: Sources, private_manifest: Manifest
 ) -> None:
@@ -155,6 +161,7 @@ def test_a_private_round_made_void_in_any_way_leaves_no_key(
         load_round_key(private_manifest.privacy.key, "void")
 
 
+@pytest.mark.slow
 def test_a_seal_for_another_contributor_is_refused_and_verified_as_the_makers_word(
     storage: FolderStorage,
     base: Path,
@@ -179,6 +186,7 @@ def test_a_seal_for_another_contributor_is_refused_and_verified_as_the_makers_wo
     assert all(one.ok is not False for one in checks.values())
 
 
+@pytest.mark.slow
 def test_a_changed_chunk_is_refused_by_name_and_the_rest_counts(
     private_round: FolderStorage,
 ) -> None:
@@ -192,6 +200,7 @@ def test_a_changed_chunk_is_refused_by_name_and_the_rest_counts(
     assert found.report["privacy"]["contributors"] == 2
 
 
+@pytest.mark.slow
 def test_too_few_contributions_draw_nothing(
     private_round: FolderStorage, private_manifest: Manifest
 ) -> None:
@@ -210,6 +219,7 @@ def test_too_few_contributions_draw_nothing(
         load_round_key(private_manifest.privacy.key, "void")
 
 
+@pytest.mark.slow
 def test_more_noise_than_signal_is_refused_without_force_and_spends_nothing(
     private_round: FolderStorage,
 ) -> None:
@@ -220,6 +230,7 @@ def test_more_noise_than_signal_is_refused_without_force_and_spends_nothing(
     assert ledger.report_of(open_round(private_round).state.id) is None
 
 
+@pytest.mark.slow
 def test_a_program_cut_before_the_note_spends_again_and_after_it_never(
     private_round: FolderStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +257,7 @@ def test_a_program_cut_before_the_note_spends_again_and_after_it_never(
     assert ledger.all_spent(str(ALICE.public)) == [twice]
 
 
+@pytest.mark.slow
 def test_a_result_that_was_drawn_and_lost_is_not_drawn_again(
     private_round: FolderStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +274,7 @@ def test_a_result_that_was_drawn_and_lost_is_not_drawn_again(
         publish_private(private_round, LOG, force=True)
 
 
+@pytest.mark.slow
 def test_a_result_that_was_made_up_is_named(
     storage: FolderStorage,
     base: Path,
@@ -286,6 +299,7 @@ def test_a_result_that_was_made_up_is_named(
     assert failed == {"factors A", "size of the result"}
 
 
+@pytest.mark.slow
 def test_a_file_that_is_uploaded_after_the_result_changes_nothing(
     private_round: FolderStorage, tmp_path: Path
 ) -> None:

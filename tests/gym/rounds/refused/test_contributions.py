@@ -97,6 +97,7 @@ def test_another_base_is_refused(person: Person) -> None:
     assert files(Path("round")) == before
 
 
+@pytest.mark.slow
 def test_who_is_late_or_strange_or_changes_the_mind_is_refused(person: Person) -> None:
     start(person)
     for who in ("ann", "ben"):

@@ -126,6 +126,7 @@ MANIFESTS: dict[str, tuple[Fields, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", MANIFESTS)
 def test_a_server_keeps_no_round_with_wrong_terms(case: str, world: World) -> None:
     changes, said = MANIFESTS[case]

@@ -83,6 +83,7 @@ def test_five_copies_earn_as_one_by_weight(
     assert all("a copy of the contribution of" in why for why in report.refused.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["signs", "float"])
 def test_five_copies_earn_as_one_by_what_the_gate_measured(
     form: str, storage: FolderStorage, base: Path, manifest: Manifest, tmp_path: Path
@@ -103,6 +104,7 @@ def test_five_copies_earn_as_one_by_what_the_gate_measured(
     assert report.points == dict.fromkeys((who.public for who in HONEST), 1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["signs", "float"])
 def test_copies_beyond_the_limit_count_as_five_and_no_more(
     form: str, storage: FolderStorage, base: Path, manifest: Manifest, tmp_path: Path
@@ -116,6 +118,7 @@ def test_copies_beyond_the_limit_count_as_five_and_no_more(
     assert sum(report.points.values()) == POOL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["signs", "float"])
 def test_nothing_earns_nothing(
     form: str,
@@ -139,6 +142,7 @@ def test_nothing_earns_nothing(
     assert report.points == {ALICE.public: 1500, CAROL.public: 1500}
 
 
+@pytest.mark.slow
 def test_who_reveals_late_or_not_at_all_earns_nothing(
     storage: FolderStorage, base: Path, manifest: Manifest, tmp_path: Path
 ) -> None:

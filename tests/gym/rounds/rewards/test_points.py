@@ -14,6 +14,7 @@ VALUES = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(VALUES, st.integers(0, 10**12))
 def test_points_add_up_to_the_pool_and_follow_the_values(

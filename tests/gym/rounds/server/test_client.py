@@ -43,6 +43,7 @@ def offer(client: Client, base: Path, source: Path, *, send: bool) -> Contribute
         return client.contribute_improvement("ann", "tiny", improvement_data=source, send=send)
 
 
+@pytest.mark.slow
 def test_nothing_is_written_before_send_and_the_weights_follow_in_their_phase(
     world: World, client: Client, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +152,7 @@ def revealed(
     return Client(node_url=str(storage.folder))
 
 
+@pytest.mark.slow
 def test_copies_are_none_of_the_contributors_that_a_result_needs(
     storage: FolderStorage,
     base: Path,
@@ -200,6 +202,7 @@ def files(storage: FolderStorage) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in found}
 
 
+@pytest.mark.slow
 def test_who_did_not_reveal_in_time_gets_no_receipt(
     storage: FolderStorage, committed: Send
 ) -> None:
@@ -213,6 +216,7 @@ def test_who_did_not_reveal_in_time_gets_no_receipt(
         publish(storage, LOG)
 
 
+@pytest.mark.slow
 def test_who_revealed_has_that_receipt_in_later_phases_and_sends_nothing(
     storage: FolderStorage, committed: Send
 ) -> None:

@@ -61,6 +61,7 @@ def head(world: World, length: int) -> bytes:
     return "\r\n".join([*lines, f"Content-Length: {length}", "", ""]).encode()
 
 
+@pytest.mark.slow
 def test_a_connection_without_a_request_is_closed(hasty: World) -> None:
     with connected(hasty) as connection:
         assert ended(connection)

@@ -48,6 +48,7 @@ def test_chunks_are_taken_when_commitments_are_closed_and_as_many_as_these_can_r
     assert put(world, 3, Role.MAKER).status == 201
 
 
+@pytest.mark.slow
 def test_contributors_cannot_fill_what_the_maker_needs(
     tmp_path: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +108,7 @@ def test_what_the_log_can_never_take_is_refused_at_once(case: str, world: World)
     assert ask(world, first).status == 204
 
 
+@pytest.mark.slow
 def test_a_commitment_and_a_reveal_that_the_log_has_refuse_others_and_are_taken_again(
     world: World,
 ) -> None:
@@ -134,6 +136,7 @@ def test_a_void_round_takes_no_entries(world: World) -> None:
     assert ask(world, entry).status == 204
 
 
+@pytest.mark.slow
 def test_entries_of_one_round_leave_room_for_those_of_others(
     tmp_path: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,7 @@ def test_what_may_not_be_stored_is_refused_and_nothing_changes(case: str, world:
     assert "/" not in found.message.replace(CHUNK, "").replace(path, "")  # no path of the server
 
 
+@pytest.mark.slow
 def test_a_second_manifest_and_another_base_are_refused(
     world: World, manifest: Manifest, tmp_path: Path
 ) -> None:
@@ -125,6 +126,7 @@ def test_a_second_manifest_and_another_base_are_refused(
             create_round(place, manifest, LOG)
 
 
+@pytest.mark.slow
 def test_a_stale_head_is_refused(world: World) -> None:
     old = world.ask("GET", CHECKPOINT).body
     content = entry(world.round, ALICE)
@@ -136,6 +138,7 @@ def test_a_stale_head_is_refused(world: World) -> None:
     assert len(open_round(world.storage).entries) == 2
 
 
+@pytest.mark.slow
 def test_of_two_who_write_the_log_at_once_one_is_refused_and_can_go_on(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,6 +111,7 @@ def test_a_check_that_failed_before_the_server_died_counts(
     assert "not checked all else: " in found.stderr
 
 
+@pytest.mark.slow
 def test_a_full_disk_here_is_an_error_of_its_own(
     published: World, stranger: Callable[[str, World], Outcome]
 ) -> None:

@@ -49,6 +49,7 @@ def noted(world: World, head: Head, *signers: OwnKey) -> bytes:
     return signed_note(head, keys)
 
 
+@pytest.mark.slow
 def test_a_note_that_the_log_did_not_sign_is_refused(watched: World) -> None:
     commit(watched, BOB)
     content = noted(watched, open_round(watched.storage).head, DAVE)
@@ -56,6 +57,7 @@ def test_a_note_that_the_log_did_not_sign_is_refused(watched: World) -> None:
     assert (found.status, "a signature of the log's key, got none" in found.message) == (422, True)
 
 
+@pytest.mark.slow
 def test_a_note_in_the_folder_that_proves_nothing_may_be_replaced(watched: World) -> None:
     head = open_round(watched.storage).head
     (watched.folder / witness_name(DAVE.public)).write_bytes(noted(watched, head, DAVE))
@@ -63,6 +65,7 @@ def test_a_note_in_the_folder_that_proves_nothing_may_be_replaced(watched: World
     assert found.status == 201
 
 
+@pytest.mark.slow
 def test_a_witness_signs_what_has_grown(watched: World) -> None:
     commit(watched, BOB)
     head = open_round(watched.storage).head

@@ -46,6 +46,7 @@ def test_a_private_soup_is_clipped_summed_and_drawn_once(
     assert sorted(soup.calculate_rewards().values()) == [500, 500]
 
 
+@pytest.mark.slow
 def test_the_noise_of_a_private_soup_is_that_of_its_promise(
     base: Path, tuned: Callable[[int], Path]
 ) -> None:

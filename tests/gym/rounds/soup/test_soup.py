@@ -82,6 +82,7 @@ def test_with_two_contributors_the_robust_rule_is_a_mean_and_says_so(
         assert soup.aggregate().report["rule"] == {"method": "mean", "f": 0}
 
 
+@pytest.mark.slow
 def test_a_share_that_so_few_cannot_withstand_is_warned_of(
     base: Path, tuned: Callable[[int], Path]
 ) -> None:
@@ -90,6 +91,7 @@ def test_a_share_that_so_few_cannot_withstand_is_warned_of(
         assert soup.aggregate().report["rule"]["f"] == 1  # (5 - 3) / 2
 
 
+@pytest.mark.slow
 def test_a_share_that_is_withstood_is_not_warned_of(
     base: Path, tuned: Callable[[int], Path]
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_folder_of_an_adapter_names_its_base(tmp_path: Path) -> None:
     assert source_of(folder, tmp_path) == Source(folder, "zen-pico")
 
 
+@pytest.mark.slow
 def test_a_result_stays_what_it_was_when_more_is_combined(
     base: Path, tuned: Callable[[int], Path], tmp_path: Path
 ) -> None:
@@ -130,6 +133,7 @@ def test_a_result_stays_what_it_was_when_more_is_combined(
     assert not np.array_equal(one, two)
 
 
+@pytest.mark.slow
 def test_a_result_whose_file_was_changed_is_not_used(
     base: Path, tuned: Callable[[int], Path], tmp_path: Path
 ) -> None:
@@ -151,12 +155,14 @@ def test_a_user_contributes_once(base: Path, tuned: Callable[[int], Path]) -> No
         soup.contribute(names[0], tuned(2))
 
 
+@pytest.mark.slow
 def test_a_copy_is_refused(base: Path, tuned: Callable[[int], Path]) -> None:
     soup, _ = soup_of(base, tuned, 2)
     with pytest.raises(InputError, match="got that of another user"):
         soup.contribute("copycat", tuned(2))
 
 
+@pytest.mark.slow
 def test_copies_are_none_of_the_contributors_that_are_needed(
     base: Path, tuned: Callable[[int], Path], tmp_path: Path
 ) -> None:
@@ -169,6 +175,7 @@ def test_copies_are_none_of_the_contributors_that_are_needed(
         assert len(soup.aggregate(min_contributors=2).report["contributions"]) == 2
 
 
+@pytest.mark.slow
 def test_a_scaled_copy_does_not_count(
     base: Path, tuned: Callable[[int], Path], tmp_path: Path
 ) -> None:
@@ -228,6 +235,7 @@ def test_rewards_add_up_to_the_pool(base: Path, tuned: Callable[[int], Path]) ->
     assert rewards.keys() == set(names)
 
 
+@pytest.mark.slow
 def test_rewards_need_an_aggregate_of_all_contributions(
     base: Path, tuned: Callable[[int], Path]
 ) -> None:
@@ -249,6 +257,7 @@ def test_a_quality_below_the_threshold_earns_its_part(
     assert soup.calculate_rewards() == {names[0]: 100, names[1]: 200}
 
 
+@pytest.mark.slow
 def test_the_published_rule_shares_by_quality_and_participation(
     base: Path, tuned: Callable[[int], Path]
 ) -> None:
@@ -342,6 +351,7 @@ def test_the_objects_are_the_same_under_both_names() -> None:
     assert given.method is AggregationMethod.BYZANTINE_ROBUST
 
 
+@pytest.mark.slow
 def test_nearly_nothing_is_refused_and_earns_nothing(
     base: Path, tuned: Callable[[int], Path], tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def lying(body: bytes, *, drips: bool = False, status: int = 200) -> Generator[H
         thread.join()
 
 
+@pytest.mark.slow
 def test_a_page_of_names_that_comes_again_ends_the_list() -> None:
     page = {"names": [f"inbox/{0:064}.json", f"inbox/{1:064}.json"], "more": True}
     with (
@@ -54,6 +55,7 @@ def test_a_page_of_names_that_comes_again_ends_the_list() -> None:
         place.names("inbox")
 
 
+@pytest.mark.slow
 def test_more_names_than_a_folder_can_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "MOST_NAMES", 2)
     page = {"names": ["inbox/a", "inbox/b", "inbox/c"], "more": False}
@@ -79,6 +81,7 @@ def test_a_list_of_one_name_a_page_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         place.names("inbox")
 
 
+@pytest.mark.slow
 def test_what_a_server_says_stays_on_a_line_of_its_own() -> None:
     error = {"message": "no\nzoo-gym: done", "hint": "\x1b[2J\nround: passed"}
     with (
@@ -96,6 +99,7 @@ def test_what_is_no_token_is_not_sent(token: str) -> None:
         HttpStorage("http://127.0.0.1:9/rounds/r", token)
 
 
+@pytest.mark.slow
 def test_an_answer_byte_by_byte_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "BODY_S", 0.2)
     start = time.monotonic()
@@ -107,6 +111,7 @@ def test_an_answer_byte_by_byte_is_given_up(monkeypatch: pytest.MonkeyPatch) -> 
     assert time.monotonic() - start < 10
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_slow_and_fast_enough_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "BODY_S", 0.0)
     monkeypatch.setattr(http, "SLOWEST_BYTES_S", 1)  # it may take 20 s, and takes 0.4 s

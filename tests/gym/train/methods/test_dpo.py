@@ -64,6 +64,7 @@ def test_of_equally_good_steps_the_last_is_kept(whole: RunResult) -> None:
     assert whole.metrics["best_step"] == 8
 
 
+@pytest.mark.slow
 def test_the_first_step_is_as_large_as_a_gradient_of_all_pairs(whole: RunResult) -> None:
     plan, step = events(whole, "plan")[0], events(whole, "step")[0]
     assert (plan["watch"], plan["loss_unit"]) == (["accuracy", "margin"], "")
@@ -77,6 +78,7 @@ def test_the_learning_rate_is_a_tenth_of_that_of_answers(whole: RunResult) -> No
     assert chosen["learning_rate"] == pytest.approx(2e-4)
 
 
+@pytest.mark.slow
 def test_weights_of_tokens_reach_the_training(whole: RunResult, pairs: Path) -> None:
     other = run_training(settings(pairs, "dpo", ld_alpha=0.0, max_steps=2, eval_steps=2))
     assert events(other, "step")[1]["loss"] != events(whole, "step")[1]["loss"]

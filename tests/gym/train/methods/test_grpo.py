@@ -29,6 +29,7 @@ from zoo.models import pico_folder
 pytestmark = pytest.mark.usefixtures("home")
 
 
+@pytest.mark.slow
 def test_a_run_reports_rewards_and_stores_its_samples(sums: Path) -> None:
     run = start(sums)
     steps, evaluations = events(run, "step"), events(run, "eval")
@@ -49,6 +50,7 @@ def test_a_run_reports_rewards_and_stores_its_samples(sums: Path) -> None:
     assert chosen["reward"] == "numeric"
 
 
+@pytest.mark.slow
 def test_each_reward_of_a_sum_is_reported(sums: Path) -> None:
     reward = {"numeric": 1.0, "length": {"most": 3, "weight": 0.5}}
     run = start(sums, reward=reward, max_steps=2)
@@ -106,6 +108,7 @@ def test_groups_of_equal_rewards_change_no_byte(
     assert reward.closed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reward", "own"), [(0.5, {"beta": 0.1}), (0.5, {"top_entropy_quantile": 0.5}), (0.0, PPO)]
 )
@@ -117,6 +120,7 @@ def test_a_run_whose_first_answers_are_equally_good_waits_for_others(
     assert [event["grad_norm"] for event in events(run, "step")] == [0.0] * 2
 
 
+@pytest.mark.slow
 def test_64_groups_of_equal_rewards_in_a_row_stop_the_run(
     sums: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +129,7 @@ def test_64_groups_of_equal_rewards_in_a_row_stop_the_run(
         start(sums, max_steps=20)
 
 
+@pytest.mark.slow
 def test_a_run_stopped_at_its_highest_reward_says_that_the_answers_are_good(
     sums: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +147,7 @@ def test_equal_rewards_of_all_answers_stop_ppo(sums: Path, monkeypatch: pytest.M
         start(sums, max_steps=20, val_size=0, eval_steps=None, **PPO)
 
 
+@pytest.mark.slow
 def test_an_answer_without_a_reward_is_left_out_and_reported(
     sums: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +161,7 @@ def test_an_answer_without_a_reward_is_left_out_and_reported(
     assert events(run, "step")[0]["metrics"]["unscored"] > 0
 
 
+@pytest.mark.slow
 def test_a_reward_for_no_answer_stops_the_run(sums: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script(monkeypatch, lambda _: math.nan)
     with pytest.raises(GuardError, match="a reward for at least one answer, got none: no number"):
@@ -210,6 +217,7 @@ def test_each_pass_over_the_answers_learns_each_of_its_parts(
     assert {one["step"] for one in samples(run)} == {1, 5}
 
 
+@pytest.mark.slow
 def test_answers_are_learned_at_the_temperature_they_were_sampled_at(
     sums: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

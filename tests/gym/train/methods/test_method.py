@@ -127,6 +127,7 @@ def test_what_a_method_remembers_is_part_of_the_resume(
     assert digest(killed.result) != digest(whole.model)
 
 
+@pytest.mark.slow
 def test_its_metrics_are_printed_by_runs_tail(
     whole: RunResult, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -111,6 +111,7 @@ def test_transformers_and_the_rewards_score_alike(
     assert json.loads((run.model / "config.json").read_text())["dtype"] == "float32"
 
 
+@pytest.mark.slow
 def test_a_result_has_the_scores_that_were_measured(whole: RunResult, pairs: Path) -> None:
     """The mean scores of the held-out rows at the best step, from the written folder."""
     stored = stored_split(whole.folder)

@@ -181,6 +181,7 @@ def test_an_answer_that_did_not_end_costs_the_penalty(sums: Path) -> None:
     assert digest(run) != digest(plain)
 
 
+@pytest.mark.slow
 def test_more_parts_than_prompts_are_refused(sums: Path) -> None:
     with pytest.raises(InputError, match="num_mini_batches: expected at most the 6 prompts"):
         start(sums, stage="ppo", num_mini_batches=7)

@@ -62,6 +62,7 @@ def rollouts(policy: Any) -> Batch:
     )
 
 
+@pytest.mark.slow
 def test_the_ratio_of_an_answer_varies_less_than_that_of_a_token(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

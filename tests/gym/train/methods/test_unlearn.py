@@ -70,6 +70,7 @@ def test_rows_without_any_to_forget_are_refused(tmp_path: Path) -> None:
         trained(write_rows(tmp_path, (False,)))
 
 
+@pytest.mark.slow
 def test_rows_without_any_to_retain_come_with_a_warning(tmp_path: Path) -> None:
     run = trained(write_rows(tmp_path, (True,)), max_steps=1, eval_steps=1)
     assert any("no rows to retain" in event["message"] for event in events(run, "warn"))

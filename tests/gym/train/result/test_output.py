@@ -43,6 +43,7 @@ def put_link(out: Path) -> None:
 TAKE = [put_file, put_link]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("take", TAKE)
 def test_a_place_that_is_taken_while_a_run_works_keeps_what_it_has(
     config: TrainConfig, run: Run, tmp_path: Path, take: Callable[[Path], None]
@@ -61,6 +62,7 @@ def test_a_place_that_is_taken_while_a_run_works_keeps_what_it_has(
     assert f"the model is only in '{run.result}' (output '{out}': expected" in warnings[-1]
 
 
+@pytest.mark.slow
 def test_a_place_that_is_taken_while_a_run_waits_ends_it_before_the_training(
     config: TrainConfig, run: Run, tmp_path: Path
 ) -> None:
@@ -74,6 +76,7 @@ def test_a_place_that_is_taken_while_a_run_waits_ends_it_before_the_training(
     assert not run.checkpoints.exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_behind_its_copy_writes_it_again(
     config: TrainConfig, run: Run, tmp_path: Path
 ) -> None:
@@ -125,6 +128,7 @@ def test_a_mount_point_which_nothing_can_be_renamed_to_is_refused(
     assert caught.value.hint == f"choose a folder in it: '{tmp_path / 'out' / 'result'}'"
 
 
+@pytest.mark.slow
 def test_an_overwritten_place_gets_the_new_result_and_keeps_other_files(
     config: TrainConfig, run: Run, tmp_path: Path
 ) -> None:
@@ -140,6 +144,7 @@ def test_an_overwritten_place_gets_the_new_result_and_keeps_other_files(
     assert copies == result | {"notes.txt": b"mine"}
 
 
+@pytest.mark.slow
 def test_a_file_that_only_has_the_name_of_our_record_makes_nothing_ours(
     config: TrainConfig, run: Run, tmp_path: Path
 ) -> None:

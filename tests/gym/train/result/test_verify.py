@@ -49,6 +49,7 @@ def weaken(file: Path, factor: float) -> None:
 LORA = LoraSpec(rank=4, alpha=8.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train", [LORA, "full"], ids=["lora", "full"])
 def test_a_sound_result_takes_the_place_of_the_policy(
     train: LoraSpec | Literal["full"], tiny: Path, tmp_path: Path
@@ -60,6 +61,7 @@ def test_a_sound_result_takes_the_place_of_the_policy(
     assert not dict(policy.trained())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train", [LORA, "full"], ids=["lora", "full"])
 def test_a_result_of_other_values_fails_and_is_removed(
     train: LoraSpec | Literal["full"], tiny: Path, tmp_path: Path
@@ -109,6 +111,7 @@ def test_losing_a_small_change_does_not_pass_as_rounding(tiny: Path, tmp_path: P
         check_result(policy, tmp_path / "out", IDS, settings(LORA, "bf16"))
 
 
+@pytest.mark.slow
 def test_a_run_whose_result_lost_the_training_is_no_success(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

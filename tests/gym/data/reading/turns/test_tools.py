@@ -233,6 +233,7 @@ json_values: Any = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(json_values, json_values, json_values)
 def test_no_value_of_a_call_or_of_tools_ends_the_reading(
     calls: object, tools: object, result: object
