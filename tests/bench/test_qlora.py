@@ -11,7 +11,7 @@ if import_bitsandbytes() is None:
     pytest.skip("needs the extra qlora", allow_module_level=True)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_divergence_is_that_of_rounding_the_base() -> None:
     """A model does not diverge from itself, and less from its 8 bits than from its 4."""
     plain = loaded(None)

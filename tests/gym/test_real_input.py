@@ -42,6 +42,7 @@ def test_the_speaker_has_43_texts_that_no_step_learns(root: Path) -> None:
     assert len(speaker_texts(root)[LEARNED_TEXTS:]) == 43  # of 211
 
 
+@pytest.mark.nightly  # trains for minutes
 def test_his_lines_fall_from_356_to_at_most_265_hundredths_of_a_bit_per_byte(
     personal: Personal, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,14 +52,17 @@ def test_his_lines_fall_from_356_to_at_most_265_hundredths_of_a_bit_per_byte(
     assert personal.tuned.unseen <= 2.65
 
 
+@pytest.mark.nightly  # trains for minutes
 def test_one_bit_a_weight_keeps_the_tune_to_5_hundredths_of_a_bit(personal: Personal) -> None:
     assert abs(personal.delta.unseen - personal.tuned.unseen) <= 0.05
 
 
+@pytest.mark.nightly  # trains for minutes
 def test_random_signs_reach_no_tenth_of_the_gain(personal: Personal) -> None:
     assert personal.random_gain <= 0.10
 
 
+@pytest.mark.nightly  # trains for minutes
 def test_the_delta_is_nearer_to_the_tune_than_its_own_random_signs_are(personal: Personal) -> None:
     assert personal.tuned.kl == pytest.approx(0, abs=1e-9)
     assert 0 < personal.delta.kl < personal.base.kl < personal.random_signs.kl

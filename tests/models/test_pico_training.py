@@ -24,7 +24,7 @@ def build(folder: Path, steps: int) -> list[dict[str, float]]:
     return curve
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(1500)
 def test_a_shortened_training_follows_the_committed_curve(tmp_path: Path) -> None:
     curve = build(tmp_path, 100)

@@ -24,7 +24,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 RUNS_HERE = [name for name in OPTIMIZERS if name not in IN_LIBRARY]
-CASES = [(name, "full") for name in RUNS_HERE]
+CASES: list[Any] = [pytest.param(name, "full", marks=pytest.mark.nightly) for name in RUNS_HERE]
 CASES += [(name, "lora") for name in RUNS_HERE if name not in ONLY_IN_PLACE]
 
 

@@ -151,6 +151,7 @@ def positions(ids: list[int]) -> Iterator[list[int]]:
         yield ids[max(0, stop - CONTEXT) : stop]
 
 
+@pytest.mark.nightly
 def test_its_predictions_are_llama_cpp_s(
     smollm2_folder: Path, llama_cpp: LlamaCpp, record_property: Any
 ) -> None:

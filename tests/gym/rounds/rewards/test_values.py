@@ -77,7 +77,7 @@ def test_copies_that_are_not_merged_earn_more_than_one_and_less_than_five(
     assert 1 < np.mean(ratios) < 5
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_points_add_up_to_the_pool_in_a_hundred_thousand_cases() -> None:
     random = Random(0)
     for _ in range(100_000):
