@@ -85,12 +85,59 @@ def test_a_folder_stands_for_the_data_files_in_it(tmp_path: Path) -> None:
     assert files_in([tmp_path]) == [tmp_path / name for name in names]
 
 
-@pytest.mark.parametrize("name", ["test.jsonl", "validation-00000-of-00001.json", "dev.csv"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "test.jsonl",
+        "validation-00000-of-00001.json",
+        "dev.csv",
+        "data/test-00000-of-00001.jsonl",
+        "en/validation.jsonl",
+        "my_test.jsonl",
+        "evaluation.jsonl",
+    ],
+)
 def test_a_folder_with_files_to_test_with_is_refused(tmp_path: Path, name: str) -> None:
     for file in ("train.jsonl", name):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text("text\na\n")
     with pytest.raises(InputError, match=f"expected files to learn from, got also {name}"):
         files_in([tmp_path])
+
+
+def test_words_that_contain_the_name_of_a_split_are_none(tmp_path: Path) -> None:
+    folder = tmp_path / "test"  # named by the user
+    folder.mkdir()
+    for file in ("contest.jsonl", "latest.jsonl", "values.csv"):
+        (folder / file).write_text("text\na\n")
+    assert len(files_in([folder])) == 3
+
+
+@pytest.mark.parametrize("name", ["b.jsonl.zst", "b.jsonl.bz2", "b.xlsx", "deep/b.arrow"])
+def test_data_that_is_not_read_is_not_passed_over(tmp_path: Path, name: str) -> None:
+    for file in ("a.jsonl", name):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text("text\na\n")
+    with pytest.raises(InputError, match=name):
+        files_in([tmp_path])
+
+
+@pytest.mark.parametrize("target", ["nothing", "folder"])
+def test_a_link_that_is_not_followed_is_refused(tmp_path: Path, target: str) -> None:
+    (tmp_path / "folder").mkdir()
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "a.jsonl").write_text("{}")
+    (data / "b").symlink_to(tmp_path / target)
+    with pytest.raises(InputError, match="link"):
+        files_in([data])
+
+
+def test_files_about_the_data_are_not_learned(tmp_path: Path) -> None:
+    about = ("LICENSE.txt", "readme.txt", "dataset_infos.json", "state.json", "metadata.json")
+    for file in ("a.jsonl", *about):
+        (tmp_path / file).write_text("words")
+    assert files_in([tmp_path]) == [tmp_path / "a.jsonl"]
 
 
 def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:

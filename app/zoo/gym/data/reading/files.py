@@ -14,42 +14,69 @@ from zoo.gym.errors import InputError, NotAvailableError
 _HEAD_BYTES = 8192
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _LFS = b"version https://git-lfs"
-_NOT_READ = frozenset({".arrow", ".xlsx", ".zip", ".zst", ".tar", ".tgz"})
+_NOT_READ = frozenset({".arrow", ".bz2", ".tar", ".tgz", ".xlsx", ".xz", ".zip", ".zst"})
 _OF_THIS_PROCESS = ("/dev/stdin", "/dev/fd/", "/proc/")
 _READ = "json, jsonl, csv, tsv, parquet or plain text"
 _SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", PARQUET})
-_HELD_OUT = re.compile(r"(test|valid|validation|val|dev|eval)([-_.].*)?", re.IGNORECASE)
+_HELD_OUT = re.compile(
+    r"(?<![^\W_])(test|valid|validation|val|dev|eval|evaluation)(?![^\W_])", re.IGNORECASE
+)
+_ABOUT = re.compile(
+    r"dataset_infos?\.json|metadata\.json|state\.json|(licen[cs]e|readme|notice)\.txt",
+    re.IGNORECASE,
+)
+"""Files that libraries and people put beside the data, and that describe it."""
 
 
 def files_in(paths: Sequence[Path]) -> list[Path]:
     """Returns the data files: those given, and in the place of a folder all those in it, by name.
 
-    Hidden files and those with other suffixes, such as a README, are no data.
+    Hidden files, files about the data and those with other suffixes, such as code, are no data.
 
     Raises:
-        InputError: a folder has no data files, or also files to test with.
+        InputError: a folder has no data files, or also files to test with, data in a format that
+            is not read, or a link that is not followed.
     """
     return [file for path in paths for file in (_of_folder(path) if path.is_dir() else [path])]
 
 
 def _of_folder(folder: Path) -> list[Path]:
-    found = sorted(path for path in folder.rglob("*") if _is_data(path.relative_to(folder)))
-    found = [path for path in found if path.is_file()]
-    if not found:
+    names = sorted(path.relative_to(folder) for path in folder.rglob("*"))
+    names = [name for name in names if not any(part.startswith(".") for part in name.parts)]
+    for name in names:
+        _refuse_in_folder(folder, name)
+    data = [name for name in names if _is_data(name) and (folder / name).is_file()]
+    if not data:
         suffixes = ", ".join(sorted(_SUFFIXES))
         raise InputError(f"{folder}: expected files of examples ({suffixes}), got none")
-    kept = [path for path in found if _HELD_OUT.fullmatch(path.relative_to(folder).parts[0])]
-    if kept and len(kept) < len(found):
+    kept = [name for name in data if _HELD_OUT.search(str(name))]
+    if kept and len(kept) < len(data):
         raise InputError(
-            f"{folder}: expected files to learn from, got also {kept[0].name}",
+            f"{folder}: expected files to learn from, got also {kept[0]}",
             hint="give the files to learn from one by one",
         )
-    return found
+    return [folder / name for name in data]
 
 
 def _is_data(name: Path) -> bool:
-    hidden = any(part.startswith(".") for part in name.parts)
-    return data_suffix(name) in _SUFFIXES and not hidden and name.name != "dataset_info.json"
+    return data_suffix(name) in _SUFFIXES and _ABOUT.fullmatch(name.name) is None
+
+
+def _refuse_in_folder(folder: Path, name: Path) -> None:
+    """Refuses what may be data and would be passed over."""
+    path = folder / name
+    if path.is_symlink() and not path.exists():
+        raise InputError(f"{path}: expected a file, got a link to nothing", hint="remove the link")
+    if path.is_symlink() and path.is_dir():
+        raise InputError(
+            f"{path}: expected a folder of its own, got a link, which is not followed",
+            hint="name the folder that it leads to beside this one",
+        )
+    if data_suffix(name) in _NOT_READ and path.is_file():
+        raise InputError(
+            f"{path}: expected {_READ}, got {data_suffix(name)[1:]}",
+            hint="convert it, move it away, or give the files to learn from one by one",
+        )
 
 
 def check_file(path: Path) -> bytes:
