@@ -137,6 +137,10 @@ def test_a_call_may_have_no_arguments(arguments: object) -> None:
         [TOOL["function"]],
         [{"function": TOOL["function"]}],
         [{"type": "function", **TOOL["function"]}],  # type: ignore[dict-item]
+        [{"name": "weather", "input_schema": {"type": "object"}}],  # Anthropic's
+        [{"name": "weather", "inputSchema": {"type": "object"}}],  # MCP's
+        [{"input_schema": {"type": "object"}, "name": "weather", "parameters": None}],
+        [{"type": "function", "function": {"name": "weather", "input_schema": {"type": "object"}}}],
     ],
 )
 @pytest.mark.parametrize("key", ["tools", "functions"])
@@ -214,6 +218,8 @@ def deep(levels: int) -> Any:
         (with_tool({"type": "web_search"}), "tools[0].type: expected 'function', got 'web_search'"),
         (with_tool({"name": "f", "parameters": []}), "parameters: expected an object, got a list"),
         (with_tool({"name": "f", "parameters": {"a": deep(100)}}), "nested too deeply"),
+        (with_tool({"name": "f", "inputSchema": []}), "inputSchema: expected an object"),
+        (with_tool({"name": "f", "parameters": {}, "input_schema": {}}), "expected one schema"),
         ({"messages": [ASK, SAY], "tools": "weather"}, "'tools': expected JSON, got 'weather'"),
         ({"messages": [ASK, SAY], "tools": {"name": "f"}}, "expected a list of tools, got an obj"),
         (

@@ -25,6 +25,9 @@ from zoo.gym.errors import InputError
 TOOLS_KEYS = ("tools", "functions")
 """A row's keys of the definitions of tools."""
 
+SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
+"""The keys of the schema of a tool's parameters: OpenAI's, Anthropic's and MCP's."""
+
 CALL_KEYS = ("tool_calls", "function_call")
 """An assistant turn's keys of its calls."""
 
@@ -166,8 +169,27 @@ def _definition(value: object, where: str) -> Mapping[str, object]:
         function = {key: item for key, item in fields.items() if key != "type"}
         whole = {"type": "function", "function": function}
     _name(function, where)
-    if function.get("parameters") is not None:
-        object_of(function["parameters"], f"{where}.parameters")
+    whole = {**whole, "function": _with_parameters(function, where)}
     if whole.get("type"):
         return whole
     return {"type": "function", **{key: item for key, item in whole.items() if key != "type"}}
+
+
+def _with_parameters(function: Mapping[str, object], where: str) -> Mapping[str, object]:
+    """Returns a function whose schema is under OpenAI's key, where Anthropic's or MCP's had it.
+
+    Raises:
+        InputError: the schema is no object, or there are two.
+    """
+    keys = [key for key in SCHEMA_KEYS if function.get(key) is not None]
+    if len(keys) > 1:
+        raise InputError(
+            f"{where}: expected one schema of the parameters, got {' and '.join(keys)}"
+        )
+    for key in keys:
+        object_of(function[key], f"{where}.{key}")
+    return {
+        "parameters" if key in keys else key: item
+        for key, item in function.items()
+        if key in keys or key not in SCHEMA_KEYS or (key == "parameters" and not keys)
+    }
