@@ -153,3 +153,32 @@ def test_the_rated_rows_of_the_page_are_read(tmp_path: Path) -> None:
     assert [record.good for record in found.records] == [True, False, False]
     keys = ("label", "kto_tag", "forget")
     assert [next(key for key in keys if f'"{key}"' in row) for row in rows] == list(keys)
+
+
+FLAGS: list[dict[str, Any]] = [
+    {"train": False},
+    {"weight": 0},
+    {"weight": 0.5},
+    {"sample_weight": 2},
+    {"loss_weight": "1"},
+]
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+@pytest.mark.parametrize(
+    ("kind", "row"),
+    [
+        ("pair", FORMS["texts"]),
+        ("rated", FORMS["texts"]),
+        ("rated", {"prompt": "2 + 2?", "completion": "4", "label": True}),
+        ("prompt", {"prompt": "2 + 2?", "answer": "4"}),
+    ],
+)
+def test_a_row_that_is_excluded_or_weighted_is_no_row(
+    tmp_path: Path, kind: Kind, row: dict[str, Any], flags: dict[str, Any]
+) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(each) + "\n" for each in (row, {**row, **flags})))
+    found = read_dataset([file], kinds=frozenset({kind}))
+    assert len({record.source for record in found.records}) == 1
+    assert [problem.where for problem in found.problems] == [f"{file}:2"]

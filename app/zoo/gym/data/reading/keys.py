@@ -117,6 +117,15 @@ def refuse_unlearnable(row: Fields, *, is_text: bool) -> None:
     if bad:
         value = str(row[bad[0]]).lower()
         raise InputError(f"{bad[0]!r} is {value}: {NEEDS_PREFERENCE}")
+    refuse_excluded(row)
+
+
+def refuse_excluded(row: Fields) -> None:
+    """Refuses a row that is excluded from training, or whose weight is neither 0 nor 1.
+
+    Raises:
+        InputError: it is.
+    """
     for key in _ROW_WEIGHTS:
         weight = row.get(key)
         if weight is None:

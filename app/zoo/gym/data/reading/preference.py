@@ -17,7 +17,7 @@ from itertools import takewhile
 from typing import cast
 
 from zoo.gym.data.reading.formats import parse_row
-from zoo.gym.data.reading.keys import LABELS, MARGIN, SYSTEM_KEYS, ratings_of
+from zoo.gym.data.reading.keys import LABELS, MARGIN, SYSTEM_KEYS, ratings_of, refuse_excluded
 from zoo.gym.data.reading.turns.chat import CONTENT_KEYS, ROLE_KEYS
 from zoo.gym.data.reading.turns.tools import CALL_KEYS, CALL_ROLE, TOOLS_KEYS
 from zoo.gym.data.reading.turns.values import shown, text_of, type_name
@@ -62,9 +62,10 @@ def parse_pair(row: Mapping[str, object], source: str, *, margins: bool = False)
         margins: read the margin, too.
 
     Raises:
-        InputError: an answer or the prompt is missing or malformed, the answers are equal, or the
-            margin is no number.
+        InputError: the row is excluded, an answer or the prompt is missing or malformed, the
+            answers are equal, or the margin is no number.
     """
+    refuse_excluded(dict(row))
     given = [pair for pair in PAIRS if any(row.get(key) is not None for key in pair)]
     if len(given) > 1:
         raise InputError(
