@@ -130,15 +130,24 @@ def test_every_fault_is_reported_in_the_order_of_the_sources(tmp_path: Path) -> 
     ]
 
 
-def test_a_flag_wins_over_an_override_over_a_file_over_the_default(tmp_path: Path) -> None:
+def test_flags_and_items_win_over_a_file_over_the_default(tmp_path: Path) -> None:
     path = write(tmp_path, "seed: 1\nlora_rank: 1\ncutoff_len: 100\n")
-    loaded = load_config([path], [*NEEDED, "seed=2", "lora_rank=2"], {"seed": "3"})
+    loaded = load_config([path], [*NEEDED, "lora_rank=2"], {"seed": "3"})
     config = loaded.config
     assert (config.seed, config.lora_rank, config.cutoff_len, config.lora_dropout) == (3, 2, 100, 0)
     names = ("seed", "lora_rank", "cutoff_len", "lora_dropout")
     assert [loaded.origins[name] for name in names] == [
-        *("flag", "key=value", f"{path}:3", "default")
+        f"flag, over 1 of {path}:1",
+        f"key=value, over 1 of {path}:2",
+        f"{path}:3",
+        "default",
     ]
+
+
+@pytest.mark.parametrize("item", ["seed=2", "seed=3", "model=zen-pico"])
+def test_an_item_and_a_flag_for_one_setting_are_refused(item: str) -> None:
+    with pytest.raises(InputError, match=f"already given as '{item}'"):
+        load_config([], ["dataset=d.jsonl", item], {"seed": "3", "model_name_or_path": "m"})
 
 
 def test_a_later_file_wins_over_an_earlier_one(tmp_path: Path) -> None:

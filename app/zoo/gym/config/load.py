@@ -1,4 +1,6 @@
-"""Merges the settings of a run: default < YAML < `key=value` < flag, with the origin of each.
+"""Merges the settings of a run: default < YAML < command line, with the origin of each.
+
+A later file wins over an earlier one; two values of one level for one setting are refused.
 
 All errors of all sources are collected and reported together, each on its own line.
 """
@@ -78,7 +80,7 @@ class Loaded:
 def load_config(
     files: Sequence[Path], overrides: Sequence[str], flags: Mapping[str, object]
 ) -> Loaded:
-    """Reads settings from files, `key=value` items and flags, later ones winning.
+    """Reads settings from files, and from `key=value` items and flags, which win over files.
 
     Args:
         files: YAML files; a later one wins over an earlier one.
@@ -86,15 +88,13 @@ def load_config(
         flags: values of the flags that were given, by key.
 
     Raises:
-        InputError: something is wrong; the message has one line per error.
+        InputError: something is wrong, such as an item and a flag for one setting; the message
+            has one line per error.
         NotAvailableError: a file is missing.
     """
-    layers = [
-        *(_from_file(path) for path in files),
-        [_from_item(item) for item in overrides],
-        [Given(key, value, f"--{key}", "flag") for key, value in flags.items()],
-    ]
-    return _load(layers)
+    items = [_from_item(item) for item in overrides]
+    named = [Given(key, value, f"--{key}", "flag") for key, value in flags.items()]
+    return _load([*(_from_file(path) for path in files), [*items, *named]])
 
 
 def load_values(values: Mapping[str, object]) -> Loaded:
@@ -134,7 +134,7 @@ def _load(layers: Sequence[list[Given]]) -> Loaded:
         faults |= _given_twice(known)
         _drop_overruled(merged, known)
         ignored += _switch_off(merged, known)
-        merged |= {given.key: given for given in _values(known)}
+        merged |= {given.key: _over(merged.get(given.key), given) for given in _values(known)}
     _use_stage_of_loss(merged)
     hints: list[str] = []
     config = _check(merged, faults, hints)
@@ -146,6 +146,14 @@ def _load(layers: Sequence[list[Given]]) -> Loaded:
         key: merged[key].origin if key in merged else "default" for key in type(config).model_fields
     }
     return Loaded(config, origins, tuple(ignored))
+
+
+def _over(weaker: Given | None, given: Given) -> Given:
+    """Returns a value whose origin also names what it wins over."""
+    if weaker is None or weaker.value == given.value:
+        return given
+    lost = f"{report.shown(weaker.value)} of {weaker.origin}"
+    return replace(given, origin=f"{given.origin}, over {lost}")
 
 
 def dump_config(config: TrainConfig) -> str:
