@@ -9,6 +9,7 @@ import pytest
 from zoo.gym.errors import InputError, NotAvailableError, StorageError
 from zoo.gym.rounds.log.head import Head, NoteKey, signed_note
 from zoo.gym.rounds.log.reader import open_log, read_head
+from zoo.gym.rounds.log.tiles import bundle
 from zoo.gym.rounds.log.tree import leaf_hash, proves_consistency, proves_inclusion, root
 from zoo.gym.rounds.log.writer import LogWriter
 from zoo.gym.rounds.storage.folder import FolderStorage
@@ -93,6 +94,18 @@ def test_each_changed_byte_of_a_tile_is_noticed(storage: FolderStorage, name: st
         storage.replace(name, whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         with pytest.raises(InputError, match=r"expected (the|entries|3 hashes)"):
             open_log(storage.read, head_of(storage)).entries()
+
+
+def test_entries_and_their_hashes_below_others_cannot_be_exchanged(
+    storage: FolderStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    head = writer(storage).append(numbered(0, 300))  # tile 1 has the hash of the first 256
+    others = numbered(1000, 1256)
+    storage.replace("log/tile/entries/000", bundle(others))
+    storage.replace("log/tile/0/000", b"".join(map(leaf_hash, others)))
+    with pytest.raises(InputError, match="expected the hashes of the tiles below"):
+        open_log(storage.read, head)
 
 
 def test_each_changed_byte_of_a_head_is_noticed(storage: FolderStorage) -> None:

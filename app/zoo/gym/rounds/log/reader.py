@@ -109,8 +109,14 @@ class LogReader:
             hashes = hashes_in(self._bytes(name))
             if len(hashes) != width or any(len(one) != tree.HASH_BYTES for one in hashes):
                 raise InputError(f"log/{name}: expected {width} hashes, got {len(hashes)}")
+            if level and hashes != self._above(level - 1, index * WIDTH, width):
+                raise InputError(f"log/{name}: expected the hashes of the tiles below, got others")
             self._tiles[key] = hashes
         return self._tiles[key]
+
+    def _above(self, level: int, first: int, count: int) -> list[bytes]:
+        """Returns the hashes of whole tiles: without them a root says nothing about its entries."""
+        return [subtree(self._tile(level, index)) for index in range(first, first + count)]
 
     def _bytes(self, name: str) -> bytes:
         content = self._read(f"log/{name}")
