@@ -7,6 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from types import TracebackType
 
 __all__ = ["main"]
 
@@ -18,6 +19,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the arguments after the program's name; None uses those of the process.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        sys.excepthook = _report_bugs
     if not words and on_terminal():
         from zoo.gym.errors import GymError
         from zoo.gym.tui import open_app
@@ -38,14 +41,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(version("zoo-gym"))
         return 0
-    from zoo.gym.cli.boundary import report_bugs, run, show_warning
+    from zoo.gym.cli.boundary import run, show_warning
 
     # Otherwise the hub's library identifies itself and its caller in every request.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     if argv is None:
-        sys.excepthook = report_bugs
         warnings.showwarning = show_warning
     return run(words)
+
+
+def _report_bugs(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    from zoo.gym.cli.boundary import report_bugs
+
+    report_bugs(kind, error, trace)
 
 
 def on_terminal() -> bool:

@@ -6,7 +6,7 @@ needs a heavy library runs as a command in another process, so this one never lo
 
 
 def open_app() -> int:
-    """Opens the app, and returns its exit code when the user quits."""
+    """Opens the app, and returns its exit code when the user quits; raises what ended it else."""
     from zoo.gym.tui.app import GymApp
     from zoo.models.offline import go_offline
 
@@ -14,4 +14,6 @@ def open_app() -> int:
 
     app = GymApp()
     app.run()
+    if app.fault is not None:
+        raise app.fault
     return app.return_code or 0

@@ -33,6 +33,10 @@ def app_of(node: DOMNode) -> "GymApp":
     return cast("GymApp", node.app)
 
 
+PALETTE_LINES = 8
+"""The height of a terminal from which on the list of commands has a line."""
+
+
 class GymApp(App[None]):
     """The app; each screen is imported when it is first shown."""
 
@@ -59,11 +63,29 @@ class GymApp(App[None]):
         self.register_theme(ZOO)
         self.theme = ZOO.name
 
+    @property
+    def fault(self) -> Exception | None:
+        """The error that ended the app, None if there was none."""
+        return self._exception
+
+    def _fatal_error(self) -> None:
+        """Ends the app after an unexpected error, which its caller reports.
+
+        Textual's own report has the values of all variables: the environment, with its API keys,
+        is among them.
+        """
+        self._close_messages_no_wait()
+
     def get_system_commands(self, screen: Screen[Any]) -> "Iterable[SystemCommand]":
         """Returns the commands of ctrl+p: the app's own ones."""
         from zoo.gym.tui.palette import commands
 
         return commands(self, screen)
+
+    def action_command_palette(self) -> None:
+        """Opens the commands of ctrl+p; without a line for their list, textual ends at page up."""
+        if self.size.height >= PALETTE_LINES:
+            super().action_command_palette()
 
     async def action_go(self, mode: str) -> None:
         """Shows Home or Runs, and closes what is open there."""

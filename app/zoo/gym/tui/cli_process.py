@@ -10,21 +10,33 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias, cast
 
-from zoo.gym.errors import GymError
+from zoo.gym.errors import GymError, InputError
+from zoo.gym.terminal import visible
 
 Command: TypeAlias = "subprocess.Popen[bytes]"
 
 
 def start_command(words: Sequence[str], *, stderr: int) -> Command:
-    """Starts `zoo-gym WORDS` with an empty input and its output in a pipe."""
-    return subprocess.Popen[bytes](
-        [sys.executable, "-P", "-m", "zoo.gym", *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        env=os.environ | {"NO_COLOR": "1", "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1"},
-        start_new_session=True,
-    )
+    """Starts `zoo-gym WORDS` with an empty input and its output in a pipe.
+
+    Raises:
+        InputError: the system takes a word as no argument: it is too long, has a NUL or is no text.
+    """
+    try:
+        return subprocess.Popen[bytes](
+            [sys.executable, "-P", "-m", "zoo.gym", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=os.environ | {"NO_COLOR": "1", "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1"},
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:  # UnicodeError is a ValueError
+        longest = max(words, key=len, default="")
+        raise InputError(
+            f"zoo-gym cannot be started with what was entered: {error}",
+            hint=f"the longest value has {len(longest):,} characters: '{visible(longest[:40])}'",
+        ) from None
 
 
 def end_command(process: Command) -> None:

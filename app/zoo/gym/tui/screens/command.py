@@ -9,6 +9,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Static
 
+from zoo.gym.errors import GymError
+from zoo.gym.terminal import visible
 from zoo.gym.tui.cli_process import Command, end_command, start_command
 from zoo.gym.tui.dialogs.confirm import ConfirmDialog
 from zoo.gym.tui.screens.base import GymScreen
@@ -70,7 +72,11 @@ class CommandScreen(GymScreen):
     @work
     async def _follow(self) -> None:
         state, log = self.query_one("#state", Static), self.query_one(TextLog)
-        process = self._process = start_command(self.words.split(), stderr=STDOUT)
+        try:
+            process = self._process = start_command(self.words.split(), stderr=STDOUT)
+        except GymError as error:
+            state.update(visible(error.message))
+            return
         assert process.stdout is not None
         state.update(f"Running zoo-gym {self.words}")
         try:
