@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 PICO = "zen-pico"
+CANNOT_CONVERSE = "is a test model of 0.8 M parameters: it learns small tasks, and cannot converse"
 """Alias of the built-in model."""
 
 SMOLLM2 = "smollm2"

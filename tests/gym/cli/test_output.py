@@ -1,5 +1,7 @@
 """Which stream words go to, and how figures are written."""
 
+import os
+import subprocess
 import sys
 from io import StringIO
 
@@ -147,7 +149,7 @@ def test_what_takes_time_before_the_first_step_is_said(capsys: pytest.CaptureFix
     progress({"kind": "plan", "steps": 3, "model": "zen-pico"})
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "loading the libraries and reading the data"
-    assert (lines[1][:4], lines[-1]) == ("None", "loading zen-pico")
+    assert (lines[1][:4], lines[-2]) == ("None", "loading zen-pico")
 
 
 def test_losses_without_held_out_rows_were_not_measured() -> None:
@@ -251,3 +253,15 @@ def test_a_log_has_a_line_for_each_evaluation(capsys: pytest.CaptureFixture[str]
         "step 1/4  loss 0.125  held-out 0 before training",
         "held-out loss at step 1: 0.125",
     ]
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["train", "--help"], ["models"], ["delta"]]
+)
+def test_a_reader_that_has_left_ends_a_command_without_a_word(words: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "zoo.gym", *words]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")

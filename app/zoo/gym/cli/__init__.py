@@ -18,9 +18,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: the arguments after the program's name; None uses those of the process.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
         sys.excepthook = _report_bugs
+    try:
+        code = _run(list(sys.argv[1:] if argv is None else argv), is_program=argv is None)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output has exited; a second error at exit would only hide that.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code
+
+
+def _run(words: list[str], *, is_program: bool) -> int:
     if not words and on_terminal():
         from zoo.gym.errors import GymError
         from zoo.gym.tui import open_app
@@ -45,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     # Otherwise the hub's library identifies itself and its caller in every request.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    if argv is None:
+    if is_program:
         warnings.showwarning = show_warning
     return run(words)
 

@@ -75,10 +75,8 @@ def run(words: Sequence[str]) -> int:
             if (place := other_process(words)) is not None:
                 return join_launched(words, place)
         return build_app()(joined_switches(words)) or 0
-    except BrokenPipeError:
-        # The reader of our output has exited; a second error at exit would only hide that.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except BrokenPipeError:  # `main` ends quietly: the reader of our output has exited
+        raise
     except KeyboardInterrupt as stop:  # a command may say how it continues
         failure, code = GymError("stopped by Ctrl-C", hint=str(stop) or None), EXIT_CTRL_C
     except CycloptsError as error:

@@ -14,9 +14,10 @@ from zoo.gym.errors import InputError
 from zoo.gym.jobs import open_run, run_folders
 from zoo.gym.jobs.run import is_experience
 from zoo.gym.paths import given_path
-from zoo.models import PICO, cached_ids
+from zoo.models import PICO, cached_ids, pico_folder
 from zoo.models.gguf import imported_names
 from zoo.models.offline import go_offline
+from zoo.models.registry import CANNOT_CONVERSE
 
 MaxTokens = Annotated[int, Parameter(name="--max_new_tokens")]
 
@@ -82,6 +83,8 @@ def chat(
     if system is None:
         system = _trained_system(tuned, run, out)
     out.say(f"loading {tuned.folder or model or tuned.base}")
+    if base == pico_folder():
+        out.say(f"{PICO} {CANNOT_CONVERSE}")
     with open_chat(
         base,
         adapter=tuned.adapter,

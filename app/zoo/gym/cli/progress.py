@@ -7,6 +7,7 @@ from zoo.gym.cli.output import Output
 from zoo.gym.humanize import counted, duration, figure, human_bytes
 from zoo.gym.jobs import Event
 from zoo.gym.retention.compare import LOST_KEYS, Lost, lost_lines, short
+from zoo.models.registry import CANNOT_CONVERSE, PICO
 
 if TYPE_CHECKING:
     from zoo.gym.delta import Passed, Watch
@@ -124,6 +125,8 @@ def note_lines(event: Event) -> Iterator[str]:
     yield f"{steps}; Ctrl-C saves and stops the run, closing this window does not"
     device = event.get("device")
     yield f"loading {event.get('model')}" + (f" on {device}" if device else "")
+    if event.get("model") == PICO:
+        yield f"{PICO} {CANNOT_CONVERSE}"
 
 
 def _answer_lines(event: Event) -> Iterator[str]:
