@@ -15,6 +15,8 @@ from zoo.gym.train.result.few_bits import loading_note
 from zoo.models.adapters import WEIGHTS_FILE
 from zoo.models.folder import is_reward_model
 
+HERE = "FOLDER OF THIS FILE"
+
 if TYPE_CHECKING:
     from zoo.models import Resolved
 
@@ -51,13 +53,34 @@ def write_card(
         f"Trained with zoo-gym. Base revision: {base.revision or 'not recorded'}.\n"
         f"Data fingerprint (SHA-256): `{fingerprint([Path(name) for name in config.dataset])}`.\n"
         f"The base model's licence applies to this model, too.\n{_others(config)}\n"
-        f"{loading_note(config, base.id)}"
+        f"{_use(base.id, adapter=adapter, scores=scores)}{loading_note(config, base.id)}"
         f"## Settings\n\n```yaml\n{yaml.safe_dump(settings, sort_keys=True)}```\n\n"
         f"{''.join(_changed(changes))}{_early_end(config, metrics)}"
         f"## Measured\n\n```yaml\n{yaml.safe_dump(dict(metrics), sort_keys=False)}```\n"
         f"{f'{chr(10)}Warning: {doubt}.{chr(10)}' if doubt else ''}"
     )
     write_beside(folder / "README.md", text)
+
+
+def _use(base: str, *, adapter: bool, scores: bool) -> str:
+    """Returns a section on how transformers, peft and zoo-gym load the result."""
+    kind = "AutoModelForSequenceClassification" if scores else "AutoModelForCausalLM"
+    if adapter:
+        code = (
+            f"from peft import PeftModel\nfrom transformers import {kind}, AutoTokenizer\n\n"
+            f'base = {kind}.from_pretrained("{base}")\n'
+            f'model = PeftModel.from_pretrained(base, "{HERE}")\n'
+            f'tokenizer = AutoTokenizer.from_pretrained("{base}")\n'
+        )
+    else:
+        code = (
+            f"from transformers import {kind}, AutoTokenizer\n\n"
+            f'model = {kind}.from_pretrained("{HERE}")\n'
+            f'tokenizer = AutoTokenizer.from_pretrained("{HERE}")\n'
+        )
+    option = "--adapter_name_or_path" if adapter else "--model"
+    chat = "" if scores else f"With zoo-gym: `zoo-gym chat {option} '{HERE}'`.\n\n"
+    return f"## Use\n\n```python\n{code}```\n\n{chat}"
 
 
 def _others(config: TrainConfig) -> str:
