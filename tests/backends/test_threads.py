@@ -9,8 +9,19 @@ from zoo.backends.machine import threads
 def test_cores_that_are_busy_are_left_to_their_programs(
     monkeypatch: pytest.MonkeyPatch, percent: float, expected: int
 ) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr("psutil.cpu_percent", lambda interval: percent)
     monkeypatch.setattr("psutil.cpu_count", lambda: 4)
+    monkeypatch.setattr(threads, "available_cores", lambda: 4)
+    assert threads.choose_threads(threads.SINGLE_THREAD_PARAMETERS) == expected
+
+
+@pytest.mark.parametrize(("given", "expected"), [("1", 1), ("3,2", 3), ("99", 4)])
+def test_the_number_of_threads_can_be_given(
+    monkeypatch: pytest.MonkeyPatch, given: str, expected: int
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", given)
+    monkeypatch.setattr("psutil.cpu_percent", None)  # not called
     monkeypatch.setattr(threads, "available_cores", lambda: 4)
     assert threads.choose_threads(threads.SINGLE_THREAD_PARAMETERS) == expected
 

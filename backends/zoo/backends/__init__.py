@@ -1,10 +1,15 @@
 """Compute engines: the interface (`base`), and one folder per engine."""
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from zoo.backends.base import Backend, LoadSpec, Recall
     from zoo.core.errors import InputError
+
+# Before torch is imported: threads that spin while they wait keep the core from whom they wait for.
+# Two programs with two threads each on two cores then take twelve times as long, see docs/log.md.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __all__ = ["load_backend", "refused_settings"]
 

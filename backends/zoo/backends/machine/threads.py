@@ -14,10 +14,14 @@ SLEEP_S = 0.5
 def choose_threads(parameters: int) -> int:
     """Returns the number of compute threads for a model with this many parameters.
 
-    Cores that other programs keep busy are not counted; the result is at least 1.
+    It is `OMP_NUM_THREADS` if that is set. Otherwise cores that other programs keep busy are not
+    counted; the result is at least 1.
     """
     if parameters < SINGLE_THREAD_PARAMETERS:
         return 1
+    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    if given.isascii() and given.isdigit() and int(given):
+        return min(int(given), available_cores())
     return max(1, available_cores() - busy_cores())
 
 
