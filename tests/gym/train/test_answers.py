@@ -117,7 +117,7 @@ def events(result: RunResult) -> list[dict[str, Any]]:
 def test_a_run_reports_answers_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"prompt": f"Say {n}.", "completion": f"{n} it is"} for n in range(12)]
     given = {"max_steps": 2, "eval_steps": 1, "val_size": 2, "learning_rate": 1e-2}
-    monkeypatch.setattr("zoo.gym.train.answers.ASK_EVERY_S", 0)
+    monkeypatch.setattr("zoo.gym.train.answers.ASKING_SHARE", 1e9)
     result = run_training(TrainConfig(model_name_or_path="zen-pico", dataset=rows, **given))
     first, second, last = events(result)
     assert (first["step"], second["step"], "message" in last) == (1, 2, True)

@@ -27,13 +27,13 @@ FILE = "answers.json"
 
 ANSWER_TOKENS = 24
 
-ASK_EVERY_S = 20.0
-"""How long answers are shown at least before an evaluation asks again."""
+ASKING_SHARE = 0.05
+"""Of the time between two evaluations that ask again, spent on asking."""
 
 SHOWN = 3
 """Held-out prompts whose answers are shown; without held-out rows, prompts of learned ones."""
 
-ASKED = 20
+ASKED = 10
 """Prompts of learned rows, and of held-out ones, that are answered before the end."""
 
 MOST_PROMPT_TOKENS = 1024
@@ -152,7 +152,7 @@ class Answers:
         learned = [each for each in self._probes if not each.held_out]
         self._shown = [*held_out, *learned[: SHOWN - 1 if held_out else SHOWN]]
         self._before = self._stored(run / FILE)
-        self._asked_s = time.monotonic()
+        self._next_s = time.monotonic()
 
     def __bool__(self) -> bool:
         """Whether there are prompts."""
@@ -187,13 +187,15 @@ class Answers:
     def is_due(self) -> bool:
         """Returns whether the last answers are old: the first process decides. Collective."""
         ranks = self._asker.policy.ranks
-        old = time.monotonic() - self._asked_s >= ASK_EVERY_S
+        old = time.monotonic() >= self._next_s
         return bool(ranks.share(old if ranks.is_first else None))
 
     def shown(self) -> "list[dict[str, object]]":
         """Asks the shown prompts, and returns the answers as an event has them. Collective."""
+        before = time.monotonic()
         found = self._entries(self._ask(self._shown))
-        self._asked_s = time.monotonic()
+        after = time.monotonic()
+        self._next_s = after + (after - before) / ASKING_SHARE
         return found
 
     def asked(self) -> "tuple[list[dict[str, object]], list[Answered]]":
