@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from zoo.gym.jobs import Event
 from zoo.gym.tui.history import History, meaning, thinned
-from zoo.gym.tui.run_text import headline, meters, watched_metrics
+from zoo.gym.tui.run_text import headline, meters, newest_answers, watched_metrics
 
 
 def step(number: int, loss: float | None = 1.0) -> Event:
@@ -28,6 +28,18 @@ def test_a_resume_takes_the_steps_behind_its_checkpoint_along() -> None:
     history = taken(*(step(i, i) for i in range(1, 8)), evaluation(6, 2.0), step(5, 0.5))
     assert history.losses == [(1, 1), (2, 2), (3, 3), (4, 4), (5, 0.5)]
     assert history.held_out == []
+
+
+def test_the_newest_answers_are_shown_each_on_one_line() -> None:
+    def answers(*texts: str) -> Event:
+        entries = [{"prompt": "Who are you?", "now": text} for text in texts]
+        return {"kind": "answers", "t": 1.0, "step": 1, "answers": entries}
+
+    history = taken(answers("nobody"), answers("Rowan " * 30, "the\nsecond", "the third"))
+    first, second = newest_answers(history, 2, 80).splitlines()
+    assert len(first) <= 80
+    assert first.endswith("…'")
+    assert second == "'Who are you?'  'the second'"
 
 
 def test_a_loss_that_is_not_a_number_is_reported_and_not_drawn() -> None:

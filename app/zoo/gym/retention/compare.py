@@ -22,6 +22,7 @@ __all__ = [
 ALARM_SHARE = 0.1
 """The share of right answers from which on their loss is an alarm."""
 
+SHOWN_CHARACTERS = 60
 SHOWN = 5
 """Lost answers that are shown."""
 
@@ -127,7 +128,7 @@ def compare(before: Measured, after: Measured) -> Kept | None:
     return Kept(right, kept, gained, before.text_loss, after.text_loss, lost)
 
 
-def short(answer: str) -> str:
+def short(answer: str, most: int = SHOWN_CHARACTERS) -> str:
     """Returns the beginning of a text in quotes, on one line."""
     line = " ".join(answer.split())
-    return repr(line if len(line) <= 60 else f"{line[:59]}…")
+    return repr(line if len(line) <= most else f"{line[: most - 1]}…")

@@ -86,10 +86,11 @@ def watched_metrics(history: History) -> list[str]:
     return cells
 
 
-def newest_answers(history: History, most: int) -> str:
+def newest_answers(history: History, most: int, width: int) -> str:
     """Returns prompts of the data, held-out ones first, each with its newest answer on one line."""
+    asked = width // 3
     return "\n".join(
-        f"{short(str(each.get('prompt')))}  {short(str(each.get('now')))}"
+        f"{short(str(each.get('prompt')), asked)}  {short(str(each.get('now')), width - asked - 8)}"
         for each in history.answers[:most]
     )
 

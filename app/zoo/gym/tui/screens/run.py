@@ -63,7 +63,7 @@ The run does not need this window: you can close it and open the run again later
     RunScreen #meaning { padding: 0 1; height: auto; }
     RunScreen #metrics { padding: 0 1; height: auto; }
     RunScreen #notes { padding: 0 1; height: auto; max-height: 6; color: $warning; }
-    RunScreen #answers { padding: 0 1; height: auto; max-height: 3; text-wrap: nowrap; }
+    RunScreen #answers { padding: 0 1; height: auto; max-height: 3; }
     RunScreen #next { padding: 0 1; height: auto; }
     RunScreen #middle { layout: vertical; }
     RunScreen LossChart { height: 1fr; }
@@ -235,7 +235,7 @@ The run does not need this window: you can close it and open the run again later
         self._write("#metrics", between.join(watched_metrics(history)))
         self._write("#meaning", explained)
         few = self.size.height < 28
-        self._write("#answers", newest_answers(history, 1 if few else 3))
+        self._write("#answers", newest_answers(history, 1 if few else 3, self.size.width))
         self._write("#notes", last_notes(history, 3 if few else 6))
         self._write("#next", following)
         self._shown = visible("\n".join([head, *history.notes, following]))
