@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from zoo.gym.data.notes import require_words
+from zoo.gym.data.reading.keys import refuse_excluded
 from zoo.gym.data.reading.text import BLANK_LINE
 from zoo.gym.data.records import Problem, Record
 from zoo.gym.data.rendering.renderer import RenderLimitError, check_leaving
@@ -224,8 +225,9 @@ def cut_row(row: EncodedRow, source: str, cutoff_len: int) -> Example | None:
 def _prompt_examples(
     encoder: Encoder, records: Sequence[Record]
 ) -> tuple[list[Example], list[Problem]]:
-    """Returns prompts in tokens, none of them learned; one without room for an answer is left out.
+    """Returns prompts in tokens, none of them learned.
 
+    One is left out if it has no room for an answer, or if its other fields exclude the row.
     Without a chat template, the turns are joined by blank lines.
     """
     import numpy as np
@@ -237,6 +239,7 @@ def _prompt_examples(
         check_leaving()
         require_template(encoder, record)
         try:
+            refuse_excluded(dict(record.metadata))
             ids = prompt_ids(encoder, as_chat(record), record.tools)
             if len(ids) > most:
                 raise InputError(

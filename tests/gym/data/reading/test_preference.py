@@ -9,6 +9,7 @@ import pytest
 
 from zoo.gym.data import EncodeOptions, Record, encode_records, load_tokenizer, read_dataset
 from zoo.gym.data.reading.preference import parse_pair
+from zoo.gym.data.reading.prompts import parse_prompt
 from zoo.gym.data.records import Kind
 from zoo.gym.data.rows import as_chat
 from zoo.gym.errors import InputError
@@ -171,7 +172,6 @@ FLAGS: list[dict[str, Any]] = [
         ("pair", FORMS["texts"]),
         ("rated", FORMS["texts"]),
         ("rated", {"prompt": "2 + 2?", "completion": "4", "label": True}),
-        ("prompt", {"prompt": "2 + 2?", "answer": "4"}),
     ],
 )
 def test_a_row_that_is_excluded_or_weighted_is_no_row(
@@ -182,3 +182,14 @@ def test_a_row_that_is_excluded_or_weighted_is_no_row(
     found = read_dataset([file], kinds=frozenset({kind}))
     assert len({record.source for record in found.records}) == 1
     assert [problem.where for problem in found.problems] == [f"{file}:2"]
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+def test_a_prompt_that_is_excluded_or_weighted_is_not_trained_on(flags: dict[str, Any]) -> None:
+    tokenizer = load_tokenizer(resolve("zen-pico").folder)
+    rows = [
+        parse_prompt({"prompt": "2 + 2?", **more}, f"f:{n}") for n, more in enumerate(({}, flags))
+    ]
+    found = encode_records(rows, tokenizer, EncodeOptions(64))
+    assert [example.source for example in found.examples] == ["f:0"]
+    assert [problem.where for problem in found.problems] == ["f:1"]

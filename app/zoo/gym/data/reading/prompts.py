@@ -10,7 +10,7 @@ such rows.
 from collections.abc import Mapping
 from typing import cast
 
-from zoo.gym.data.reading.keys import SYSTEM_KEYS, refuse_excluded, with_system
+from zoo.gym.data.reading.keys import SYSTEM_KEYS, with_system
 from zoo.gym.data.reading.text import BLANK_LINE
 from zoo.gym.data.reading.turns.chat import parse_turns, refuse_media
 from zoo.gym.data.reading.turns.tools import parse_tools, require_calls
@@ -47,12 +47,11 @@ def parse_prompt(row: Mapping[str, object], source: str) -> Record:
         source: `file:line`.
 
     Raises:
-        InputError: the row is excluded, the prompt is empty or does not end with a user turn, or
-            a field has the wrong type.
+        InputError: the prompt is empty or does not end with a user turn, or a field has the wrong
+            type.
     """
     fields = dict(row)
     refuse_media(fields)
-    refuse_excluded(fields)
     key = next(key for key in PROMPTS if row.get(key) is not None)
     given, reference = row[key], _reference(row)
     turns, text = with_system(fields, ()), ""
