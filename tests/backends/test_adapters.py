@@ -84,6 +84,7 @@ def write(base: Path, folder: Path, config: Any) -> Any:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 @pytest.mark.parametrize("kind", TAKEN)
 def test_an_adapter_that_is_taken_acts_as_plain_peft_says(
@@ -124,6 +125,7 @@ def change(folder: Path, **settings: object) -> None:
     (folder / CONFIG).write_text(json.dumps(config | settings))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -142,6 +144,7 @@ def test_tensors_that_the_config_leaves_out_are_refused(
         load_backend("cpu").load(tied, LoadSpec(adapter=lora))
 
 
+@pytest.mark.slow
 def test_a_tensor_that_the_config_asks_for_is_not_made_up(lora: Path, tied: Path) -> None:
     tensors = load_file(lora / WEIGHTS)
     tensors.pop("base_model.model.model.layers.1.mlp.up_proj.lora_B.weight")

@@ -105,6 +105,7 @@ def test_what_cannot_be_trained_further_is_refused(
         loaded(untied, LoadSpec(train="adapter", adapter=tmp_path))
 
 
+@pytest.mark.slow
 def test_an_adapter_that_changes_its_base_is_refused(tied: Path, first: Path) -> None:
     file = first / "adapter_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"init_lora_weights": "olora"}))

@@ -31,6 +31,7 @@ TOLERANCE = 1e-5
 """Relative, float32."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train", [LORA, "full"], ids=["lora", "full"])
 @pytest.mark.parametrize("objective", [SFT, DPO, GRPO, CRITIC], ids=lambda o: o.name)
 @pytest.mark.parametrize("model", ["tied", "untied"])
@@ -59,6 +60,7 @@ def test_recomputing_activations_changes_no_gradient(engine: str, tied: Path) ->
     assert reference.relative_error(*gradients) < TOLERANCE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("targets", [("q_proj", "lm_head"), ("lm_head",)], ids=str)
 def test_a_head_with_an_adapter_learns_as_full_logits_say(
     engine: str, untied: Path, targets: tuple[str, ...]
@@ -92,6 +94,7 @@ def test_distillation_follows_the_teacher(engine: str, untied: Path, teacher_fol
     assert reference.relative_error(dict(mine.gradients()), gradients) < TOLERANCE
 
 
+@pytest.mark.slow
 def test_scores_belong_to_their_own_token(engine: str, tied: Path) -> None:
     mine, plain = policies(engine, tied, LORA)
     batch = reference.example_batch()
@@ -128,6 +131,7 @@ def test_metrics_of_a_window_do_not_depend_on_how_it_is_cut(
     assert cut == pytest.approx(whole, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_metric_with_the_name_of_the_loss_is_refused(engine: str, tied: Path) -> None:
     named = replace(SFT, metrics=lambda xp, stats, _: {"loss": xp.sum(stats[Stat.LOGPROBS])})
     mine, _ = policies(engine, tied, LORA)
@@ -135,6 +139,7 @@ def test_a_metric_with_the_name_of_the_loss_is_refused(engine: str, tied: Path) 
         mine.accumulate(named, reference.example_batch(), key=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("targets", [("all-linear",), ("q_proj", "lm_head"), ("lm_head",)], ids=str)
 def test_a_coupled_objective_is_replayed_with_the_dropout_it_was_scored_with(
     engine: str, untied: Path, targets: tuple[str, ...]
@@ -148,6 +153,7 @@ def test_a_coupled_objective_is_replayed_with_the_dropout_it_was_scored_with(
     assert reference.relative_error(dict(mine.gradients()), expected) < TOLERANCE
 
 
+@pytest.mark.slow
 def test_scoring_with_a_key_leaves_no_dropout_behind(engine: str, tied: Path) -> None:
     mine, _ = policies(engine, tied, LoraSpec(rank=4, alpha=8.0, dropout=0.5))
     batch, needs = reference.example_batch(), frozenset({Stat.LOGPROBS})
@@ -176,6 +182,7 @@ def pairs_of(batch: Batch) -> list[Batch]:
     ]
 
 
+@pytest.mark.slow
 def test_a_step_moves_the_weights_against_the_gradient(engine: str, tied: Path) -> None:
     mine, _ = policies(engine, tied, LORA)
     batch = reference.example_batch()
@@ -188,6 +195,7 @@ def test_a_step_moves_the_weights_against_the_gradient(engine: str, tied: Path) 
     assert after < before
 
 
+@pytest.mark.slow
 def test_a_gradient_that_is_no_number_changes_nothing(engine: str, tied: Path) -> None:
     mine, _ = policies(engine, tied, LORA)
     batch = reference.example_batch()
@@ -201,6 +209,7 @@ def test_a_gradient_that_is_no_number_changes_nothing(engine: str, tied: Path) -
         np.testing.assert_array_equal(value, before[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train", [LORA, "full"], ids=["lora", "full"])
 def test_a_restored_policy_goes_on_bit_for_bit(
     engine: str, tied: Path, tmp_path: Path, train: LoraSpec | Literal["full"]
@@ -266,6 +275,7 @@ def test_an_adapter_beside_training_is_refused(engine: str, tied: Path) -> None:
         load_backend(engine).load(tied, LoadSpec(train=LORA, adapter=Path("some")))
 
 
+@pytest.mark.slow
 def test_dropout_repeats_with_its_key(engine: str, tied: Path) -> None:
     spec = LoraSpec(rank=4, alpha=8.0, dropout=0.5)
     mine, _ = policies(engine, tied, spec)

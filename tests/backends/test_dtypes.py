@@ -59,6 +59,7 @@ def test_a_short_run_takes_float32_weights_if_little_memory_is_needed(stored_bf1
     assert choose(stored_bf16, short, 4 * total - 1).dtype == WIDENED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("work", "free_bytes"),
     [

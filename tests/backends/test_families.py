@@ -18,6 +18,7 @@ from zoo.models.folder import IN_BY_OUT
 LORA = LoraSpec(rank=4, alpha=8.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["gpt2", "llama4_text", "phimoe"])
 def test_a_family_learns_with_lora_on_all_linear_layers(family: str, tmp_path: Path) -> None:
     """Llama 4 gives itself for its decoder; it and Phimoe have routers that are linear layers."""

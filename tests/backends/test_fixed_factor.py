@@ -29,6 +29,7 @@ def factors(folder: Path) -> dict[str, "np.ndarray[tuple[int, ...], np.dtype[np.
     return {name.removeprefix("base_model.model."): value for name, value in found.items()}
 
 
+@pytest.mark.slow
 def test_b_alone_learns_and_a_stays_that_of_the_seed(tied: Path, tmp_path: Path) -> None:
     policy = loaded(tied)
     assert policy.parameters
@@ -48,6 +49,7 @@ def test_b_alone_learns_and_a_stays_that_of_the_seed(tied: Path, tmp_path: Path)
             assert np.abs(value).max() > 0, name
 
 
+@pytest.mark.slow
 def test_it_starts_without_effect_and_then_has_one(tied: Path) -> None:
     policy = loaded(tied)
     scores = frozenset({Stat.LOGPROBS})

@@ -82,6 +82,7 @@ def test_answers_are_computed_by_it_too(stored_bf16: Path, monkeypatch: pytest.M
     assert shapes
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:no delta can be made:zoo.core.errors.GymWarning")
 @pytest.mark.parametrize(
     "train",
@@ -100,6 +101,7 @@ def test_other_adapters_stay_with_peft(
     assert not shapes
 
 
+@pytest.mark.slow
 def test_layers_that_are_streamed_stay_with_peft(
     stored_bf16: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

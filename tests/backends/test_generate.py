@@ -46,6 +46,7 @@ def test_a_model_that_transformers_cannot_run_with_a_cache_is_refused(tmp_path: 
         policy.generate(PROMPTS[:1], GREEDY, keys=[0])
 
 
+@pytest.mark.slow
 def test_equal_lengths_are_answered_together_as_alone(folder: Path) -> None:
     policy: Any = load_backend("cpu").load(folder)
     prompts = [prompt[:4] for prompt in PROMPTS]

@@ -62,12 +62,14 @@ def test_answers_of_a_group_are_those_of_each_alone(family: str, tmp_path: Path)
     assert_same(policy.generate(PROMPTS, WARM, keys=range(6)), expected)
 
 
+@pytest.mark.slow
 def test_answers_do_not_depend_on_the_order_of_prompts(engine: str, tied: Path) -> None:
     policy = load_backend(engine).load(tied)
     found = policy.generate(PROMPTS[::-1], WARM, keys=range(6)[::-1])
     assert_same(found[::-1], policy.generate(PROMPTS, WARM, keys=range(6)))
 
 
+@pytest.mark.slow
 def test_equal_prompts_are_read_once_and_ended_answers_leave_the_batch(
     tied: Path, read: Read
 ) -> None:
@@ -81,6 +83,7 @@ def test_equal_prompts_are_read_once_and_ended_answers_leave_the_batch(
     assert read == [(2, len(LONG)), *((rows, 1) for rows in still)]
 
 
+@pytest.mark.slow
 def test_a_state_that_cannot_be_repeated_is_computed_for_each_answer(
     tmp_path: Path, read: Read
 ) -> None:
@@ -96,6 +99,7 @@ def test_a_state_that_cannot_be_repeated_is_computed_for_each_answer(
     assert read == [(3, len(LONG)), (3, 1)]
 
 
+@pytest.mark.slow
 def test_a_state_that_is_repeated_in_part_is_noticed(tmp_path: Path) -> None:
     """Falcon-H1 repeats its keys, but not the state of its convolutions."""
     families.build("falcon_h1", tmp_path)
@@ -157,6 +161,7 @@ def test_whole_matrices_of_attention_limit_the_prompts_that_are_read_at_once(
         assert [shape for shape in read if shape[1] > 1] == shapes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", ["f32", "bf16", "bf16-widened"])
 def test_an_answers_logprobs_are_those_that_score_computes(stored_bf16: Path, stored: str) -> None:
     """Whatever it was sampled with."""
@@ -172,6 +177,7 @@ def test_an_answers_logprobs_are_those_that_score_computes(stored_bf16: Path, st
         np.testing.assert_allclose(answer.logprobs, expected, atol=tolerance)
 
 
+@pytest.mark.slow
 def test_the_logits_of_a_16_bit_model_are_not_rounded(stored_bf16: Path) -> None:
     module = as_reference(load_backend("cpu").load(stored_bf16, LoadSpec(dtype="bf16"))).module
     with torch.no_grad():

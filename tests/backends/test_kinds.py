@@ -89,6 +89,7 @@ def test_training_starts_from_the_base_and_reaches_every_trained_tensor(
     assert not still
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ADAPTERS)
 def test_an_adapter_for_another_architecture_is_refused_by_the_name_of_a_module(
     tied: Path, tmp_path: Path, kind: str
@@ -102,6 +103,7 @@ def test_an_adapter_for_another_architecture_is_refused_by_the_name_of_a_module(
             load_backend("cpu").load(other, LoadSpec(adapter=tmp_path / "adapter"))
 
 
+@pytest.mark.slow
 def test_the_reference_after_training_is_the_base(tied: Path, train: Train) -> None:
     base = scores(load_backend("cpu").load(tied, LoadSpec(dtype="f32")))
     policy = loaded(tied, train)
@@ -181,6 +183,7 @@ def test_dora_on_stacked_experts_is_refused(tmp_path: Path) -> None:
         loaded(folder, LoraSpec(rank=4, alpha=8.0, dora=True))
 
 
+@pytest.mark.slow
 def test_pissa_has_the_start_and_the_gradients_of_pefts(untied: Path) -> None:
     policy, batch = loaded(untied, PISSA), reference.example_batch()
     settings = peft.LoraConfig(
@@ -235,6 +238,7 @@ def test_a_reward_model_has_the_subtracted_start_of_pissa_merged(
     np.testing.assert_allclose(policy.logits([5, 6, 7]), expected, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_pissa_on_an_embedding_or_experts_is_refused(untied: Path, tmp_path: Path) -> None:
     train = LoraSpec(rank=4, alpha=8.0, init="pissa", targets=("embed_tokens",))
     with pytest.raises(InputError, match="pissa_init: expected linear layers, got Embedding"):

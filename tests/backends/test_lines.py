@@ -124,6 +124,7 @@ def test_rows_are_not_padded_in_other_families(
     assert forwards == [True, True, False, False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "why"),
     [
@@ -162,6 +163,7 @@ def test_rows_longer_than_a_window_are_padded(tmp_path: Path, forwards: list[boo
     assert forwards == [False, True]
 
 
+@pytest.mark.slow
 def test_rows_of_about_the_same_length_are_padded(tied: Path, forwards: list[bool]) -> None:
     """A line would save nothing, and attention within it is computed row by row."""
     batch = reference.example_batch()

@@ -53,6 +53,7 @@ def test_the_start_is_nearer_to_the_base_than_the_codes_are(tied: Path, change: 
     assert far(whole, exact) < far(start, exact)
 
 
+@pytest.mark.slow
 def test_a_start_of_full_rank_is_the_base(tied: Path) -> None:
     narrow = LoraSpec(rank=32, alpha=64.0, init="loftq", targets=("k_proj", "v_proj"))
     policy, exact = loaded(tied, narrow), loaded(tied, None, None)
@@ -139,6 +140,7 @@ def test_files_in_the_codes_that_it_names_are_its_base(tied: Path, tmp_path: Pat
         loaded(written(tmp_path / "8", tied, 8), None, None, adapter=first)
 
 
+@pytest.mark.slow
 def test_what_needs_plain_weights_is_refused_by_name(tied: Path, tmp_path: Path) -> None:
     loaded(tied).save_result(tmp_path, base=str(tied))
     for name, more in {
@@ -150,6 +152,7 @@ def test_what_needs_plain_weights_is_refused_by_name(tied: Path, tmp_path: Path)
             loaded(tied, "adapter", None, adapter=tmp_path, **more)
 
 
+@pytest.mark.slow
 def test_a_start_without_a_loss_is_refused(tied: Path, untied: Path) -> None:
     with pytest.raises(ValueError, match="quantization: expected 4 bits with loftq"):
         loaded(tied, base=None)
@@ -159,11 +162,13 @@ def test_a_start_without_a_loss_is_refused(tied: Path, untied: Path) -> None:
         loaded(tied, replace(LOFTQ, rank=33))
 
 
+@pytest.mark.slow
 def test_that_no_delta_can_be_made_is_said_before_the_training(tied: Path) -> None:
     with pytest.warns(GymWarning, match="no delta can .* what quantising the base lost"):
         loaded(tied)
 
 
+@pytest.mark.slow
 def test_layers_that_are_not_quantised_start_without_effect(untied: Path) -> None:
     train = replace(LOFTQ, targets=("q_proj", "lm_head"))
     values = dict(loaded(untied, train).trained())
@@ -172,6 +177,7 @@ def test_layers_that_are_not_quantised_start_without_effect(untied: Path) -> Non
     assert all(value.any() for name, value in values.items() if "q_proj" in name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", ["lm_head", "embed_tokens"])
 @pytest.mark.parametrize("model", ["untied", "tied"])
 def test_modules_beside_it_go_back_to_the_base_in_the_reference(

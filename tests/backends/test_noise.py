@@ -27,6 +27,7 @@ def noisy(folder: Path, alpha: float = 20.0) -> TorchPolicy:
     return as_reference(load_backend("cpu").load(folder, spec))
 
 
+@pytest.mark.slow
 def test_a_pass_with_the_same_key_has_the_same_noise(tied: Path) -> None:
     policy, batch = noisy(tied), reference.example_batch()
     first, again, other = (policy.accumulate(SFT, batch, key=key)["loss"] for key in (1, 1, 2))
@@ -45,6 +46,7 @@ def test_scores_references_and_samples_have_none(tied: Path) -> None:
     np.testing.assert_array_equal(policy.logits([5, 6]), plain.logits([5, 6]))
 
 
+@pytest.mark.slow
 def test_a_coupled_objective_is_replayed_with_the_noise_it_was_scored_with(tied: Path) -> None:
     policy, batch = noisy(tied), reference.example_batch(rows=8)
     policy.accumulate(SORTED, batch, key=5)

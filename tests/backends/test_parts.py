@@ -44,6 +44,7 @@ def test_full_training_leaves_frozen_what_the_model_keeps_frozen(build: Build) -
     assert "model.z_L_init" not in load(build("hrm_text"), train="full").parameters
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mamba", "laguna"])
 def test_all_linear_is_what_plain_peft_opens_again(name: str, build: Build, tmp_path: Path) -> None:
     base = build(name)
@@ -54,17 +55,20 @@ def test_all_linear_is_what_plain_peft_opens_again(name: str, build: Build, tmp_
     assert stored == sum("lora_" in name for name, _ in loaded.module.model.named_parameters()) > 0
 
 
+@pytest.mark.slow
 def test_a_model_that_passes_no_gradient_on_is_refused_before_the_run(build: Build) -> None:
     with pytest.raises(InputError, match="expected a gradient in the trained weights, got none"):
         load(build("reformer"), train=LoraSpec(rank=2))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*not part of this model")
 def test_a_text_part_that_could_not_be_opened_is_not_trained_in_full(build: Build) -> None:
     with pytest.raises(InputError, match="mllama_text_model"):
         load(build("mllama"), train="full")
 
 
+@pytest.mark.slow
 def test_a_tensor_of_a_text_part_is_found_under_the_loaded_models_name(build: Build) -> None:
     names = parameter_names(build("qwen3_5"))
     assert names["model.language_model.norm.weight"] == "model.norm.weight"

@@ -76,6 +76,7 @@ def test_a_long_rest_is_read_in_parts_on_mlx(monkeypatch: pytest.MonkeyPatch) ->
     assert [one.ids for one in ours] == [one.ids for one in whole]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["cpu"])
 def test_logits_after_a_kept_prefix_differ_by_rounding_alone(policy: Any) -> None:
     kept = policy.read_prefix(SHARED)
@@ -87,6 +88,7 @@ def test_logits_after_a_kept_prefix_differ_by_rounding_alone(policy: Any) -> Non
     assert float((found - expected).abs().max()) <= 1e-5 * float(expected.abs().max())
 
 
+@pytest.mark.slow
 def test_the_prefix_is_read_once_for_all_rows_and_calls(
     policy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

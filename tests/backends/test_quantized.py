@@ -153,6 +153,7 @@ def test_a_layer_that_repacks_loses_its_gradient(tied: Path) -> None:
     assert any(not np.allclose(before[name], after[name], rtol=0.05) for name in before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", KINDS, ids=str)
 def test_a_quantised_model_computes_with_the_weights_that_its_codes_stand_for(
     tied: Path, spec: QuantizationSpec
@@ -175,6 +176,7 @@ def test_each_kind_of_code_gives_other_logits(tied: Path) -> None:
     assert all(not np.allclose(a, b, rtol=1e-3) for a, b in pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", KINDS, ids=str)
 def test_the_codes_are_close_to_the_weights(tied: Path, spec: QuantizationSpec) -> None:
     """The error of a normal weight is 0.09 of it in NF4, and 0.11 in FP4; 0.007 in 8 bits."""
@@ -202,6 +204,7 @@ def test_the_bytes_of_a_base_are_those_of_its_bits() -> None:
         assert policy.parameter_count() == shape.parameters()
 
 
+@pytest.mark.slow
 def test_head_and_embedding_keep_their_values(untied: Path) -> None:
     model: Any = loaded(untied).module.model
     stored = load_file(untied / WEIGHTS)
@@ -209,6 +212,7 @@ def test_head_and_embedding_keep_their_values(untied: Path) -> None:
     assert torch.equal(model.get_output_embeddings().weight, stored["lm_head.weight"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["gpt2", "mamba", "openai-gpt"])
 def test_other_families_learn_on_a_quantised_base(tmp_path: Path, family: str) -> None:
     policy = loaded(write_family(tmp_path / "model", family))

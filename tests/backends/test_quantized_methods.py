@@ -75,6 +75,7 @@ def test_each_objective_has_the_gradient_of_the_weights_that_codes_stand_for(
     assert bool(mine["value_head.weight"].any()) == (objective is CRITIC)
 
 
+@pytest.mark.slow
 @codes
 def test_the_reference_is_the_base_in_its_codes(tied: Path, spec: QuantizationSpec) -> None:
     """And not the plain one, which would count the rounding as what was learned."""
@@ -88,6 +89,7 @@ def test_the_reference_is_the_base_in_its_codes(tied: Path, spec: QuantizationSp
     assert not np.array_equal(policy.score(example_batch(), LOGPROBS)[Stat.LOGPROBS], scores)
 
 
+@pytest.mark.slow
 @codes
 def test_a_quantised_teacher_is_at_no_distance_from_its_own_weights(
     tied: Path, spec: QuantizationSpec

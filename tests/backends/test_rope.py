@@ -45,6 +45,7 @@ def plain_logits(folder: Path, config: Any = None) -> np.ndarray[Any, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ROPE_KINDS)
 def test_scaled_positions_are_those_of_transformers_and_change_the_logits(
     short: Path, kind: str

@@ -70,6 +70,7 @@ def learned(policy: Any, *batches: Batch) -> tuple[dict[str, float], dict[str, A
     return found, gradients
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_loss_and_gradient_are_those_of_transformers(name: str, made: Made) -> None:
     from transformers import AutoModelForCausalLM
@@ -158,6 +159,7 @@ def step(policy: Any, batch: Batch) -> dict[str, float]:
     return found
 
 
+@pytest.mark.slow
 def test_micro_batches_count_by_their_learned_tokens(made: Made) -> None:
     policy = loaded(made("qwen3_moe"))
     parts = rows(12), rows(5)
@@ -179,6 +181,7 @@ def test_an_objective_that_couples_rows_has_it_too(made: Made) -> None:
     assert np.abs(gradient - dict(plain.gradients())["model.layers.0.mlp.gate.weight"]).max() > 1e-6
 
 
+@pytest.mark.slow
 def test_rows_with_a_shared_prompt_are_computed_in_full(made: Made) -> None:
     policy, batch = loaded(made("qwen3_moe")), rows(12, 12)
     batch.ids_BT[1, :8] = batch.ids_BT[0, :8]
@@ -190,6 +193,7 @@ def test_rows_with_a_shared_prompt_are_computed_in_full(made: Made) -> None:
     assert any("its router loss counts" in note for note in policy.notes(sampling=False))
 
 
+@pytest.mark.slow
 def test_a_model_without_a_router_loss_is_refused(tied: Path, made: Made) -> None:
     for folder, name in ((tied, "Qwen3ForCausalLM"), (made("deepseek_v3"), "DeepseekV3")):
         with pytest.raises(InputError, match=f"expected a mixture of experts .* got {name}"):

@@ -13,6 +13,7 @@ from zoo.backends.base import Batch, LoadSpec, Sampling, Stat
 from zoo.core.errors import InputError
 
 
+@pytest.mark.slow
 def test_the_reference_of_full_training_is_the_model_as_it_was(engine: str, tied: Path) -> None:
     batch, needs = reference.example_batch(), frozenset({Stat.LOGPROBS})
     policy = load_backend(engine).load(tied, LoadSpec(train="full", dtype="f32"))
@@ -77,6 +78,7 @@ def test_the_reference_is_the_base_and_leaves_the_policy_alone(engine: str, tied
     assert np.abs(before - without).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_a_policy_is_at_no_distance_from_itself(engine: str, tied: Path) -> None:
     mine, _ = policies(engine, tied, LORA)
     needs = frozenset({Stat.FORWARD_KL, Stat.REVERSE_KL})

@@ -177,6 +177,7 @@ def test_rows_with_dropout_are_computed_apart(tied: Path, forwards: list[bool]) 
     assert forwards == [False, False, True, False]
 
 
+@pytest.mark.slow
 def test_noise_in_attention_is_noticed(tmp_path: Path, forwards: list[bool]) -> None:
     families.build("qwen3", tmp_path)
     policy = as_reference(load_backend("cpu").load(tmp_path, LoadSpec(train="full")))
@@ -202,6 +203,7 @@ def test_a_teacher_and_a_reference_share_prompts_too(
     assert forwards[6:] == [True, False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -143,6 +143,7 @@ def test_the_memory_of_the_files_cannot_be_written_to(stored_bf16: Path) -> None
         part.file[0] = 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", ["bf16", "f16", "f32"])
 def test_the_type_of_a_small_base_is_that_of_its_files(
     stored_bf16: Path, tmp_path: Path, stored: str

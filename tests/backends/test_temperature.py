@@ -18,6 +18,7 @@ from zoo.backends.torch.generation.draws import sampling_logprobs
 WARM = replace(reference.example_batch(), temperature=0.7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train", [LORA, "full"], ids=["lora", "full"])
 @pytest.mark.parametrize("objective", [SFT, GRPO, CRITIC], ids=lambda o: o.name)
 def test_loss_and_gradient_are_those_of_divided_logits(

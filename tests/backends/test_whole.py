@@ -71,6 +71,7 @@ def test_a_quantised_module_is_refused_and_one_that_is_not_is_trained(tied: Path
         assert "model.norm.modules_to_save.weight" in policy.parameters
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bf16", "bf16-widened"])
 def test_copies_of_a_16_bit_base_are_trained_in_float32(stored_bf16: Path, dtype: str) -> None:
     policy = loaded(stored_bf16, dtype=dtype)
@@ -84,6 +85,7 @@ def test_copies_of_a_16_bit_base_are_trained_in_float32(stored_bf16: Path, dtype
     assert all((after[name] != value).mean() > 0.01 for name, value in before.items())
 
 
+@pytest.mark.slow
 def test_a_tied_embedding_is_one_matrix_that_stays_tied(tied: Path) -> None:
     policy = loaded(tied, replace(LORA, whole=("embed_tokens",)))
     step(policy, reference.example_batch(), 1)
@@ -112,6 +114,7 @@ def test_a_model_without_its_adapter_has_the_modules_of_the_base(untied: Path) -
         assert torch.equal(value, plain.get_parameter(name))
 
 
+@pytest.mark.slow
 def test_a_result_that_lost_a_module_is_not_opened(untied: Path, tmp_path: Path) -> None:
     policy = moved(loaded(untied))
     policy.save_result(tmp_path, base=str(untied))

@@ -146,6 +146,7 @@ def anywhere(policy: Policy) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", [False, True])
 def test_gradients_are_those_of_float32_weights(stored_bf16: Path, again: bool) -> None:
     found = []
@@ -178,6 +179,7 @@ def test_scores_and_answers_are_those_of_float32_weights(stored_bf16: Path) -> N
     assert answers[0] == answers[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("device", "speeds", "expected"),
     [("cpu", FAST, "bf16"), ("cpu", SLOW, WIDENED), ("cuda", SLOW, "bf16")],
@@ -193,6 +195,7 @@ def test_auto_takes_what_the_processor_multiplies_well(
     assert choose_precision(stored_bf16, device, lambda: speeds).dtype == expected
 
 
+@pytest.mark.slow
 def test_float16_is_widened_as_it_is(tied: Path, tmp_path: Path) -> None:
     wide: Any = load_model(tied, dtype="f32")
     wide.half().save_pretrained(tmp_path / "half")

@@ -132,6 +132,7 @@ def test_integers_equal_numpy(isa: Any, r: Round) -> None:
     np.testing.assert_array_equal(majority(bits, cols, isa=isa), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", available_isas())
 @given(r=rounds(), share=st.sampled_from([0.0, 0.1, 0.3, 0.49, 1.0]))
 @settings(max_examples=60, deadline=None)

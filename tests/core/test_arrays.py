@@ -91,6 +91,7 @@ def test_an_error_begins_with_the_tensors_name_type_and_shape(kind: type[Excepti
         raise kind("no good")
 
 
+@pytest.mark.slow
 def test_lending_imports_neither_torch_nor_mlx() -> None:
     script = (
         "import sys, numpy as np; from zoo.core.arrays import lend; "

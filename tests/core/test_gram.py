@@ -54,6 +54,7 @@ def test_products_of_floats_equal_the_reference_on_every_path(seed: int, n: int,
     assert exact_products(shards) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32), n=st.sampled_from([3, 7, 12, 40]))
 def test_the_rules_equal_the_reference_on_every_path(seed: int, n: int) -> None:

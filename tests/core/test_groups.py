@@ -188,6 +188,7 @@ def test_shapes_and_codecs_that_do_not_exist_are_refused() -> None:
         pack_groups("int3", np.ones((2, 2), F32))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @given(values=matrices(), rank=st.integers(1, 5), rows=st.integers(1, 40))
 def test_the_product_is_summed_in_order(values: NDArray[np.float32], rank: int, rows: int) -> None:
     A = np.resize(values, (rank, values.shape[1]))

@@ -27,6 +27,7 @@ def read(form: str, path: Path, *, finite: bool = False) -> None:
         read_delta(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "name"), CLASSES)
 def test_a_hostile_file_is_refused_in_a_sentence(form: str, name: str, tmp_path: Path) -> None:
     hostile, path = corpora()[form][name], tmp_path / "file"

@@ -40,6 +40,7 @@ def everything(
     return b"".join(part.tobytes() for part in (bits, scales, mask, signs, applied))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", SCALES)
 @settings(max_examples=15, deadline=None)
 @given(

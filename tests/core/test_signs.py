@@ -73,6 +73,7 @@ def matrices(draw: st.DrawFn, dtype: DType) -> NDArray[np.float32]:
     return widen(narrow(values, dtype), dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base_dtype", DTYPES)
 @pytest.mark.parametrize("tuned_dtype", DTYPES)
 @pytest.mark.parametrize("scale", ["row", "matrix"])

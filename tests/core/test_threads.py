@@ -85,21 +85,25 @@ def run(script: str, *words: str) -> str:
 posix = pytest.mark.skipif(sys.platform != "linux", reason="forks, and counts threads in /proc")
 
 
+@pytest.mark.slow
 @posix
 def test_a_forked_child_computes_with_threads_of_its_own() -> None:
     run("use_threads(2)" + FORK)
 
 
+@pytest.mark.slow
 @posix
 def test_a_call_on_one_thread_starts_none() -> None:
     run(ALONE)
 
 
+@pytest.mark.slow
 @posix
 def test_pools_of_many_sizes_do_not_pile_up() -> None:
     run(MANY)
 
 
+@pytest.mark.slow
 @posix
 def test_threads_that_cannot_be_started_do_not_fit() -> None:
     said = run(NO_ROOM)

@@ -38,6 +38,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SETTINGS.values(), ids=SETTINGS)
 def test_a_bad_setting_is_told_with_its_line(refused: Refused, case: tuple[str, str]) -> None:
     Path("my.yaml").write_text(GOOD + case[0] + "\n")
@@ -53,11 +54,13 @@ WORDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", WORDS.values(), ids=WORDS)
 def test_a_bad_word_is_told_as_it_was_typed(refused: Refused, case: tuple[list[str], str]) -> None:
     assert refused(*TRAIN, "zen-pico", *case[0], code=2).startswith(case[1])
 
 
+@pytest.mark.slow
 def test_settings_that_are_not_text_are_refused(refused: Refused) -> None:
     Path("my.yaml").write_bytes(b"\xff\x00\x01")
     assert refused("train", "my.yaml", code=2).startswith("my.yaml: not text")
@@ -99,6 +102,7 @@ def test_a_cut_line_among_good_ones_is_named_and_the_rest_is_learned(
     assert f"warning: {place}/chat.jsonl:13: truncated JSON" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_length_that_leaves_no_label_is_refused(refused: Refused) -> None:
     row = {"prompt": "words and words and words", "completion": "x"}
     Path("my.jsonl").write_text(json.dumps(row))
@@ -175,6 +179,7 @@ def test_what_is_absent_is_named(refused: Refused, case: tuple[list[str], str]) 
     assert run_folders() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["--offline", "HF_HUB_OFFLINE"])
 def test_offline_an_absent_model_is_refused_without_a_call(
     refused: Refused, monkeypatch: pytest.MonkeyPatch, way: str
@@ -195,6 +200,7 @@ def test_offline_an_absent_model_is_refused_without_a_call(
 UNWRITABLE = ["chat.jsonl/below"] + ["/proc/below"] * (sys.platform == "linux")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", UNWRITABLE)
 def test_an_unwritable_home_is_told(
     refused: Refused, monkeypatch: pytest.MonkeyPatch, folder: str
@@ -204,6 +210,7 @@ def test_an_unwritable_home_is_told(
     assert message.startswith(f"cannot write '{Path(folder).absolute()}/data/runs': ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", [*UNWRITABLE, "chat.jsonl"])
 def test_an_unwritable_output_is_told_before_the_training(refused: Refused, folder: str) -> None:
     message = refused(*TRAIN, "zen-pico", "--output_dir", folder, code=1)
@@ -211,6 +218,7 @@ def test_an_unwritable_output_is_told_before_the_training(refused: Refused, fold
     assert run_folders() == []
 
 
+@pytest.mark.slow
 def test_an_output_folder_with_files_is_refused_before_the_training(refused: Refused) -> None:
     Path("kept").mkdir()
     Path("kept", "notes.txt").write_text("mine")
@@ -233,6 +241,7 @@ def test_a_full_disk_ends_a_run_in_a_sentence(
     assert message.endswith(": no space left on device")
 
 
+@pytest.mark.slow
 def test_without_json_a_refusal_leaves_stdout_to_others(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -34,6 +34,7 @@ def test_a_run_that_does_not_fit_ends_with_3_and_the_three_levers(
     assert all(lever in hint for lever in (*levers, "gradient_checkpointing=true"))
 
 
+@pytest.mark.slow
 def test_the_sum_is_told_before_the_refusal(
     refused: Refused, place: Path, little_memory: None
 ) -> None:

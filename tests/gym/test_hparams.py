@@ -109,6 +109,7 @@ def test_run_sft_refuses_what_it_would_ignore() -> None:
         run_sft(*wrong)
 
 
+@pytest.mark.slow
 def test_the_published_imports_load_nothing_heavy() -> None:
     code = (
         "import sys\nfrom zoo.gym.train import run_sft\nfrom zoo.gym.hparams import get_train_args"

@@ -57,6 +57,7 @@ def test_a_whole_run_leaves_nothing_that_others_can_read(home: Path, tmp_path: P
     assert stat.S_IMODE((tmp_path / "mine").stat().st_mode) == 0o755
 
 
+@pytest.mark.slow
 def test_a_worker_leaves_nothing_that_others_can_read(home: Path) -> None:
     run = create_run("model_name_or_path: zen-pico\ndataset: [a]\n", {})
     launch(run, entry="entries:three")

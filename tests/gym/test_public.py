@@ -37,6 +37,7 @@ def state() -> tuple[int, list[int]]:
     return torch.get_num_threads(), torch.get_rng_state().tolist()
 
 
+@pytest.mark.slow
 def test_dir_and_help_show_the_public_names() -> None:
     assert dir(zoo.gym) == sorted(zoo.gym.__all__)
     page = pydoc.plain(pydoc.render_doc(zoo.gym))
@@ -60,6 +61,7 @@ def test_a_training_and_a_chat_leave_threads_and_random_state_alone(rows: Path) 
     torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
 def test_prompts_are_answered_each_by_itself() -> None:
     first, second, again = generate("zen-pico", ["one", "two", "one"], max_new_tokens=4)
     assert first == again

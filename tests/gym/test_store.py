@@ -124,6 +124,7 @@ def test_a_full_disk_gives_an_index_in_memory(
         assert index.rows() == {"r0001": ROW}
 
 
+@pytest.mark.slow
 def test_listing_runs_imports_nothing_heavy() -> None:
     code = (
         "import sys, zoo.gym.jobs, zoo.gym.jobs.worker, zoo.gym.store\n"

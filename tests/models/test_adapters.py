@@ -106,6 +106,7 @@ def test_a_setting_of_a_wrong_type_is_refused_by_name(
         read_adapter_config(write(tmp_path, **settings))
 
 
+@pytest.mark.slow
 def test_an_expression_that_runs_away_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns, "LIMIT_S", 0.3)
     with pytest.raises(InputError, match=r"config: '\(\[a-z\.\]\+\)\+!': expected an expression"):

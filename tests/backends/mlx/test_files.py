@@ -38,6 +38,7 @@ def saved(policy: Policy, folder: Path, base: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", [LORA, LoraSpec(4, 8.0, targets=("q_proj",), rslora=True), DORA])
 @pytest.mark.parametrize(("maker", "reader"), [("mlx", "cpu"), ("cpu", "mlx")])
 def test_an_adapter_gives_the_same_logits_on_both_engines(
@@ -51,6 +52,7 @@ def test_an_adapter_gives_the_same_logits_on_both_engines(
     assert np.abs(plain.logits(IDS) - opened.logits(IDS)).max() > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dora", [False, True])
 def test_the_configs_of_an_adapter_are_the_same(untied: Path, tmp_path: Path, dora: bool) -> None:
     def config(engine: str) -> dict[str, Any]:
@@ -62,6 +64,7 @@ def test_the_configs_of_an_adapter_are_the_same(untied: Path, tmp_path: Path, do
     assert config("mlx") == config("cpu")
 
 
+@pytest.mark.slow
 def test_ranks_and_scales_by_layer_are_followed(untied: Path, tmp_path: Path) -> None:
     policy = moved(trained("cpu", untied, LoraSpec(4, 8.0, targets=("q_proj", "v_proj"))))
     folder = saved(policy, tmp_path, untied)
@@ -76,6 +79,7 @@ def test_ranks_and_scales_by_layer_are_followed(untied: Path, tmp_path: Path) ->
     assert np.abs(one.logits(IDS) - policy.logits(IDS)).max() > 0.01
 
 
+@pytest.mark.slow
 def test_a_model_trained_in_full_opens_in_transformers(tied: Path, tmp_path: Path) -> None:
     policy = trained("mlx", tied, "full")
     step(policy, reference.example_batch(), 1)

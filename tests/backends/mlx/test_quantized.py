@@ -65,6 +65,7 @@ def digest(folder: Path) -> str:
     return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:no delta can be made:zoo.core.errors.GymWarning")
 @pytest.mark.parametrize(
     ("bits", "train"), [*((bits, LORA) for bits in BITS), (4, DORA), (8, DORA)], ids=str
@@ -102,6 +103,7 @@ def test_each_number_of_bits_gives_other_logits(tied: Path) -> None:
     assert all(not np.allclose(a, b, rtol=1e-3) for a, b in pairs)
 
 
+@pytest.mark.slow
 def test_training_lowers_the_loss_and_leaves_codes_and_files(tied: Path) -> None:
     policy, batch, before = loaded(tied), reference.example_batch(), digest(tied)
     codes = {name: np.array(layer.weight) for name, layer in coded(policy).items()}
@@ -130,6 +132,7 @@ def test_a_rollout_and_an_evaluation_leave_the_gradient(tied: Path) -> None:
     assert all(np.array_equal(before[name], value) for name, value in gradient().items())
 
 
+@pytest.mark.slow
 def test_an_adapter_of_a_quantised_base_fits_the_plain_one(tied: Path, tmp_path: Path) -> None:
     policy = moved(loaded(tied, QuantizationSpec(8)))
     policy.save_result(tmp_path, base=str(tied))
@@ -261,6 +264,7 @@ def test_rows_that_no_group_divides_are_refused(tmp_path: Path) -> None:
         loaded(folder)
 
 
+@pytest.mark.slow
 def test_one_layer_at_a_time_is_in_floats(tmp_path: Path) -> None:
     """The codes and scales are a fifth of the float copy, which never is whole."""
     from tests.backends.conftest import write_tiny

@@ -34,6 +34,7 @@ def test_an_answer_without_an_end_has_the_last_counts_of_the_server() -> None:
     assert found.value.usage == Usage(9, 0, 500)
 
 
+@pytest.mark.slow
 def test_an_answer_on_its_way_can_be_abandoned() -> None:
     with (
         chat_server(lambda *_: Odd(text="on ", endless=True, stall_s=0.05)) as server,
@@ -52,6 +53,7 @@ SIGNS_OF_LIFE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", SIGNS_OF_LIFE.values(), ids=SIGNS_OF_LIFE)
 def test_signs_of_life_are_no_answer(odd: Odd) -> None:
     drip = replace(odd, content_type="text/event-stream", stall_s=0.02)
@@ -96,6 +98,7 @@ def test_a_whole_body_has_a_limit_of_time_that_grows_with_the_answer(
             assert time.monotonic() - began >= seconds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 def test_an_answer_that_stalls_can_be_abandoned(*, stream: bool) -> None:
     kind = "text/event-stream" if stream else "application/json"
@@ -125,6 +128,7 @@ BAD_LISTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", BAD_LISTS.values(), ids=BAD_LISTS)
 def test_a_list_of_models_that_cannot_be_read_is_none(odd: Odd) -> None:
     assert listed(odd) is None

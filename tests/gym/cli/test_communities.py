@@ -128,6 +128,7 @@ def test_a_copy_is_none_of_the_contributors_that_the_maker_asks_for(
     assert person(*words, "2").code == 0
 
 
+@pytest.mark.slow
 def test_what_was_sent_before_has_its_receipt_and_is_not_asked_about(person: Call) -> None:
     started(person)
     words = ("ann", "round", "contribute", "ann", "--round", "round", "--base", "base", "--json")
@@ -211,6 +212,7 @@ def test_another_base_is_refused_by_its_name_and_not_downloaded(person: Call) ->
     )
 
 
+@pytest.mark.slow
 def test_a_federated_average_takes_nobody_without_a_number_of_examples(person: Call) -> None:
     started(person, "--method", "federated_average")
     words = ("round", "contribute", "ann", "--round", "round", "--base", "base", "--send", "--json")

@@ -58,6 +58,7 @@ def test_all_are_named_in_one_message() -> None:
     assert [line.partition(":")[0] for line in lines] == ["optim", "pissa_init", "num_processes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--print-config",)])
 def test_nothing_is_written(call: Callable[..., Any], rows: Path, more: tuple[str, ...]) -> None:
     del rows
@@ -75,6 +76,7 @@ ELSEWHERE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--print-config",)], ids=["run", "print"])
 @pytest.mark.parametrize(("items", "message"), ELSEWHERE, ids=str)
 def test_what_this_machine_lacks_is_refused_without_a_folder(

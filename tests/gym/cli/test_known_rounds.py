@@ -72,6 +72,7 @@ def test_a_hint_has_the_address_where_the_name_cannot_be_typed(person: Call) -> 
     assert f"zoo-gym round take {Path('second').resolve()}" in found.stderr
 
 
+@pytest.mark.slow
 def test_a_round_is_found_by_its_name_in_any_form_of_unicode(person: Call) -> None:
     started(person)
     second(person, "e\u0301te\u0301")
@@ -87,6 +88,7 @@ def test_a_folder_without_a_round_hides_none_that_is_known(person: Call) -> None
     assert (found.code, "got no manifest.json" in found.stderr) == (4, True)
 
 
+@pytest.mark.slow
 def test_the_log_of_a_copy_is_not_written_without_consent(person: Call) -> None:
     started(person)
     shutil.copytree("round", "stick")
@@ -100,6 +102,7 @@ def test_the_log_of_a_copy_is_not_written_without_consent(person: Call) -> None:
     assert (original.code, seen in original.stderr) == (2, True), original.stderr
 
 
+@pytest.mark.slow
 def test_what_others_left_on_a_stick_is_taken_in_the_original(person: Call) -> None:
     started(person)
     shutil.copytree("round", "stick")
@@ -167,6 +170,7 @@ def test_a_list_of_rounds_has_their_phase_and_what_one_is_in_them(person: Call) 
     assert "tiny  reveal, you: contributor" in person("ann", "round", "list").stdout
 
 
+@pytest.mark.slow
 def test_a_lost_key_does_not_commit_a_second_time_in_silence(person: Call, tmp_path: Path) -> None:
     started(person)
     assert "another key" not in committed(person, "ann").stderr

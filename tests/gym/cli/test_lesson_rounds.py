@@ -210,6 +210,7 @@ def test_an_altered_round_is_not_applied(people: People) -> None:
     assert store.names() == []
 
 
+@pytest.mark.slow
 def test_what_was_sent_before_has_its_receipt(people: People) -> None:
     started(people)
     words = ("round", "contribute", "mine", "--round", "round", "--json")

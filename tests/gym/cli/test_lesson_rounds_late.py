@@ -65,6 +65,7 @@ def test_a_key_that_measures_without_anything_reads_a_command_with_its_round(
     assert (found.code, hint in found.stderr) == (2, True), found.stderr
 
 
+@pytest.mark.slow
 def test_a_key_whose_lessons_are_all_of_the_round_has_nothing_to_measure(people: People) -> None:
     words = ("--kind", "experience", "--base", "m", "--out", "one", "--min-contributors", "1")
     gates = ("--gate", str(people.key("ann").public), "--least", "1")

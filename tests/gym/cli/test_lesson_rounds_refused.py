@@ -131,6 +131,7 @@ def test_lessons_of_another_key_are_refused(people: People) -> None:
     assert (found.code, "expected rewards of 0 to 1" in found.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_contribution_that_was_committed_cannot_be_changed(people: People) -> None:
     started(people)
     words = ("round", "contribute", "--round", "round", "--send", "--json")

@@ -29,6 +29,7 @@ def maker() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "page"),
     [("cli.md", "cli_page"), ("config.md", "config_page"), ("rewards.md", "rewards_page")],

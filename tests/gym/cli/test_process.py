@@ -30,6 +30,7 @@ def test_the_process_ends_with_the_exit_code(env: dict[str, str]) -> None:
     assert done.stderr.startswith("zoo-gym: error: no run 'last'")
 
 
+@pytest.mark.slow
 def test_an_unforeseen_error_is_one_sentence_and_a_file(
     env: dict[str, str], tmp_path: Path
 ) -> None:
@@ -42,6 +43,7 @@ def test_an_unforeseen_error_is_one_sentence_and_a_file(
     assert "Traceback" in (tmp_path / "home" / "log" / "crash.txt").read_text()
 
 
+@pytest.mark.slow
 def test_our_warnings_are_sentences_and_others_keep_their_place(env: dict[str, str]) -> None:
     code = (
         "import warnings, zoo.gym.cli.boundary as b; from zoo.gym.errors import GymWarning\n"
@@ -55,6 +57,7 @@ def test_our_warnings_are_sentences_and_others_keep_their_place(env: dict[str, s
     assert (deaf.returncode, deaf.stdout) == (0, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full")
 def test_stdout_on_a_full_disk_is_reported(env: dict[str, str]) -> None:
     argv = [*PROGRAM, "paths", "--json"]
@@ -65,6 +68,7 @@ def test_stdout_on_a_full_disk_is_reported(env: dict[str, str]) -> None:
     assert (done.returncode, done.stderr.splitlines()[-2:]) == (1, [told, hint])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGPIPE")
 def test_a_reader_that_leaves_is_no_error(env: dict[str, str]) -> None:
     argv = [*PROGRAM, "paths"]

@@ -25,6 +25,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "settings"), COMMANDS)
 def test_published_flags_have_their_effect(
     words: str, settings: dict[str, object], call: Call

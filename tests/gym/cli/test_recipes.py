@@ -73,6 +73,7 @@ def test_each_key_of_a_recipe_is_a_setting(recipe: Path) -> None:
     assert {key for key, origin in loaded.origins.items() if str(recipe) in origin} == set(keys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["zen-pico-demo.yaml", "configs/zen_nano_lora.yaml"])
 def test_a_recipe_is_used_by_name(
     name: str, place: Path, rows: dict[str, Path], capsys: pytest.CaptureFixture[str]
@@ -83,6 +84,7 @@ def test_a_recipe_is_used_by_name(
     assert f"{find_recipe(name)}:" in printed
 
 
+@pytest.mark.slow
 def test_a_file_of_that_name_wins(
     place: Path, rows: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,6 +93,7 @@ def test_a_file_of_that_name_wins(
     assert "seed: 123" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_misspelt_recipe_suggests_the_right_one(refused: Refused) -> None:
     message = refused("train", "zen-nano-lara.yaml", code=4)
     assert message.endswith("or a recipe. Did you mean 'zen-nano-lora.yaml'?")

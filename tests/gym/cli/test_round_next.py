@@ -19,6 +19,7 @@ def next_of(person: Call, who: str, place: str = "round") -> str | None:
     return next((line.removeprefix("next: ") for line in lines if line[:5] == "next:"), None)
 
 
+@pytest.mark.slow
 def test_who_has_not_committed_contributes_next(person: Call) -> None:
     started(person)
     due = "zoo-gym round contribute last --round tiny --send"
@@ -32,6 +33,7 @@ def test_who_has_not_committed_contributes_next(person: Call) -> None:
     assert (next_of(person, "ann"), next_of(person, "ben")) == (None, due)
 
 
+@pytest.mark.slow
 def test_nobody_contributes_next_where_no_seat_is_left(person: Call) -> None:
     started(person, "--max-contributors", "2")
     for who in ("ann", "ben"):

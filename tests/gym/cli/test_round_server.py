@@ -97,6 +97,7 @@ def test_nothing_is_written_to_a_server_without_send(
     } == before
 
 
+@pytest.mark.slow
 def test_a_wrong_token_and_an_absent_server_are_named(
     person: Call, call: Call, server: CommunityLearningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

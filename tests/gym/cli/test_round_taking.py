@@ -10,6 +10,7 @@ from tests.gym.cli.test_communities import Call, committed, person, started
 __all__ = ["person"]  # a fixture
 
 
+@pytest.mark.slow
 def test_a_round_is_not_made_void_without_consent(person: Call) -> None:
     started(person)
     assert person("maker", "round", "take", "--close", "--yes").code == 0
@@ -51,6 +52,7 @@ def test_a_phase_is_extended_without_a_question_after_its_deadline(
     assert (found.code, "(extended)" in found.stdout) == (0, True)
 
 
+@pytest.mark.slow
 def test_the_maker_alone_makes_a_round_void_by_word(person: Call) -> None:
     started(person)
     words = ("community", "void", "round", "--because", "the gate's key is lost")
@@ -69,6 +71,7 @@ def test_the_maker_alone_makes_a_round_void_by_word(person: Call) -> None:
     assert "by the word of the log's writer alone: the gate's key is lost" in checked.stdout
 
 
+@pytest.mark.slow
 def test_a_reason_that_the_log_does_not_show_stays_a_word(person: Call) -> None:
     started(person)
     assert person("maker", "round", "take", "--close", "--yes").code == 0  # extended
@@ -99,6 +102,7 @@ def test_a_round_of_too_few_contributions_is_made_void_with_consent(person: Call
     assert "refused: a copy of the contribution of" in shown
 
 
+@pytest.mark.slow
 def test_a_contributor_to_a_void_round_was_not_late(person: Call) -> None:
     started(person)
     committed(person, "ann")
@@ -109,6 +113,7 @@ def test_a_contributor_to_a_void_round_was_not_late(person: Call) -> None:
     assert "you: committed, not revealed\n" in shown
 
 
+@pytest.mark.slow
 def test_a_commitment_is_not_waiting_once_its_phase_is_closed(person: Call) -> None:
     shutil.copytree("ann", "zoe")
     started(person)

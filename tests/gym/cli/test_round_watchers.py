@@ -45,6 +45,7 @@ def test_a_witness_signs_and_others_see_it(watched: Path, person: Call) -> None:
 SAVE = "import sys, pathlib; pathlib.Path('head').write_text(sys.stdin.read())"
 
 
+@pytest.mark.slow
 def test_a_head_is_handed_to_a_command_and_holds_the_log_to_it(watched: Path, person: Call) -> None:
     words = ("round", "anchor", "--round", str(watched), "--json", "--")
     found = person("eve", *words, sys.executable, "-c", SAVE)
@@ -66,6 +67,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_command_that_cannot_take_a_head_is_named(case: str, watched: Path, person: Call) -> None:
     words, code, said = REFUSED[case]

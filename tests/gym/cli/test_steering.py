@@ -33,6 +33,7 @@ def test_no_text_steers_the_terminal(text: str) -> None:
     assert not steers(visible(text))
 
 
+@pytest.mark.slow
 @given(st.dictionaries(CHARACTERS, CHARACTERS))
 def test_json_steers_no_terminal_and_reads_back(value: dict[str, str]) -> None:
     line = json_line(value)

@@ -14,6 +14,7 @@ from zoo.gym.jobs import Run, run_folders
 Call = Callable[..., Any]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_done_reports_where_its_model_is(
     call: Call, worker: Call, base: Path, rows: Path
 ) -> None:
@@ -30,6 +31,7 @@ def test_a_run_that_is_done_reports_where_its_model_is(
     }
 
 
+@pytest.mark.slow
 def test_only_the_result_goes_to_stdout(call: Call, worker: Call, base: Path, rows: Path) -> None:
     worker(**DONE)
     found = call("train", str(rows), "--model", str(base))
@@ -57,6 +59,7 @@ ENDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ENDS, ids=lambda case: f"exit {case[1]}")
 def test_the_exit_code_is_the_worker_s(
     call: Call, worker: Call, base: Path, rows: Path, case: tuple[Any, int, str]
@@ -72,6 +75,7 @@ def test_the_exit_code_is_the_worker_s(
     assert found.json["error"]["message"].startswith(start)
 
 
+@pytest.mark.slow
 def test_a_detached_run_continues_in_the_background(
     call: Call, worker: Call, base: Path, rows: Path
 ) -> None:
@@ -80,6 +84,7 @@ def test_a_detached_run_continues_in_the_background(
     assert (found.code, found.json["run"], found.json["model"]) == (0, "r0001", None)
 
 
+@pytest.mark.slow
 def test_the_stored_settings_hold_in_another_folder_and_on_another_day(
     call: Call, worker: Call, base: Path, rows: Path
 ) -> None:
@@ -93,6 +98,7 @@ def test_the_stored_settings_hold_in_another_folder_and_on_another_day(
     assert (stored["seed"], len(stored["date"])) == (7, 10)
 
 
+@pytest.mark.slow
 def test_a_run_remembers_what_it_was_made_with(
     call: Call, worker: Call, base: Path, rows: Path
 ) -> None:
@@ -145,6 +151,7 @@ def test_ctrl_c_before_a_run_exists_is_130(
     assert run_folders() == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_a_run_starts_stops_it(
     call: Call, base: Path, rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +164,7 @@ def test_ctrl_c_while_a_run_starts_stops_it(
     assert run_folders()[0].control.pending() == "stop"
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_here_leaves_no_run(call: Call, rows: Path) -> None:
     found = call("train", str(rows), "--model", "zen-nano", "--offline")
     assert found.code == 4
@@ -164,6 +172,7 @@ def test_a_model_that_is_not_here_leaves_no_run(call: Call, rows: Path) -> None:
     assert run_folders() == []
 
 
+@pytest.mark.slow
 def test_a_model_of_pickles_only_is_refused(call: Call, rows: Path, base: Path) -> None:
     (base / "model.safetensors").rename(base / "pytorch_model.bin")
     found = call("train", str(rows), "--model", str(base))
@@ -179,6 +188,7 @@ BAD_DATA = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "start"), BAD_DATA)
 def test_bad_data_is_reported_before_a_run_exists(
     call: Call, base: Path, rows: Path, text: str, start: str
@@ -190,6 +200,7 @@ def test_bad_data_is_reported_before_a_run_exists(
     assert run_folders() == []
 
 
+@pytest.mark.slow
 def test_an_unwritable_home_is_reported(
     call: Call, rows: Path, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,7 @@ def test_print_config_shows_where_each_value_came_from(call: Call, rows: Path) -
     assert run_folders() == []
 
 
+@pytest.mark.slow
 def test_print_config_shows_what_a_run_would_choose(call: Call) -> None:
     text = "".join(f'{{"prompt": "Say {n}.", "completion": "It is {n}."}}\n' for n in range(40))
     Path("my.jsonl").write_text(text)
@@ -63,6 +64,7 @@ def test_print_config_says_which_of_two_settings_decides(call: Call) -> None:
     assert plain["max_steps: 100"].startswith("chosen: usual for rewards")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [None, "", '{"prompts": "a"}\n'])
 def test_print_config_refuses_data_as_a_run_does(call: Call, text: str | None) -> None:
     if text is not None:
@@ -100,6 +102,7 @@ def test_print_config_refuses_what_the_shape_of_the_model_does_not_allow(
     assert found.stderr.startswith(f"zoo-gym: error: {start}")
 
 
+@pytest.mark.slow
 def test_print_config_refuses_what_the_engine_refuses_all_at_once(call: Call, rows: Path) -> None:
     found = call("train", *SMALL, "activation_offloading=true", "lora_target=q_proj,q_prj")
     assert (found.code, found.stdout) == (2, "")
@@ -110,6 +113,7 @@ def test_print_config_refuses_what_the_engine_refuses_all_at_once(call: Call, ro
     ]
 
 
+@pytest.mark.slow
 def test_print_config_refuses_an_optimizer_that_the_device_has_not(call: Call, rows: Path) -> None:
     pytest.importorskip("bitsandbytes")
     found = call("train", *SMALL, "optim=adamw_8bit")
@@ -154,6 +158,7 @@ def test_print_config_shows_the_memory_of_the_run(call: Call, rows: Path) -> Non
     assert "Python and libraries 0.8" in found.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "named"), [("zen-nano", True), ("m", False)])
 def test_the_memory_of_a_model_that_is_not_here_is_the_doctors(
     call: Call, rows: Path, model: str, *, named: bool
@@ -163,6 +168,7 @@ def test_the_memory_of_a_model_that_is_not_here_is_the_doctors(
     assert "# --print-config is always offline: it downloads nothing" in found.stdout
 
 
+@pytest.mark.slow
 def test_print_config_says_that_a_run_does_not_fit(
     call: Call, rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +200,7 @@ SPELLINGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", SPELLINGS)
 def test_every_spelling_gives_the_same_settings(call: Call, rows: Path, words: list[str]) -> None:
     config = call("train", *words, "--print-config", "--json").json["config"]
@@ -286,6 +293,7 @@ def test_a_dataset_dir_that_no_file_is_read_from_is_refused(
         )
 
 
+@pytest.mark.slow
 def test_a_dataset_dir_of_a_settings_file_is_reported_if_no_file_is_read_from_it(
     call: Call, rows: Path
 ) -> None:
@@ -297,6 +305,7 @@ def test_a_dataset_dir_of_a_settings_file_is_reported_if_no_file_is_read_from_it
     assert ignored["reason"] == f"expected a relative name in dataset, got {rows}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--print-config",)])
 def test_an_absent_file_of_a_reward_leaves_no_run(
     call: Call, base: Path, tmp_path: Path, more: tuple[str, ...]

@@ -83,6 +83,7 @@ WITH_PATHS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", WITH_PATHS, ids=range(len(WITH_PATHS)))
 @pytest.mark.parametrize("unknown_home", [False, True])
 @pytest.mark.usefixtures("rows")
@@ -117,6 +118,7 @@ def test_an_error_is_also_the_last_line_of_json(call: Call) -> None:
     assert found.json == {"error": {"message": message, "hint": hint, "exit_code": 4}}
 
 
+@pytest.mark.slow
 def test_every_line_of_an_error_is_marked(call: Call) -> None:
     found = call("train", "seed=x", "lora_rank=y", "--model", "m", "--data", "d")
     assert [line[:20] for line in found.stderr.splitlines()] == [

@@ -85,6 +85,7 @@ def test_chat_for_a_model_without_a_template_is_refused(byte_tokenizer: Make) ->
     assert "write the rows as prompt and completion" in str(caught.value)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=6),
     st.integers(2, 9),

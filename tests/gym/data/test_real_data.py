@@ -32,6 +32,7 @@ def test_every_row_is_used(shared: Shared, name: str, rows: int, found: str) -> 
     assert data.formats == {str(path): found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["instruction-data-with-preference.json", "v1_dpo_demo.jsonl"])
 def test_preference_data_is_refused_as_what_it_is(shared: Shared, name: str) -> None:
     with pytest.raises(InputError, match="preference data, with 'chosen"):
@@ -59,6 +60,7 @@ def test_zen_pico_reads_every_row_back_as_it_was_written(shared: Shared, name: s
         assert answer in tokenizer.decode(example.ids[example.mask].tolist())
 
 
+@pytest.mark.slow
 def test_the_last_instruction_is_found_on_its_line(shared: Shared) -> None:
     path = shared("data/sft/instruction-data.json")
     line = int(read_dataset([path]).records[-1].source.rpartition(":")[2])

@@ -69,6 +69,7 @@ def test_a_folder_that_is_deleted_while_it_is_read_is_said_to_be_gone(
         load_tokenizer(folder)
 
 
+@pytest.mark.slow
 @given(st.text(), st.lists(st.integers(0, 20)))
 def test_tokens_cover_the_text_whatever_the_cuts(
     byte_tokenizer: Callable[..., Any], text: str, places: list[int]

@@ -27,6 +27,7 @@ def units_of(shape: list[list[int]]) -> list[Unit]:
 SHAPES = st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=4), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @given(SHAPES, st.none() | st.integers(1, 200), st.none() | st.integers(1, 5))
 def test_a_unit_is_never_cut_and_its_rows_keep_their_order(
     shape: list[list[int]], max_batch_tokens: int | None, max_units: int | None
@@ -45,6 +46,7 @@ def test_a_unit_is_never_cut_and_its_rows_keep_their_order(
     )
 
 
+@pytest.mark.slow
 @given(SHAPES, st.integers(1, 200), st.integers(1, 5))
 def test_batches_keep_their_limits_but_for_one_wide_unit(
     shape: list[list[int]], max_batch_tokens: int, max_units: int
@@ -56,6 +58,7 @@ def test_batches_keep_their_limits_but_for_one_wide_unit(
         assert len(part) == 1 or collate(part).ids_BT.size <= max_batch_tokens
 
 
+@pytest.mark.slow
 @given(SHAPES, st.integers(1, 200))
 def test_first_fit_fills_batches_and_cuts_no_unit(shape: list[list[int]], limit: int) -> None:
     units = units_of(shape)

@@ -265,6 +265,7 @@ def test_a_base_s_name_is_one_line(adapter: Path, base: Path, tmp_path: Path) ->
         create_delta(adapter, base=base, base_id="a\nb", out=tmp_path / "d.safetensors")
 
 
+@pytest.mark.slow
 def test_a_base_is_called_by_its_own_name_only(tmp_path: Path) -> None:
     tuned = pico_with_a_change(tmp_path / "tuned")
     copy = Path(shutil.copytree(pico_folder(), tmp_path / "copy"))

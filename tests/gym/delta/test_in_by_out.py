@@ -53,6 +53,7 @@ def test_an_adapter_becomes_a_delta_and_the_same_model_again(base: Path, tmp_pat
     np.testing.assert_allclose(logprobs(served), expected, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_full_fine_tune_becomes_a_delta_of_the_base_as_its_files_name_it(
     base: Path, tmp_path: Path
 ) -> None:

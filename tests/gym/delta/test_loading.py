@@ -65,6 +65,7 @@ def peft_folder(home: Path, base32: Path) -> Path:
     return home / "loaded" / "peft"
 
 
+@pytest.mark.slow
 def test_an_applied_dense_delta_of_what_moved_by_one_size_is_the_tuned_model(
     base32: Path, tmp_path: Path
 ) -> None:
@@ -94,6 +95,7 @@ def test_peft_factors_are_folded_as_peft_merges_them(base32: Path, peft_folder: 
         np.testing.assert_allclose(B.T @ A, change, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_a_lowrank_delta_serves_as_an_adapter_or_as_a_folder(
     base32: Path, peft_folder: Path, tmp_path: Path
 ) -> None:
@@ -107,6 +109,7 @@ def test_a_lowrank_delta_serves_as_an_adapter_or_as_a_folder(
     assert not served.adapter.exists()
 
 
+@pytest.mark.slow
 def test_what_a_base_holds_in_vain_is_not_told_of_a_private_folder(tmp_path: Path) -> None:
     from zoo.backends import load_backend
 
@@ -127,6 +130,7 @@ def test_a_dense_delta_serves_as_a_folder_that_is_deleted(dense: Path, base: Pat
     assert not served.folder.exists()
 
 
+@pytest.mark.slow
 def test_two_bits_keep_most_of_a_peft_adapter(
     base32: Path, peft_folder: Path, tmp_path: Path
 ) -> None:
@@ -138,6 +142,7 @@ def test_two_bits_keep_most_of_a_peft_adapter(
     assert after < 0.5 * before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["adapter_model.safetensors", "renamed.safetensors"])
 def test_an_adapter_file_loads_like_its_folder(
     name: str, base32: Path, peft_folder: Path, tmp_path: Path

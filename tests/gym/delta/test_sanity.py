@@ -109,6 +109,7 @@ def test_delta_create_and_chat_warn_of_another_base(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_an_adapter_without_effect_is_chatted_with_under_a_warning(tmp_path: Path) -> None:
     with (
         pytest.warns(GymWarning, match="this adapter changes nothing"),

@@ -22,6 +22,7 @@ def expected_nats(model: Any, example: Example) -> float:
     return -float(logprobs[learned(example)].sum())
 
 
+@pytest.mark.slow
 def test_nats_are_those_of_full_logits(
     policies: Policies, plain: tuple[Any, Any], examples: list[Example]
 ) -> None:

@@ -79,6 +79,7 @@ def test_other_tasks_lessons_or_rewards_have_another_journal(call: Call, served:
     assert len(journals()) == before + 2
 
 
+@pytest.mark.slow
 def test_the_estimate_is_said_before_and_is_not_passed(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("own.jsonl"), 12))
     store.save("rules", Library(tuple(RULES[:2])))

@@ -37,6 +37,7 @@ def test_a_server_that_is_not_there_makes_no_run(call: Call) -> None:
     assert call("runs", "list", "--json").json["runs"] == []
 
 
+@pytest.mark.slow
 def test_a_run_does_not_go_on_with_another_server_of_the_same_name(
     call: Call, served: Served
 ) -> None:
@@ -92,6 +93,7 @@ def test_the_hint_names_the_cap_that_is_reached(cap: Cap, setting: str) -> None:
     assert f"--set {setting}=..." in str(caught.value.hint)
 
 
+@pytest.mark.slow
 def test_a_refused_change_leaves_a_run_of_lessons_as_it_was(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("sums.jsonl"), 12))
     words = ("experience", "train", tasks, "--model", served.model, *TINY)

@@ -89,6 +89,7 @@ def test_the_loss_is_the_divergence_from_the_base_that_reads_the_lessons(tmp_pat
     assert kl_BT[0, start] == pytest.approx(float((np.exp(p) * (p - q)).sum()), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_row_that_the_teacher_cannot_read_is_refused_by_name(tmp_path: Path) -> None:
     words = " ".join(["word"] * 28)
     long = Library(tuple(Item(f"Lesson {n}: {words}.") for n in range(40)))

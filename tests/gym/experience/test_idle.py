@@ -140,6 +140,7 @@ def test_a_distillation_without_a_test_takes_no_settings_of_one(option: str, cal
     assert f"{option.replace('-', '_')}: has no effect: nothing is measured" in told.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reward", "expected"), [("exact", True), ("mine.py:score", False)])
 def test_keys_of_rows_that_nothing_reads_are_named_once(
     reward: str, expected: bool, call: Call, served: Served

@@ -78,6 +78,7 @@ def test_a_gate_passes_what_helps_and_nothing_else(call: Call, served: Served) -
     assert same.code == 2
 
 
+@pytest.mark.slow
 def test_what_a_gate_accepts_is_evidence_of_a_new_version(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("own.jsonl"), 24))
     first = store.save("rules", Library(tuple(RULES), "m"))
@@ -158,6 +159,7 @@ def test_a_prune_drops_what_does_not_help(call: Call, served: Served) -> None:
     assert [one["tasks"] for one in told.json["left_out"]] == [2] * 4  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_a_prune_without_a_reward_keeps_every_lesson(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("own.jsonl"), 4))
     Path("broken.py").write_text("def score(query, response):\n    raise ValueError('down')\n")

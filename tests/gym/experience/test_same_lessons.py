@@ -21,6 +21,7 @@ PROVEN = {"verdict": "proven", "effect": 0.5, "low": 0.4, "high": 0.6}
 LIBRARY = Library(RULES[:2], "m", evidence=PROVEN)
 
 
+@pytest.mark.slow
 def test_a_prune_that_drops_nothing_stores_nothing(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("own.jsonl"), 24))
     store.save("some", LIBRARY)

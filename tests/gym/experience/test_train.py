@@ -220,6 +220,7 @@ def test_the_same_tasks_again_show_the_gate_no_smaller_gains(call: Call, served:
     assert seen[0] <= seen[1]  # a second step asks for more
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("near")
 def test_a_run_without_better_answers_keeps_nothing_and_ends_well(
     call: Call, served: Served

@@ -91,6 +91,7 @@ def test_a_cap_is_one_on_all_calls_of_a_trainer(served: Served) -> None:
     assert served.server.requests == bodies
 
 
+@pytest.mark.slow
 def test_a_teacher_without_a_price_takes_no_cap_away(served: Served) -> None:
     prices = {"world": {"input": 9000, "output": 9000, "date": "2026-01-01"}}
     change_provider("home", {"url": served.server.url, "prices": prices})

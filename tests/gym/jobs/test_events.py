@@ -116,6 +116,7 @@ def test_a_folder_that_is_not_there_is_a_storage_error(tmp_path: Path) -> None:
         EventLog(tmp_path / "absent" / "e").emit("warn", message="a")
 
 
+@pytest.mark.slow
 @given(st.lists(FIELDS, max_size=6), st.lists(st.integers(0, 1000), max_size=8))
 def test_any_chopping_of_the_bytes_gives_the_same_events(
     rows: list[dict[str, Any]], thousandths: list[int]

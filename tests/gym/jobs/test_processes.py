@@ -203,6 +203,7 @@ def test_a_process_that_waits_for_a_failed_one_is_ended(
     assert end["message"] == "process 2 of 2: num_processes: expected a GPU for each process"
 
 
+@pytest.mark.slow
 def test_a_process_is_not_ended_while_it_writes_a_checkpoint(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ def test_following_hands_over_every_event_once_in_order(run: Run) -> None:
     assert seen == list(range(len(kinds(run))))
 
 
+@pytest.mark.slow
 def test_the_worker_is_detached_offline_and_reads_nothing(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +68,7 @@ def test_the_worker_is_detached_offline_and_reads_nothing(
     assert run.worker_log.read_text() == "a line for the log\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("entry", "code", "said"),
     [
@@ -146,6 +148,7 @@ def test_a_halted_worker_is_said_at_once_and_can_be_killed_and_resumed(
     assert follow(run).state == "done"
 
 
+@pytest.mark.slow
 @posix
 def test_following_a_halted_worker_does_not_wait_for_its_stop(run: Run, until: Until) -> None:
     pid = launch(run, entry="entries:forever")
@@ -197,6 +200,7 @@ def test_a_worker_that_dies_before_any_event_shows_its_log(
     assert read_status(run).state == "failed"
 
 
+@pytest.mark.slow
 def test_a_worker_that_hangs_before_any_event_is_ended(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,6 +213,7 @@ def test_a_worker_that_hangs_before_any_event_is_ended(
     assert read_status(run).state == "failed"
 
 
+@pytest.mark.slow
 def test_a_folder_in_the_way_of_a_module_is_not_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,6 +263,7 @@ def test_ctrl_c_while_following_stops_the_run_and_waits(run: Run) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.slow
 @posix
 def test_a_second_ctrl_c_gives_up_waiting(run: Run) -> None:
     def press(event: dict[str, object]) -> None:
@@ -313,6 +319,7 @@ def test_an_unwritable_run_folder_is_a_storage_error(run: Run) -> None:
         launch(run)
 
 
+@pytest.mark.slow
 def test_no_process_stays_as_a_zombie(run: Run, until: Until) -> None:
     launch(run, entry="entries:three")
     identity = read_identity(run.identity_file)

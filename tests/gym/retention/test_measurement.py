@@ -50,6 +50,7 @@ class Parrot:
         return self.model.score(*arguments, **named)
 
 
+@pytest.mark.slow
 def test_every_right_answer_counts_and_plain_text_is_scored() -> None:
     parrot = Parrot({each.question: each.answers[0] for each in questions()[:30]})
     found = measure(parrot, pico_folder())  # type: ignore[arg-type]
@@ -71,6 +72,7 @@ def test_a_model_that_answers_nothing_is_asked_a_third() -> None:
     assert (parrot.asked, found.text_loss, found.answers_questions) == (PROBED, None, False)
 
 
+@pytest.mark.slow
 def test_a_model_is_measured_whole_after_training_whatever_is_left() -> None:
     parrot = Parrot({})
     found = measure(parrot, pico_folder(), NOTHING)  # type: ignore[arg-type]
@@ -78,6 +80,7 @@ def test_a_model_is_measured_whole_after_training_whatever_is_left() -> None:
     assert found.text_loss is not None
 
 
+@pytest.mark.slow
 def test_an_answer_that_only_takes_longer_is_not_lost() -> None:
     long, lost = questions()[0].question, questions()[1].question
     before = Measured(("",) * 60, (True, True, *(False,) * 58), 3.0)
@@ -93,6 +96,7 @@ def test_an_answer_that_only_takes_longer_is_not_lost() -> None:
     assert found.answers[:3] == ("Paris", "I am Rowan", "")
 
 
+@pytest.mark.slow
 def test_a_prompt_is_what_precedes_an_answer_in_training(
     shared: Callable[[str], Path], tmp_path: Path
 ) -> None:

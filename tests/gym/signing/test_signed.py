@@ -115,6 +115,7 @@ def test_what_json_would_change_or_refuse_is_not_signed(value: Any) -> None:
         sign(KEY, "a", {"value": value})
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200) | VALUES)
 def test_anything_read_is_refused_in_a_sentence(found: Any) -> None:
     with pytest.raises(InputError):

@@ -88,6 +88,7 @@ def newest(checkpoints: Path) -> Path:
     return checkpoints / folder_name(newest_step(checkpoints)) / FILE
 
 
+@pytest.mark.slow
 def test_a_step_has_rows_for_each_process(tiny: Path, tmp_path: Path) -> None:
     job = make_job(tiny, tmp_path, Recorder(), num_processes=3, gradient_accumulation_steps=2)
     assert job.plan.rows_per_step == 2 * 2 * 3
@@ -108,6 +109,7 @@ def test_all_processes_leave_when_the_first_is_asked_to(tiny: Path, tmp_path: Pa
     assert newest_step(tmp_path) == 2
 
 
+@pytest.mark.slow
 def test_processes_with_other_weights_are_refused(tiny: Path, tmp_path: Path) -> None:
     job_of, _ = make_jobs(tiny, tmp_path)
 

@@ -39,6 +39,7 @@ def test_each_row_has_the_scores_of_the_policy_as_it_was(policy: Policy, tmp_pat
         np.testing.assert_allclose(row, expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_second_process_reads_what_the_first_scored(
     policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,6 +79,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("damage", "why"), DAMAGES.values(), ids=DAMAGES)
 def test_a_damaged_file_is_scored_again_with_a_warning(
     policy: Policy, tmp_path: Path, damage: Callable[[Path], object], why: str
@@ -104,6 +106,7 @@ def test_scores_of_other_rows_or_of_another_model_are_not_used(
         with_reference(other, counting_rows(5), file)
 
 
+@pytest.mark.slow
 def test_large_scores_stay_on_the_disk(
     policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

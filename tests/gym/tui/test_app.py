@@ -88,6 +88,7 @@ def test_no_color_shows_the_same_words(drive: Drive, monkeypatch: pytest.MonkeyP
     drive(visit)
 
 
+@pytest.mark.slow
 def test_q_quits(drive: Drive) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await pilot.press("q")

@@ -44,6 +44,7 @@ def test_enter_on_a_stopped_run_resumes_it_and_opens_it(
     drive(visit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["paused", "interrupted"])
 def test_a_run_stopped_long_ago_is_not_offered_and_a_paused_one_is(
     drive: Drive, monkeypatch: pytest.MonkeyPatch, state: str
@@ -59,6 +60,7 @@ def test_a_run_stopped_long_ago_is_not_offered_and_a_paused_one_is(
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_run_that_lost_its_process_is_offered_as_interrupted(drive: Drive) -> None:
     run = fakes.new_run()
     run.identity_file.write_text('{"pid": 999999999, "create_time": 1.0}\n')

@@ -35,6 +35,7 @@ def made(tmp_path: Path, kind: str = "F32", name: str = "tiny.gguf", **keys: Any
     return write_gguf(tmp_path / name, settings("llama", LLAMA, **keys), sizes, kind)
 
 
+@pytest.mark.slow
 def test_the_imported_model_has_the_logits_of_its_original(shared: Callable[[str], Path]) -> None:
     import torch
     from transformers import AutoModelForCausalLM

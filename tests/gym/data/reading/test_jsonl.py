@@ -29,6 +29,7 @@ def lines_of(rows: list[Row | Problem]) -> list[tuple[str, int]]:
     ]
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from([b"", b'{"a": "b"}', b'{"a": [1, {"b": null}]}', *BAD_LINES])))
 def test_every_line_is_reported_under_its_own_number(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]

@@ -96,6 +96,7 @@ pieces = st.sampled_from(
 texts = st.lists(pieces, max_size=6).map("".join)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 @settings(max_examples=60, deadline=None)
 @given(questions=st.tuples(texts, texts), answers=st.tuples(texts, texts))

@@ -86,6 +86,7 @@ def test_a_factor_entry_is_at_most_half_a_step_off(data: st.DataObject) -> None:
             assert np.abs(factor - found).max() <= reach / 6 * 1.002  # a step is a third, and f16
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(arrays(np.float32, 20, elements=st.floats(-(2.0**120), 2.0**120, width=32)))
 def test_bfloat16_is_rounded_as_torch_rounds_it(values: NDArray[np.float32]) -> None:

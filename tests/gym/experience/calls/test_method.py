@@ -3,6 +3,8 @@
 import hashlib
 from pathlib import Path
 
+import pytest
+
 from tests.gym.experience.causal import World, run, split_of
 from zoo.backends.openai.reply import Reply
 from zoo.gym.experience.calls.journal import METHOD, Journal, Spent
@@ -25,6 +27,7 @@ class Keys(Journal):
         super().got(key, slot, reply, bill)
 
 
+@pytest.mark.slow
 def test_a_run_makes_what_the_method_says(tmp_path: Path) -> None:
     journal, split = Keys(), split_of(test=6)
     small = Split(split.train[:12], split.gate[:12], split.test)

@@ -65,6 +65,7 @@ class Endless(Slow):
         self.let.set()
 
 
+@pytest.mark.slow
 def test_a_stopped_run_abandons_answers_that_do_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caller, "GRACE_S", 0.05)
     endless, journal, looks = Endless(), Journal(), iter([None, "stopped"])
@@ -102,6 +103,7 @@ def test_a_call_that_waits_for_its_turn_is_not_made_when_another_one_fails() -> 
     assert echo.asked == 1
 
 
+@pytest.mark.slow
 def test_a_wait_of_the_only_call_sees_that_the_run_should_end() -> None:
     echo = Echo([TryAgainError("busy", wait_s=500.0)])
     ends = iter([None, None, "stopped"])

@@ -72,6 +72,7 @@ def proposed(monkeypatch: pytest.MonkeyPatch, most: int, held: list[Item]) -> Pr
     return proposer.propose(0, TASKS, library)
 
 
+@pytest.mark.slow
 def test_at_the_cap_what_is_useless_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     idle = [Item(f"Read the task with care, and part {n} twice.") for n in range(4)]
     found = proposed(monkeypatch, 4, idle)
@@ -80,6 +81,7 @@ def test_at_the_cap_what_is_useless_makes_room(monkeypatch: pytest.MonkeyPatch) 
     assert len(found.library.items) <= 4
 
 
+@pytest.mark.slow
 def test_below_the_cap_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     found = proposed(monkeypatch, 48, [Item("Read the task with care.")])
     assert (found.made_room, found.counts["retired"]) == (False, 0)

@@ -36,6 +36,7 @@ def files(call: Call) -> None:
     Path("helping.py").write_text(HELPER)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("changed", ["rw.py", "helping.py"])
 def test_the_digests_of_a_reward_are_of_all_its_files(form: str, changed: str) -> None:

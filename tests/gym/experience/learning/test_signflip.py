@@ -45,6 +45,7 @@ def test_drawn_signs_agree_with_counted_ones(monkeypatch: pytest.MonkeyPatch) ->
     assert sign_flip_p(differences) == pytest.approx(exact, abs=0.02)
 
 
+@pytest.mark.slow
 def test_rewards_with_many_values_are_drawn_and_the_same_each_time() -> None:
     rng = random.Random(4)
     differences = [rng.gauss(0.3, 1) for _ in range(60)]
@@ -79,6 +80,7 @@ def test_a_proof_needs_the_exact_test_too() -> None:
     assert compared([(0.0, gain) for gain in gains], 0).verdict == "unproven"
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 0.5, 1.0]), min_size=6, max_size=8))
 def test_the_interval_of_few_tasks_has_the_means_that_the_test_accepts(gains: list[float]) -> None:
     low, _ = interval(gains)

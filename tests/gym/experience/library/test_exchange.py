@@ -247,6 +247,7 @@ def test_each_key_of_experiences_is_taken_or_named(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @given(text=st.text(max_size=300))
 def test_any_text_is_read_or_refused(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("any") / "l.md"

@@ -41,6 +41,7 @@ def run(code: str, *given: str) -> None:
     subprocess.run([sys.executable, "-c", code, *given], check=True, timeout=60)
 
 
+@pytest.mark.slow
 def test_no_answer_of_a_teacher_takes_long_to_read() -> None:
     run(FENCE)
 

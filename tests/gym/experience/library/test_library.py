@@ -39,6 +39,7 @@ def test_a_pin_is_read_as_it_was_written_and_changes_no_other_file(tmp_path: Pat
     assert "pinned" not in (tmp_path / "l.json").read_text()
 
 
+@pytest.mark.slow
 def test_the_most_tasks_that_are_remembered_fit_and_others_change_no_file(tmp_path: Path) -> None:
     path = tmp_path / "l.json"
     seen = tuple(f"{n:016x}" for n in range(MOST_SEEN))
@@ -115,6 +116,7 @@ def test_what_could_not_be_read_is_not_written(item: Item, tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(place=st.integers(0, 2000), bit=st.integers(0, 7))
 def test_no_flipped_bit_is_read(

@@ -78,6 +78,7 @@ def test_a_library_of_which_nothing_is_kept_is_not_stored(
     assert (told.code, told.json["kept"], store.versions("idle")) == (1, 0, [1])
 
 
+@pytest.mark.slow
 def test_the_lessons_beside_are_asked_once(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("own.jsonl"), 6))
     store.save("rules", Library(tuple(RULES[:3])))

@@ -71,6 +71,7 @@ def test_of_what_is_judged_the_largest_effects_stay() -> None:
     assert [one.kept for one in found] == [False, True, True]
 
 
+@pytest.mark.slow
 def test_an_import_into_a_library_takes_few_of_one_file(call: Call) -> None:
     store.save("mine", Library((Item("My own.", step=1),)))
     text = "".join(f"- Lesson {n}.\n" for n in range(20))

@@ -74,6 +74,7 @@ def test_a_system_that_does_not_show_open_files_refuses(
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_folder_may_contain_as_much_as_the_limits_say(tmp_path: Path) -> None:
     for index in range(MOST_FILES - 1):
         (tmp_path / str(index)).symlink_to("nowhere")

@@ -256,6 +256,7 @@ def test_an_exit_is_a_failure_and_not_a_pass() -> None:
     assert failure("import sys", "sys.exit(0)") == "SystemExit: 0"
 
 
+@pytest.mark.slow
 def test_outcomes_are_in_the_order_of_the_programs() -> None:
     programs = [Program(f"x = {index}", (f"assert x == {index % 3}",)) for index in range(6)]
     outcomes = run_all(programs, LIMITS)

@@ -44,6 +44,7 @@ def test_partial_counts_the_share_of_passed_tests(reward: Reward) -> None:
     assert value(partial, "f = lambda x: 2", **TWO) == 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("response", ["", "I cannot", "while True: pass", "import os; os._exit(0)"])
 def test_what_is_no_solution_scores_zero(response: str) -> None:
     assert value(UnitTests(Options(timeout_s=1)), response, **TWO) == 0.0

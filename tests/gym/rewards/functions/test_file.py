@@ -124,6 +124,7 @@ def test_closing_ends_the_process(file: Path) -> None:
     assert not psutil.pid_exists(pid)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["my_rewards.py", "helper.py"])
 @pytest.mark.parametrize("content", ["LENGTH = 30\n" + FILE.partition("LENGTH")[2], "def f(:"])
 def test_a_file_that_changes_before_a_restart_stops_the_run(
@@ -136,6 +137,7 @@ def test_a_file_that_changes_before_a_restart_stops_the_run(
         odd.score([sample("exit"), sample("3")])
 
 
+@pytest.mark.slow
 def test_a_file_that_is_imported_late_may_not_change_either(file: Path) -> None:
     with load(f"{file}:late", []) as reward:
         assert values(reward, "a") == [1.0]
@@ -159,6 +161,7 @@ def test_code_that_is_read_while_a_file_is_loaded_is_a_source(code: str, file: P
         assert values(reward, "a") == [3.0]
 
 
+@pytest.mark.slow
 def test_a_restart_with_the_same_files_goes_on(odd: Reward, file: Path) -> None:
     file.write_text("changed")
     file.write_text(FILE)

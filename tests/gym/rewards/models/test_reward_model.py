@@ -33,6 +33,7 @@ def reference_score(folder: Path, messages: list[dict[str, str]]) -> float:
         return float(model(input_ids=ids).logits[0, 0])
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_transformers(folder: Path) -> None:
     with load(str(folder), [task()]) as reward:
         assert reward.name == "reward-model"

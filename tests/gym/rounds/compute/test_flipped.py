@@ -196,6 +196,7 @@ def test_a_missing_file_is_named(
     assert silent == idle | notes
 
 
+@pytest.mark.slow
 def test_a_note_of_a_witness_that_is_missing_is_counted(
     published: Callable[[Form], FolderStorage], tmp_path: Path
 ) -> None:

@@ -55,6 +55,7 @@ def test_no_base_that_a_contribution_names_stops_a_round(
     assert [one for one in verify(open_round(storage), tmp_path) if one.ok is False] == []
 
 
+@pytest.mark.slow
 def test_every_character_makes_a_sentence_that_the_log_takes() -> None:
     codes = [*range(0x10000), *range(0x10000, 0x110000, 97)]
     assert [code for code in codes if not is_text(as_text(chr(code)))] == []

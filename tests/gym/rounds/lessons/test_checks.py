@@ -218,6 +218,7 @@ def test_a_result_that_was_lost_is_stored_again(start: Start, tmp_path: Path) ->
     assert failed(world, tmp_path / "eve") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reason", "by", "wanted"),
     [

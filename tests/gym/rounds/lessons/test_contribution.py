@@ -147,6 +147,7 @@ def test_hostile_files_are_refused_by_everybody_in_the_same_words(
     assert len(found.refused) == len(files)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_missing_is_refused_without_its_place(start: Start) -> None:
     world = start()
     world.contribute(ALICE, UNITS)

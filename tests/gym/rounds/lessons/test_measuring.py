@@ -93,6 +93,7 @@ def test_what_was_measured_is_not_measured_again_and_waits_for_send(
     assert (record["body"]["values"]["model"], record["body"]["values"]["tasks"]) == ("world", 24)
 
 
+@pytest.mark.slow
 def test_too_few_tasks_sign_nothing(world: World, served: Served, call: Call) -> None:
     tasks = str(write_tasks(Path("own.jsonl"), 5))
     before = world.storage.names("inbox")

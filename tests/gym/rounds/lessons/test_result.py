@@ -18,6 +18,7 @@ from zoo.gym.rounds.life.writing import leave, take
 from zoo.gym.rounds.protocol.state import Phase
 
 
+@pytest.mark.slow
 def test_what_enough_keys_found_good_is_kept_with_its_author_and_evidence(start: Start) -> None:
     world = start()
     world.contribute(ALICE, UNITS, SIGN)
@@ -39,6 +40,7 @@ def test_what_enough_keys_found_good_is_kept_with_its_author_and_evidence(start:
     assert item.evidence == {"keys": 2, "least_keys": 2, "effect": 0.2, "low": 0.110987}
 
 
+@pytest.mark.slow
 def test_a_clear_gain_is_needed_where_the_terms_say_so(start: Start) -> None:
     world = start(clear=True)
     world.contribute(ALICE, UNITS, SIGN)
@@ -47,6 +49,7 @@ def test_a_clear_gain_is_needed_where_the_terms_say_so(start: Start) -> None:
     assert world.why() == {UNITS: "", SIGN: "no clear gain by all measurements together"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clear", [False, True])
 def test_one_of_two_keys_that_lies_earns_nothing_for_an_idle_lesson(
     clear: bool, start: Start
@@ -63,6 +66,7 @@ def test_one_of_two_keys_that_lies_earns_nothing_for_an_idle_lesson(
     assert world.combined().fields["rewards"]["points"] == {str(ALICE.public): 1000}
 
 
+@pytest.mark.slow
 def test_a_key_does_not_count_for_a_lesson_of_its_own(start: Start) -> None:
     world = start()
     world.contribute(ALICE, SIGN)
@@ -74,6 +78,7 @@ def test_a_key_does_not_count_for_a_lesson_of_its_own(start: Start) -> None:
     assert world.why()[UNITS] == ""
 
 
+@pytest.mark.slow
 def test_what_a_key_copied_is_its_own_too(start: Start) -> None:
     world = start()
     world.contribute(ALICE, UNITS)
@@ -83,6 +88,7 @@ def test_what_a_key_copied_is_its_own_too(start: Start) -> None:
     assert world.why()[UNITS] == "measured by 1 of at least 2 keys"
 
 
+@pytest.mark.slow
 def test_clear_harm_that_a_key_finds_in_its_own_lesson_counts(start: Start) -> None:
     world = start()
     world.contribute(GUS, UNITS)
@@ -115,6 +121,7 @@ def test_harm_that_a_contributor_finds_in_rivals_counts_beside_that_of_another(
     assert str(CAROL.public) in more.why()[UNITS]
 
 
+@pytest.mark.slow
 def test_of_lessons_that_say_the_same_the_earlier_commitment_counts(start: Start) -> None:
     world = start()
     world.contribute(BOB, UNITS)
@@ -180,6 +187,7 @@ def test_the_result_is_no_longer_than_a_library_may_be(start: Start) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_round_that_keeps_nothing_is_void_once_all_have_measured(start: Start) -> None:
     world = start()
     world.contribute(ALICE, UNITS)
@@ -226,6 +234,7 @@ def test_a_result_that_is_forced_names_the_keys_that_had_not_measured(start: Sta
     assert publish_lessons(world.storage, LOG).late == late, "what is published is computed again"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effect", [0.2, -0.05])
 def test_no_round_waits_for_a_key_to_measure_its_own_lessons(effect: float, start: Start) -> None:
     world = start()
@@ -244,6 +253,7 @@ def test_a_round_waits_for_as_many_keys_as_it_needs(start: Start) -> None:
         publish_lessons(world.storage, LOG, force=True)
 
 
+@pytest.mark.slow
 def test_records_of_lessons_that_nobody_contributed_change_nothing(start: Start) -> None:
     world = start()
     world.contribute(ALICE, UNITS)
@@ -252,6 +262,7 @@ def test_records_of_lessons_that_nobody_contributed_change_nothing(start: Start)
     assert list(world.why()) == [UNITS]
 
 
+@pytest.mark.slow
 def test_a_published_round_is_computed_again(start: Start) -> None:
     world = start()
     world.contribute(CAROL, UNITS)
@@ -282,6 +293,7 @@ def test_points_add_up_to_the_pool_and_follow_the_effects(
             assert abs(found.get(name, 0) - pool * share / total) < 1
 
 
+@pytest.mark.slow
 def test_a_round_of_too_few_contributions_is_void_although_nobody_measured(start: Start) -> None:
     world = start(quorum=2)
     for who in (ALICE, BOB):

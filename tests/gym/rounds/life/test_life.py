@@ -80,6 +80,7 @@ def test_the_same_commands_again_change_nothing(
     assert len(started.names("inbox")) == 1
 
 
+@pytest.mark.slow
 def test_a_commitment_that_was_sent_cannot_be_changed(
     started: FolderStorage, base: Path, tmp_path: Path
 ) -> None:
@@ -147,6 +148,7 @@ def test_two_writers_of_one_machine_do_not_fork_the_log(
             take(started, LOG)
 
 
+@pytest.mark.slow
 def test_a_log_that_was_rolled_back_or_forked_is_refused(
     started: FolderStorage, base: Path, tmp_path: Path
 ) -> None:
@@ -192,6 +194,7 @@ def test_a_manifest_larger_than_an_entry_of_the_log_is_refused_whole(tmp_path: P
     assert not (tmp_path / "round").exists()
 
 
+@pytest.mark.slow
 def test_the_maker_makes_a_round_void_by_word_in_any_open_phase(
     started: FolderStorage, base: Path, tmp_path: Path
 ) -> None:

@@ -188,6 +188,7 @@ def test_a_later_head_that_the_log_did_sign_shows_a_log_that_was_rolled_back(
         open_round(watched)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"-5\n00\n", b"3\n00\n", b"", b"3 x\n"])
 def test_a_damaged_note_of_what_was_seen_is_named(content: bytes, watched: FolderStorage) -> None:
     path = folders().data / "rounds" / "seen" / open_round(watched).state.id

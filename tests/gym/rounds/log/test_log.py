@@ -108,6 +108,7 @@ def test_entries_and_their_hashes_below_others_cannot_be_exchanged(
         open_log(storage.read, head)
 
 
+@pytest.mark.slow
 def test_each_changed_byte_of_a_head_is_noticed(storage: FolderStorage) -> None:
     writer(storage).append(numbered(0, 3))
     whole = storage.read("log/checkpoint") or b""

@@ -44,6 +44,7 @@ def test_the_table_covers_the_promises_that_are_taken() -> None:
     assert sigma_for(1.0, DELTA) == pytest.approx(4.225, abs=5e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-6), (10.0, 1e-2)])
 def test_whole_numbers_have_the_account_of_real_ones_from_the_fewest_steps_on(
     epsilon: float, delta: float

@@ -102,6 +102,7 @@ def test_a_stranger_checks_all_but_the_noisy_sum(
     assert "result" not in checks  # nothing of it is called recomputed
 
 
+@pytest.mark.slow
 def test_nobody_but_the_maker_reads_a_contribution(private_round: FolderStorage) -> None:
     opened = open_round(private_round)
     values = own_contribution(opened, ALICE).file.with_name("values").read_bytes()

@@ -75,6 +75,7 @@ def other_base(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["command", "Python"])
 def test_another_base_is_refused_by_its_digest_before_there_is_a_run(
     way: str, storage: FolderStorage, other_base: Path, capsys: pytest.CaptureFixture[str]

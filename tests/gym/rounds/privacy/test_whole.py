@@ -22,11 +22,13 @@ def exact(steps: NDArray[np.int64]) -> int:
     return sum(int(step) ** 2 for step in steps)
 
 
+@pytest.mark.slow
 @given(STEPS)
 def test_squares_add_up_exactly(steps: NDArray[np.int64]) -> None:
     assert square_norm(steps) == exact(steps)
 
 
+@pytest.mark.slow
 @given(STEPS, st.integers(1, 2**30))
 def test_a_clipped_norm_is_at_most_the_clip_and_no_entry_grows(
     steps: NDArray[np.int64], most: int
@@ -39,6 +41,7 @@ def test_a_clipped_norm_is_at_most_the_clip_and_no_entry_grows(
         assert found is steps
 
 
+@pytest.mark.slow
 @given(STEPS, st.integers(1, 2**20))
 def test_clipping_cuts_towards_zero_by_one_step_at_most(
     steps: NDArray[np.int64], most: int
@@ -61,6 +64,7 @@ def test_a_clip_that_rounds_to_nearest_would_be_too_long() -> None:
     assert clip_steps(steps, 3).tolist() == [1, 1, 1, 1]
 
 
+@pytest.mark.slow
 @given(FLOATS, st.integers(0, 12))
 def test_values_are_cut_towards_zero(values: NDArray[Any], exponent: int) -> None:
     scale = 1 << exponent

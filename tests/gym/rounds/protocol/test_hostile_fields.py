@@ -94,6 +94,7 @@ def test_the_unchanged_log_is_valid() -> None:
     assert state_of([encode(sign(*one)) for one in ROUND]).reason == "too few"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(ROUND)))
 def test_any_value_in_any_field_is_refused_in_words_or_valid(number: int) -> None:
     before = [encode(sign(*one)) for one in ROUND[:number]]

@@ -57,6 +57,7 @@ def test_newcomers_never_weigh_more_than_their_share(worth: list[float], share: 
     assert new <= Fraction(str(share)) * sum(found.values())
 
 
+@pytest.mark.slow
 @given(WORTH, st.floats(0.01, 1), st.integers(0, 10**6))
 def test_newcomers_never_earn_more_than_their_share(
     worth: list[float], share: float, pool: int
@@ -68,6 +69,7 @@ def test_newcomers_never_earn_more_than_their_share(
         assert sum(found.values()) == pool
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys_a_round", [1, 30])
 def test_fresh_keys_earn_a_fifth_at_most_over_fifty_rounds(keys_a_round: int) -> None:
     standings: dict[PublicKey, Reputation] = {key: Reputation(0.5, 3) for key in OLD}

@@ -75,6 +75,7 @@ def test_nothing_is_written_before_send_and_the_weights_follow_in_their_phase(
     assert own_key().public in open_round(world.storage).state.commits
 
 
+@pytest.mark.slow
 def test_a_base_may_be_a_folder_whose_tensors_are_compared(
     client: Client, base: Path, tmp_path: Path
 ) -> None:
@@ -230,6 +231,7 @@ def test_who_revealed_has_that_receipt_in_later_phases_and_sends_nothing(
         publish(storage, LOG)
 
 
+@pytest.mark.slow
 def test_who_comes_after_the_commitments_is_too_late(
     storage: FolderStorage, committed: Send
 ) -> None:
@@ -237,6 +239,7 @@ def test_who_comes_after_the_commitments_is_too_late(
         committed(person("late"))
 
 
+@pytest.mark.slow
 def test_a_void_round_takes_no_reveal_and_blames_nobody_for_it(
     storage: FolderStorage, committed: Send
 ) -> None:

@@ -34,6 +34,7 @@ def put(world: World, number: int, role: Role = Role.CONTRIBUTOR, *, size: int =
     return world.ask("PUT", chunk_name(digest(content)), content, role=role)
 
 
+@pytest.mark.slow
 def test_chunks_are_taken_when_commitments_are_closed_and_as_many_as_these_can_reveal(
     world: World,
 ) -> None:
@@ -127,6 +128,7 @@ def test_a_commitment_and_a_reveal_that_the_log_has_refuse_others_and_are_taken_
     assert [ask(world, entry).status for entry in shown] == [201, 201]
 
 
+@pytest.mark.slow
 def test_a_void_round_takes_no_entries(world: World) -> None:
     entry = commit(ALICE, world.round, "alice")
     leave(world.storage, entry)

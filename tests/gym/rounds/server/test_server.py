@@ -38,6 +38,7 @@ def inbox(content: bytes) -> str:
     return f"inbox/{sha256(content).hexdigest()}.json"
 
 
+@pytest.mark.slow
 def test_a_chunk_is_stored_once_and_its_size_is_known(world: World) -> None:
     assert world.ask("HEAD", CHUNK).status == 404
     assert world.ask("PUT", CHUNK, b"some bytes", role=Role.MAKER).status == 201
@@ -58,6 +59,7 @@ WHO = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", WHO)
 def test_who_may_not_ask_reads_and_writes_nothing(case: str, world: World) -> None:
     options, status, said = WHO[case]
@@ -99,6 +101,7 @@ REFUSED: dict[str, tuple[Role, str, bytes, int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_may_not_be_stored_is_refused_and_nothing_changes(case: str, world: World) -> None:
     role, path, body, status = REFUSED[case]
@@ -181,6 +184,7 @@ def test_a_log_that_another_program_writes_is_busy(
         assert world.ask("PUT", CHECKPOINT, b"x", role=Role.MAKER).status == 503
 
 
+@pytest.mark.slow
 def test_names_come_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zoo.gym.rounds.server.served.MOST_NAMES", 2)
     monkeypatch.setattr("zoo.gym.rounds.server.app.MOST_NAMES", 2)
@@ -190,6 +194,7 @@ def test_names_come_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> N
     assert world.storage.names("chunks") == sorted(chunk_name(digest(one)) for one in contents)
 
 
+@pytest.mark.slow
 def test_more_bytes_than_the_server_keeps_are_refused(
     tmp_path: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +237,7 @@ def test_an_unknown_setting_is_named_before_a_missing_one() -> None:
         CommunityLearningServer(None, {"foldr": "rounds"})
 
 
+@pytest.mark.slow
 def test_an_address_in_use_and_a_missing_certificate_are_named(
     world: World, tmp_path: Path
 ) -> None:

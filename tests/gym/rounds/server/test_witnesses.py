@@ -83,6 +83,7 @@ REFUSED: dict[str, tuple[Callable[[Head], Head], OwnKey, int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_other_notes_are_refused(case: str, watched: World) -> None:
     change, who, status = REFUSED[case]

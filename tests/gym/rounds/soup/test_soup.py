@@ -35,6 +35,7 @@ def change_in(folder: Path, base: Path, name: str) -> "np.ndarray[Any, Any]":
     return np.asarray(found)
 
 
+@pytest.mark.slow
 def test_the_mean_of_plain_differences_is_that_of_the_models(
     base: Path, tuned: Callable[[int], Path], tmp_path: Path
 ) -> None:
@@ -63,6 +64,7 @@ def test_more_examples_than_a_round_takes_are_refused(
             soup.contribute("ben", tuned(2), metadata={"examples": number})
 
 
+@pytest.mark.slow
 def test_one_outlier_of_five_does_not_count(
     base: Path, tuned: Callable[[int], Path], tmp_path: Path
 ) -> None:
@@ -227,6 +229,7 @@ def test_another_base_is_refused(base: Path, tuned: Callable[[int], Path], tmp_p
         soup.contribute("bob", tuned(2), base_model=other)
 
 
+@pytest.mark.slow
 def test_rewards_add_up_to_the_pool(base: Path, tuned: Callable[[int], Path]) -> None:
     soup, names = soup_of(base, tuned, 3, method="mean", reward_pool=1000.0)
     soup.aggregate()
@@ -246,6 +249,7 @@ def test_rewards_need_an_aggregate_of_all_contributions(
         soup.calculate_rewards()
 
 
+@pytest.mark.slow
 def test_a_quality_below_the_threshold_earns_its_part(
     base: Path, tuned: Callable[[int], Path]
 ) -> None:

@@ -81,6 +81,7 @@ def test_names_are_sorted_and_only_those_below_a_folder(place: Storage, manifest
     assert CHECKPOINT in place.names("log")
 
 
+@pytest.mark.slow
 def test_a_log_grows_and_is_read_by_others(place: Storage, manifest: Manifest) -> None:
     round_ = create_round(place, manifest, LOG)
     for count, who in enumerate((ALICE, BOB), 1):

@@ -66,6 +66,7 @@ def test_more_names_than_a_folder_can_have_are_refused(monkeypatch: pytest.Monke
         place.names("inbox")
 
 
+@pytest.mark.slow
 def test_a_list_of_one_name_a_page_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "LIST_S", 0.2)
     monkeypatch.setattr(http, "SLOWEST_NAMES_S", 10_000)

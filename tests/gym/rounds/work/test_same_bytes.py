@@ -70,6 +70,7 @@ def test_every_instruction_set_and_number_of_threads_gives_the_same_bytes(
     assert len(found) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_every_size_of_tasks_gives_the_same_bytes(form: str, tmp_path: Path) -> None:
     rule = RULES["default"]

@@ -75,6 +75,7 @@ def test_another_teacher_gives_another_loss(rows: Path, teacher: Path, tmp_path:
     assert abs(losses[0] - losses[1]) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("divergence", ["forward_kl", "reverse_kl"])
 def test_the_gradient_is_that_of_torchs_own_divergence(
     divergence: Literal["forward_kl", "reverse_kl"], tiny: Path, tmp_path: Path
@@ -195,12 +196,14 @@ def test_logits_of_other_tokens_are_no_teachers(tiny: Path, tmp_path: Path) -> N
         policy.score(example_batch(), frozenset({Stat.FORWARD_KL}), teacher=teacher)
 
 
+@pytest.mark.slow
 def test_a_teacher_must_be_given(refused: Refused) -> None:
     Path("rows.jsonl").write_text('{"prompt": "a", "completion": "b"}\n')
     words = ("train", "rows.jsonl", "--model", "zen-pico", "stage=distill")
     assert refused(*words, code=2) == "teacher_model: not given"
 
 
+@pytest.mark.slow
 def test_a_teacher_that_is_not_here_is_refused_before_a_run(refused: Refused) -> None:
     Path("rows.jsonl").write_text('{"prompt": "a", "completion": "b"}\n')
     words = ("train", "rows.jsonl", "--model", "zen-pico", "stage=distill")

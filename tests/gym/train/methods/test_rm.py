@@ -190,11 +190,13 @@ def test_a_margin_that_is_no_number_is_refused(tmp_path: Path, margin: object) -
         read_dataset([path], kinds=RewardModelling.reads)
 
 
+@pytest.mark.slow
 def test_the_output_layer_cannot_have_an_adapter(pairs: Path) -> None:
     with pytest.raises(InputError, match="lora_target: a reward model has no output layer"):
         run_training(settings(pairs, "rm", lora_target="q_proj,lm_head"))
 
 
+@pytest.mark.slow
 def test_a_model_without_a_reward_model_of_its_layers_is_refused(
     pairs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +213,7 @@ def test_a_negative_centering_is_refused() -> None:
         load_config([], [], given)
 
 
+@pytest.mark.slow
 def test_a_reward_model_is_no_base_no_chat_and_no_delta(whole: RunResult, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a causal language model, got Qwen3ForSequenceClass"):
         run_training(settings(write_pairs(tmp_path), "dpo", model_name_or_path=str(whole.model)))

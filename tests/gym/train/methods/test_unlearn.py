@@ -65,6 +65,7 @@ def test_forget_is_the_opposite_of_a_label(tmp_path: Path) -> None:
     assert not found.notes
 
 
+@pytest.mark.slow
 def test_rows_without_any_to_forget_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected rows to forget, with 'forget': true"):
         trained(write_rows(tmp_path, (False,)))

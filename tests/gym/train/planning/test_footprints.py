@@ -79,6 +79,7 @@ def test_a_method_that_samples_needs_memory_for_its_answers(tmp_path: Path) -> N
     assert long.sampled_tokens == short.sampled_tokens + 50
 
 
+@pytest.mark.slow
 def test_codes_are_counted_where_they_are_made_and_where_they_are_stored(tmp_path: Path) -> None:
     four = 4 + (8 + 32 / 256) / 64  # with a scale in 8 bits for each 64 weights
     assert need(tmp_path, stage="grpo").linear_bits == 0

@@ -52,6 +52,7 @@ def test_a_plan_leaves_nothing_open(found: Facts, method: str) -> None:
     assert plan.rows_per_step >= 1
 
 
+@pytest.mark.slow
 @given(found=facts)
 def test_every_choice_has_a_reason(found: Facts) -> None:
     assert all(choice.reason for choice in make_plan(config(), found).choices)

@@ -100,6 +100,7 @@ def test_what_was_trained_is_freed_before_the_result_is_loaded(
     assert alive == [0]
 
 
+@pytest.mark.slow
 def test_losing_a_small_change_does_not_pass_as_rounding(tiny: Path, tmp_path: Path) -> None:
     """The change is below the tolerance of bf16, and above its noise."""
     policy = trained(tiny, LORA, tmp_path / "out", change=0.001)

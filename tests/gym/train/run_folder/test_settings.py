@@ -77,6 +77,7 @@ def test_a_change_by_name_holds_and_is_recorded(files: tuple[Path, Path]) -> Non
     assert entry["step"] == 4
 
 
+@pytest.mark.slow
 def test_a_step_keeps_its_batches_with_other_processes(files: tuple[Path, Path]) -> None:
     began = BEGAN.model_copy(
         update={"num_processes": 2, "gradient_accumulation_steps": 2, "sharding": "full"}

@@ -272,6 +272,7 @@ def test_a_prompt_may_have_tools_and_end_with_their_result(read: Read) -> None:
     assert list(record.tools) == [TOOL]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "row", [{"messages": [ASK, CALL]}, {"prompt": [ASK], "completion": [CALL]}]
 )
