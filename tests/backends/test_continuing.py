@@ -83,6 +83,7 @@ def test_a_restored_policy_has_the_reference_that_it_began_with(
         np.testing.assert_array_equal(scores(mine), scores(theirs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

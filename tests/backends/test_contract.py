@@ -50,6 +50,7 @@ def test_loss_and_gradient_equal_full_logits(
     assert reference.relative_error(dict(mine.gradients()), gradients) < TOLERANCE
 
 
+@pytest.mark.slow
 def test_recomputing_activations_changes_no_gradient(engine: str, tied: Path) -> None:
     batch, gradients = reference.example_batch(), []
     for again in (False, True):
@@ -229,6 +230,7 @@ def test_a_restored_policy_goes_on_bit_for_bit(
         np.testing.assert_allclose(mine, theirs, **allowed)
 
 
+@pytest.mark.slow
 def test_optimizer_state_of_other_weights_is_refused(
     engine: str, tied: Path, tmp_path: Path
 ) -> None:
@@ -285,6 +287,7 @@ def test_dropout_repeats_with_its_key(engine: str, tied: Path) -> None:
     assert first != other
 
 
+@pytest.mark.slow
 def test_a_row_is_sampled_alike_alone_and_among_others(engine: str, tied: Path) -> None:
     policy = load_backend(engine).load(tied)
     sampling = Sampling(max_new_tokens=6, temperature=0.7, top_p=0.9)

@@ -31,6 +31,7 @@ def test_a_family_learns_with_lora_on_all_linear_layers(family: str, tmp_path: P
     assert not any("router" in name for name, _ in policy.trained())
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:no delta can be made:zoo.core.errors.GymWarning")
 def test_a_router_that_is_named_for_lora_is_refused_in_a_sentence(tmp_path: Path) -> None:
     folder = write_family(tmp_path, "phimoe")
@@ -38,6 +39,7 @@ def test_a_router_that_is_named_for_lora_is_refused_in_a_sentence(tmp_path: Path
         load_backend("cpu").load(folder, LoadSpec(train=LoraSpec(4, 8.0, targets=("router",))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["bert", "modernbert-decoder"])
 def test_an_output_layer_with_layers_of_its_own_is_refused(family: str, tmp_path: Path) -> None:
     folder = write_family(tmp_path, family)
@@ -45,6 +47,7 @@ def test_an_output_layer_with_layers_of_its_own_is_refused(family: str, tmp_path
         load_backend("cpu").load(folder)
 
 
+@pytest.mark.slow
 def test_a_model_that_looks_ahead_is_refused(tmp_path: Path) -> None:
     folder = write_family(tmp_path, "xlnet")
     with pytest.raises(InputError, match="XLNetLMHeadModel is not causal"):
@@ -87,6 +90,7 @@ def test_layers_that_the_files_call_otherwise_are_told_before_they_are_trained(
         add_adapter(load_model(folder, dtype="f32"), LORA, seed=0, stored={"other"})
 
 
+@pytest.mark.slow
 def test_lora_on_all_layers_leaves_those_out_that_a_state_space_model_reads_itself(
     tmp_path: Path,
 ) -> None:
@@ -96,6 +100,7 @@ def test_lora_on_all_layers_leaves_those_out_that_a_state_space_model_reads_itse
     assert not any("out_proj" in name or "dt_proj" in name for name in names)
 
 
+@pytest.mark.slow
 def test_an_adapter_that_peft_cannot_read_back_is_refused_before_it_is_trained(
     tmp_path: Path,
 ) -> None:

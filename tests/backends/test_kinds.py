@@ -155,6 +155,7 @@ def test_dora_starts_as_a_16_bit_base_and_not_as_its_rounded_norms(
         np.testing.assert_array_equal(scores(policy), scores(base))
 
 
+@pytest.mark.slow
 def test_dora_on_a_16_bit_head_is_computed_in_float32(stored_bf16: Path, untied: Path) -> None:
     policy = moved(loaded(untied, LoraSpec(rank=4, alpha=8.0, dora=True, targets=("lm_head",))))
     model: Any = policy.module.model
@@ -177,6 +178,7 @@ def test_a_reward_model_has_the_magnitudes_of_dora_merged(tied: Path, tmp_path: 
     np.testing.assert_allclose(policy.logits([5, 6, 7]), expected, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_dora_on_stacked_experts_is_refused(tmp_path: Path) -> None:
     folder = write_family(tmp_path, "mixtral")
     with pytest.raises(InputError, match="use_dora: expected linear layers, got the stacked exp"):

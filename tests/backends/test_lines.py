@@ -149,6 +149,7 @@ def test_a_model_that_needs_padding_says_so_or_is_refused(
         load_backend("cpu").load(tmp_path, replace(spec, packing="required"))
 
 
+@pytest.mark.slow
 def test_rows_longer_than_a_window_are_padded(tmp_path: Path, forwards: list[bool]) -> None:
     families.build("gemma3_text", tmp_path)
     policy = load_backend("cpu").load(tmp_path, LoadSpec(train="full", packing="required"))

@@ -88,6 +88,7 @@ def test_codes_are_refused_under_any_name(folder: Path) -> None:
     assert "experts.down_proj: expected weights in F64, F32, F16, BF16, got I8" in refused(folder)
 
 
+@pytest.mark.slow
 def test_codes_whose_config_says_how_they_are_read_are_left_to_transformers(folder: Path) -> None:
     plain = logits(folder)
     weight = load_file(folder / WEIGHTS)[Q_PROJ]
@@ -195,6 +196,7 @@ def test_a_router_s_own_loss_is_told_in_training(untied: Path, tmp_path: Path) -
     load_backend("cpu").load(folder, LoadSpec(dtype="f32"))  # warnings are errors here
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*is not used:zoo.core.errors.GymWarning")
 def test_full_training_beside_a_stray_adapter_keeps_its_weights(
     folder: Path, tmp_path: Path
@@ -207,6 +209,7 @@ def test_full_training_beside_a_stray_adapter_keeps_its_weights(
     assert torch.equal(found, load_file(folder / WEIGHTS)[Q_PROJ] + 1)
 
 
+@pytest.mark.slow
 def test_a_tied_head_that_is_stored_twice_is_loaded_once(folder: Path) -> None:
     expected = load_backend("cpu").load(folder).parameter_count()
     rewrite(folder, "lm_head.weight", load_file(folder / WEIGHTS)["model.embed_tokens.weight"])
@@ -214,6 +217,7 @@ def test_a_tied_head_that_is_stored_twice_is_loaded_once(folder: Path) -> None:
     assert load_backend("cpu").load(folder).parameter_count() == expected
 
 
+@pytest.mark.slow
 def test_a_tied_head_of_gpt2_that_is_stored_twice_is_loaded_once(tmp_path: Path) -> None:
     folder = write_family(tmp_path, "gpt2")
     expected = load_model(folder, dtype="f32").state_dict()

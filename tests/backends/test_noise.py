@@ -69,6 +69,7 @@ def added(policy: TorchPolicy, batch: Batch, *, line: bool) -> torch.Tensor:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [False, True])
 def test_a_row_has_noise_of_alpha_over_the_root_of_its_values(tied: Path, line: bool) -> None:
     policy, batch = noisy(tied), reference.example_batch()

@@ -139,6 +139,7 @@ def test_a_reward_model_has_the_rotations_merged(tied: Path, tmp_path: Path) -> 
     np.testing.assert_allclose(policy.logits([5, 6, 7]), expected, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_stacked_experts_are_left_out_with_a_warning(tmp_path: Path) -> None:
     with pytest.warns(GymWarning, match="oft_target: all leaves out the stacked experts"):
         policy = loaded(write_family(tmp_path, "mixtral"))

@@ -30,6 +30,7 @@ def load(folder: Path, **options: Any) -> Any:
     return load_backend("cpu").load(folder, LoadSpec(**options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["recurrent_gemma", "inkling_text", "xlstm"])
 def test_logits_are_capped_and_scaled_as_the_model_does(name: str, build: Build) -> None:
     module = load(build(name)).module
@@ -40,6 +41,7 @@ def test_logits_are_capped_and_scaled_as_the_model_does(name: str, build: Build)
     assert torch.allclose(ours_TV, theirs_TV, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_full_training_leaves_frozen_what_the_model_keeps_frozen(build: Build) -> None:
     assert "model.z_L_init" not in load(build("hrm_text"), train="full").parameters
 

@@ -131,6 +131,7 @@ def test_training_sampling_and_scoring_leave_every_code_of_the_base(
     assert not np.allclose(policy.logits([3, 5, 8]), logits)
 
 
+@pytest.mark.slow
 def test_no_layer_may_repack_its_weight(tied: Path) -> None:
     """What the test above sees only on processors with bf16 units."""
     layers = [layer for _, layer in quantized_layers(loaded(tied).module.model)]

@@ -86,6 +86,7 @@ def test_the_result_of_a_training_is_read_with_the_same_positions(
     np.testing.assert_allclose(policy.logits(TEXT), trained, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_result_of_which_no_delta_can_be_made_is_announced(short: Path) -> None:
     with pytest.warns(GymWarning, match="rope_scaling: no delta can be made of the result"):
         load_backend("cpu").load(short, spec("yarn"))

@@ -91,6 +91,7 @@ def test_loss_and_gradient_are_those_of_transformers(name: str, made: Made) -> N
     assert relative_error(gradients, expected) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_padding_does_not_count(name: str, made: Made) -> None:
     policy = loaded(made(name))
@@ -200,6 +201,7 @@ def test_a_model_without_a_router_loss_is_refused(tied: Path, made: Made) -> Non
             loaded(folder)
 
 
+@pytest.mark.slow
 def test_an_adapter_that_no_router_depends_on_is_refused(made: Made) -> None:
     with pytest.raises(InputError, match="moe_aux_loss_coef: has no effect: expected trained"):
         loaded(made("qwen3_moe"), LoraSpec(4, 8.0, targets=("lm_head",)))

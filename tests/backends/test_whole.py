@@ -97,6 +97,7 @@ def test_a_tied_embedding_is_one_matrix_that_stays_tied(tied: Path) -> None:
         loaded(tied, replace(OFT, whole=("embed_tokens",)))
 
 
+@pytest.mark.slow
 def test_rotations_have_modules_beside_them(untied: Path) -> None:
     policy = loaded(untied, replace(OFT, whole=("lm_head",)))
     base = scores(policy)
@@ -105,6 +106,7 @@ def test_rotations_have_modules_beside_them(untied: Path) -> None:
         np.testing.assert_array_equal(scores(frozen), base)
 
 
+@pytest.mark.slow
 def test_a_model_without_its_adapter_has_the_modules_of_the_base(untied: Path) -> None:
     policy = moved(loaded(untied))
     peft_model: Any = policy.peft_model

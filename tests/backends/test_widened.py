@@ -88,6 +88,7 @@ def test_threads_do_not_share_a_buffer() -> None:
     assert found[0] != found[1]
 
 
+@pytest.mark.slow
 def test_only_layers_that_are_widened_keep_16_bits(stored_bf16: Path) -> None:
     model = load_model(stored_bf16, dtype=WIDENED)
     narrow = {name for name, p in model.named_parameters() if p.dtype is torch.bfloat16}
@@ -119,6 +120,7 @@ def test_layers_of_their_own_kind_stay_what_they_are() -> None:
     assert linear.weight.dtype is norm.weight.dtype is torch.float32
 
 
+@pytest.mark.slow
 def test_a_model_that_multiplies_a_weight_outside_of_its_layer_gets_float32(tmp_path: Path) -> None:
     from transformers import MambaConfig, MambaForCausalLM
 

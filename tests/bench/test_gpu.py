@@ -36,6 +36,7 @@ def test_the_stand_in_reads_a_header_as_the_core_does() -> None:
     assert source_tree.read_header(file, False) == _core.read_header(file, False)
 
 
+@pytest.mark.slow
 def test_a_tree_without_its_core_still_reads_models() -> None:
     argv = [sys.executable, "-c", WITHOUT_CORE, str(pico_folder())]
     done = subprocess.run(argv, check=True, capture_output=True, text=True)

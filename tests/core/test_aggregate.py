@@ -146,6 +146,7 @@ def test_a_trimmed_mean_equals_its_sorted_definition(isa: Any, r: Round, share: 
     np.testing.assert_allclose(got, expected, rtol=2**-23, atol=1e-15)
 
 
+@pytest.mark.slow
 @given(r=rounds())
 @settings(max_examples=40, deadline=None)
 def test_a_weighted_mean_equals_numpy(r: Round) -> None:

@@ -60,6 +60,7 @@ def test_packing_equals_the_reference_bit_for_bit(values: NDArray[np.float32], g
     assert [array.tobytes() for array in got] == [array.tobytes() for array in expected]
 
 
+@pytest.mark.slow
 @given(values=matrices(), group=st.sampled_from([1, 5, 128]))
 def test_unpacking_equals_the_formula_bit_for_bit(values: NDArray[np.float32], group: int) -> None:
     codes, scales, zeros = pack_codes2(values, group=group)
@@ -72,6 +73,7 @@ def test_unpacking_equals_the_formula_bit_for_bit(values: NDArray[np.float32], g
     assert back.tobytes() == expected.tobytes()
 
 
+@pytest.mark.slow
 @given(values=matrices())
 def test_no_value_is_more_than_half_a_step_off(values: NDArray[np.float32]) -> None:
     codes, scales, zeros = pack_codes2(values)

@@ -75,6 +75,7 @@ def test_the_rules_equal_the_reference_on_every_path(seed: int, n: int) -> None:
         assert bulyan_order(gram, f, threads=threads).tolist() == reference.bulyan_order(plain, f)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32), n=st.sampled_from([1, 2, 7, 40]))
 def test_means_equal_the_reference_on_every_path(seed: int, n: int) -> None:

@@ -95,6 +95,7 @@ def values_reference(
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", CODECS)
 @given(values=matrices())
 def test_packing_equals_the_reference_bit_for_bit(
@@ -107,6 +108,7 @@ def test_packing_equals_the_reference_bit_for_bit(
         assert scales.tobytes() == expected[1].tobytes(), isa
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", CODECS)
 @given(values=matrices())
 def test_applying_rounds_the_sum_once(codec: GroupCodec, values: NDArray[np.float32]) -> None:

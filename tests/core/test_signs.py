@@ -105,6 +105,7 @@ def test_unpacking_gives_back_the_sign_of_every_difference(tuned: NDArray[np.flo
     np.testing.assert_array_equal(signs, np.where(tuned > 0, 1.0, -1.0).astype(np.float32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("scale", ["row", "matrix"])
 @given(data=st.data())

@@ -164,6 +164,7 @@ def test_a_run_keeps_its_system_prompt_and_a_result_its_digest(rows: Path) -> No
     assert (origin["system_prompt_sha256"], "pirate" in str(origin)) == (digest, False)
 
 
+@pytest.mark.slow
 def test_a_device_that_another_run_has_is_refused_in_a_sentence(rows: Path) -> None:
     other = create_run("", {})
     key = device_key(detect().name)

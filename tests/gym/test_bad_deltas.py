@@ -199,6 +199,7 @@ ADAPTERS: dict[str, tuple[broken.Break, str]] = {
 MAKE = ("delta", "create", "adapter", "--base", "zen-pico")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("chat", "--adapter_name_or_path", "adapter"), MAKE])
 @pytest.mark.parametrize("case", ADAPTERS.values(), ids=ADAPTERS)
 def test_a_bad_adapter_is_told(

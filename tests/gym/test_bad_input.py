@@ -81,6 +81,7 @@ DATA = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", [["train"], ["data", "inspect"]], ids=["train", "inspect"])
 @pytest.mark.parametrize("case", DATA.values(), ids=DATA)
 def test_bad_data_is_told_with_its_line(
@@ -139,6 +140,7 @@ MODELS: dict[str, tuple[broken.Break, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["train", "chat"])
 @pytest.mark.parametrize("case", MODELS.values(), ids=MODELS)
 def test_a_bad_model_is_told(
@@ -173,6 +175,7 @@ ABSENT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ABSENT.values(), ids=ABSENT)
 def test_what_is_absent_is_named(refused: Refused, case: tuple[list[str], str]) -> None:
     assert case[1] in refused(*case[0], code=4)

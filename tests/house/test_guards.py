@@ -125,6 +125,7 @@ def module_name(source: Path) -> str:
     return ".".join(parts[parts.index("zoo") :]).removesuffix(".__init__")
 
 
+@pytest.mark.slow
 def test_every_module_imports() -> None:
     for source in SOURCES:
         if source.name != "__main__.py":

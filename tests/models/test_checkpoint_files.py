@@ -49,6 +49,7 @@ def test_an_index_cannot_point_out_of_its_folder(tmp_path: Path, name: object) -
         checkpoint_files(tmp_path)
 
 
+@pytest.mark.slow
 @given(
     content=st.binary(max_size=200)
     | st.sampled_from([b"[]", b'{"weight_map": []}', b"{}", b"[" * 9_999])

@@ -67,17 +67,20 @@ def test_plain_generation_gives_the_same_answers(model: Any, tokenizer: Any) -> 
     assert tokenizer.decode(answer) == "n o l a t<|im_end|>"
 
 
+@pytest.mark.slow
 def test_it_cannot_spell_backward_yet(model: Any) -> None:
     words = ["nolat", "bick", "sut", "frem", "olgup", "tavi", "wek", "puzno", "larb", "gid"]
     problems = [tasks.Problem(f"Spell {word} backward.", word[::-1]) for word in words]
     assert greedy_accuracy(model, problems) <= 0.05
 
 
+@pytest.mark.slow
 @given(text=st.text())
 def test_any_text_comes_back(tokenizer: Any, text: str) -> None:
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
+@pytest.mark.slow
 @given(text=st.text(st.characters(exclude_characters="<", codec="utf-8")))
 def test_one_token_is_one_byte(tokenizer: Any, text: str) -> None:
     assert tokenizer.encode(text) == list(text.encode())

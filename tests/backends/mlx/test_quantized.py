@@ -116,6 +116,7 @@ def test_training_lowers_the_loss_and_leaves_codes_and_files(tied: Path) -> None
     assert all(np.array_equal(codes[name], layer.weight) for name, layer in coded(policy).items())
 
 
+@pytest.mark.slow
 def test_a_rollout_and_an_evaluation_leave_the_gradient(tied: Path) -> None:
     policy, batch = moved(loaded(tied)), reference.example_batch()
 

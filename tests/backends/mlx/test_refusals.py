@@ -68,6 +68,7 @@ def test_a_layer_that_is_not_linear_is_refused(tied: Path, target: str) -> None:
         load_backend("mlx").load(tied, LoadSpec(train=LoraSpec(4, 8.0, targets=(target,))))
 
 
+@pytest.mark.slow
 def test_a_reward_model_scores_with_torch(tied: Path, tmp_path: Path) -> None:
     spec = LoadSpec(train="full", value_head=True, reward_model=True)
     load_backend("cpu").load(tied, spec).save_result(tmp_path, base=str(tied))

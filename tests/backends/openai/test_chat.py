@@ -153,6 +153,7 @@ CUT_STREAMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", CUT_STREAMS.values(), ids=CUT_STREAMS)
 def test_a_stream_without_its_end_is_repeated(odd: Odd) -> None:
     with chat(odd, "it is 4", stream=True, stall_s=0.5) as ask:

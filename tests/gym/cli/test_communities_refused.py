@@ -177,6 +177,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_is_refused_in_a_sentence_and_nothing_is_stored(
     case: str, person: Call

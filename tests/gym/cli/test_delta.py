@@ -43,6 +43,7 @@ def test_a_delta_of_full_weights_is_dense_and_unmeasured(
     assert "quality was not measured" in found.stderr
 
 
+@pytest.mark.slow
 def test_a_file_that_exists_is_replaced_by_force_alone(
     call: Call, base: Path, tuned: Path, made: Path
 ) -> None:

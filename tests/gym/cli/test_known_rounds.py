@@ -65,6 +65,7 @@ def test_a_hint_has_the_address_where_the_name_is_that_of_two_rounds(person: Cal
     assert f"zoo-gym round take {Path('third').resolve()}" in found.stderr
 
 
+@pytest.mark.slow
 def test_a_hint_has_the_address_where_the_name_cannot_be_typed(person: Call) -> None:
     started(person)
     words = ("round", "create", "a\u202eb", "--base", "base", "--out", "second", "--tensors", "*")

@@ -71,6 +71,7 @@ def started(people: People, *more: str, place: str = "round") -> None:
     assert (found.code, found.json["phase"], found.json["kind"]) == (0, "commit", "experience")
 
 
+@pytest.mark.slow
 def test_a_key_that_measures_reads_that_its_own_lessons_cannot_be_kept(people: People) -> None:
     words = ("--kind", "experience", "--base", "m", "--min-contributors", "2")
     gates = [str(people.key(who).public) for who in ("ann", "ben")]

@@ -103,6 +103,7 @@ CLOSED = {"measure too early", "aggregate too early"}
 """Those that are refused because of the phase of the round."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_is_refused_by_name_and_nothing_is_stored(case: str, people: People) -> None:
     started(people)

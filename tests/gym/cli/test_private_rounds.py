@@ -202,6 +202,7 @@ def test_what_breaks_the_promise_is_refused_and_nothing_is_stored(
     assert set(stored) <= {"own.pem"}
 
 
+@pytest.mark.slow
 def test_options_of_other_rounds_are_refused_in_a_private_one(person: Call) -> None:
     person("maker", *CREATE, *PRIVATE, *SMALL, "--force")
     for words, message in (

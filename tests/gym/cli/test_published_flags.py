@@ -50,6 +50,7 @@ def write_rows() -> None:
     Path("my.jsonl").write_text(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

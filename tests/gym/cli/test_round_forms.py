@@ -22,6 +22,7 @@ def contributed(person: Call, source: str) -> tuple[int, str]:
     return found.code, found.stderr
 
 
+@pytest.mark.slow
 def test_an_adapter_in_a_round_of_signs_reads_what_is_kept_of_it(
     person: Call, adapter: Path
 ) -> None:

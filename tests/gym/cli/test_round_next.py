@@ -48,6 +48,7 @@ def test_a_federated_average_wants_the_number_of_examples_next(person: Call) -> 
     assert next_of(person, "ann") == due
 
 
+@pytest.mark.slow
 def test_a_private_round_is_trained_for_next(person: Call) -> None:
     words = ("--base", "base", "--out", "round", "--min-contributors", "2", "--tensors", "*")
     private = ("--private", "epsilon=1,delta=1e-2,clip=2", "--max-contributors", "50", "--force")
@@ -111,6 +112,7 @@ def test_show_has_what_is_measured_and_who_is_capped(person: Call, base: Path) -
     assert said in shown, shown
 
 
+@pytest.mark.slow
 def test_a_round_without_a_gate_says_so(person: Call) -> None:
     started(person)
     assert "no gate; no cap on newcomers\n" in person("eve", "round", "show", "round").stdout

@@ -42,6 +42,7 @@ def test_closing_twice_does_not_spend_the_extension_of_the_next_phase(person: Ca
     assert (agreed.code, "(extended)" in agreed.stdout) == (0, True)
 
 
+@pytest.mark.slow
 def test_a_phase_is_extended_without_a_question_after_its_deadline(
     person: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

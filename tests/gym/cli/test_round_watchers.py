@@ -33,6 +33,7 @@ def watched(person: Call, base: Path) -> Path:
     return Path("round").resolve()
 
 
+@pytest.mark.slow
 def test_a_witness_signs_and_others_see_it(watched: Path, person: Call) -> None:
     found = person("dave", "round", "witness", str(watched), "--json")
     assert (found.code, found.json["size"]) == (0, 1), found.stderr

@@ -28,6 +28,7 @@ def steers(text: str) -> bool:
     return bool({"Cc", "Cs"} & kinds or DIRECTIONS & set(text))
 
 
+@pytest.mark.slow
 @given(CHARACTERS)
 def test_no_text_steers_the_terminal(text: str) -> None:
     assert not steers(visible(text))

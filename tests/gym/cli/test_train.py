@@ -139,6 +139,7 @@ def test_a_date_that_the_template_does_not_print_is_reported(
     assert "without effect" not in call("train", str(rows), "--model", model).stderr
 
 
+@pytest.mark.slow
 def test_ctrl_c_before_a_run_exists_is_130(
     call: Call, rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from zoo.gym.jobs import create_run, run_folders
 Call = Callable[..., Any]
 
 
+@pytest.mark.slow
 def test_print_config_shows_where_each_value_came_from(call: Call, rows: Path) -> None:
     Path("train.yaml").write_text("seed: 7\n")
     found = call("train", "train.yaml", "my.jsonl", "--model", "m", "lora_rank=8", "--print-config")
@@ -45,6 +46,7 @@ def test_print_config_shows_what_a_run_would_choose(call: Call) -> None:
     assert run_folders() == []
 
 
+@pytest.mark.slow
 def test_an_adapter_may_be_given_as_the_run_that_trained_it(call: Call, rows: Path) -> None:
     earlier = create_run("stage: sft\n", {})
     earlier.result.mkdir()
@@ -53,6 +55,7 @@ def test_an_adapter_may_be_given_as_the_run_that_trained_it(call: Call, rows: Pa
     assert "adapter_name_or_path: expected a folder with adapter_" in found.stderr
 
 
+@pytest.mark.slow
 def test_print_config_says_which_of_two_settings_decides(call: Call) -> None:
     row = {"prompt": "say two", "answer": "2"}
     Path("sums.jsonl").write_text((json.dumps(row) + "\n") * 20)
@@ -81,6 +84,7 @@ def test_print_config_refuses_data_as_a_run_does(call: Call, text: str | None) -
 SMALL = ["my.jsonl", "--model", "zen-pico", "--max_steps", "3", "backend=cpu", "--print-config"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("items", "start"),
     [
@@ -144,6 +148,7 @@ def test_a_run_and_print_config_refuse_the_same_of_the_stored_weights(
     assert run_folders() == []
 
 
+@pytest.mark.slow
 def test_print_config_refuses_names_on_mlx(call: Call, rows: Path) -> None:
     pytest.importorskip("mlx_lm")
     words = [word for word in SMALL if word != "backend=cpu"]
@@ -152,6 +157,7 @@ def test_print_config_refuses_names_on_mlx(call: Call, rows: Path) -> None:
     assert "lora_target: expected names that layers end with, got 'nothere'" in found.stderr
 
 
+@pytest.mark.slow
 def test_print_config_shows_the_memory_of_the_run(call: Call, rows: Path) -> None:
     found = call("train", *SMALL, "--json")
     assert found.json["memory"]["total"] > found.json["memory"]["reserve"] > 0
@@ -209,6 +215,7 @@ def test_every_spelling_gives_the_same_settings(call: Call, rows: Path, words: l
     )
 
 
+@pytest.mark.slow
 def test_a_switch_takes_true_and_false(call: Call, rows: Path) -> None:
     words = ["my.jsonl", "--model", "m", "--print-config", "--json"]
     config = call("train", "--use-rslora", "true", "--offline", "False", *words).json["config"]
@@ -217,6 +224,7 @@ def test_a_switch_takes_true_and_false(call: Call, rows: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_files_in_a_row_and_by_flag_are_read_in_that_order(call: Call, rows: Path) -> None:
     for name in ("b.jsonl", "c.jsonl"):
         shutil.copy(rows, name)
@@ -225,6 +233,7 @@ def test_files_in_a_row_and_by_flag_are_read_in_that_order(call: Call, rows: Pat
     assert config["dataset"] == ["b.jsonl", "my.jsonl", "c.jsonl"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["dataset", "data"])
 def test_data_under_a_key_together_with_files_is_refused(call: Call, rows: Path, key: str) -> None:
     found = call("train", str(rows), "model=zen-pico", f"{key}=missing.jsonl", "--print-config")
@@ -249,6 +258,7 @@ def test_an_existing_file_with_an_equals_sign_is_data(
     assert sort_items(["a=b", "c=d"]).data == ["a=b"]
 
 
+@pytest.mark.slow
 def test_a_run_stores_the_files_that_were_in_a_folder(call: Call, worker: Call, base: Path) -> None:
     worker(**DONE)
     Path("data").mkdir()
@@ -260,6 +270,7 @@ def test_a_run_stores_the_files_that_were_in_a_folder(call: Call, worker: Call, 
     assert stored["dataset"] == [str(Path("data", n).absolute()) for n in ("a.jsonl", "b.jsonl")]
 
 
+@pytest.mark.slow
 def test_names_of_data_are_read_from_dataset_dir(call: Call, worker: Call, base: Path) -> None:
     worker(**DONE)
     Path("data").mkdir()
@@ -272,6 +283,7 @@ def test_names_of_data_are_read_from_dataset_dir(call: Call, worker: Call, base:
     assert stored["dataset_dir"] is None  # the stored names have it already
 
 
+@pytest.mark.slow
 def test_a_file_among_the_items_is_where_the_shell_found_it(call: Call, rows: Path) -> None:
     Path("data").mkdir()
     shutil.copy(rows, "data/b.jsonl")

@@ -98,11 +98,13 @@ def test_a_word_that_cannot_be_a_path_is_refused(
     assert not folders().runs.exists()
 
 
+@pytest.mark.slow
 def test_a_long_setting_is_no_path(call: Call) -> None:
     found = call("train", f"lora_target={LONG}=", "--print-config")
     assert found.stderr.startswith("zoo-gym: error: model_name_or_path: not given")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "code", "start"), MISTAKES)
 def test_a_mistake_is_one_message(call: Call, words: str, code: int, start: str) -> None:
     found = call(*words.split())

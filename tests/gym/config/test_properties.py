@@ -15,6 +15,7 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_
 VALUES = SCALARS | st.lists(SCALARS, max_size=2)
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=60))
 def test_a_file_of_any_bytes_gives_a_config_or_our_error(content: bytes) -> None:
     with TemporaryDirectory() as folder:

@@ -46,6 +46,7 @@ def test_rows_are_taken_in_turn_until_a_file_is_used_up(
     assert [record.prompt for record in data.records] == prompts
 
 
+@pytest.mark.slow
 def test_the_shares_decide_how_much_of_each_file_is_taken(tmp_path: Path) -> None:
     data = read_dataset(files(tmp_path, 900, 900), mix=Mix("interleave_under", (0.9, 0.1), 1))
     of_a = sum(record.prompt.startswith("a") for record in data.records)

@@ -33,6 +33,7 @@ kinds = st.sampled_from(["completion", "text"])
 mixed = st.lists(st.builds(row, st.sampled_from("abcdefgh"), kinds), max_size=40)
 
 
+@pytest.mark.slow
 @given(mixed, st.floats(0, 0.99), st.integers(0, 3))
 def test_the_parts_together_are_the_rows_and_each_is_in_order(
     records: list[Record], val_size: float, seed: int
@@ -45,6 +46,7 @@ def test_the_parts_together_are_the_rows_and_each_is_in_order(
         assert [*held_out] == sorted(held_out, key=records.index)
 
 
+@pytest.mark.slow
 @given(mixed, st.floats(0, 0.99), st.integers(0, 3))
 def test_equal_rows_are_never_on_both_sides(
     records: list[Record], val_size: float, seed: int

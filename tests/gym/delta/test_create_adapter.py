@@ -50,6 +50,7 @@ def test_an_adapter_file_with_its_config_beside_equals_its_folder(
     assert str(found) == str(differences(lowrank))
 
 
+@pytest.mark.slow
 def test_a_folder_of_a_model_and_an_adapter_is_neither_until_one_is_named(
     base: Path, adapter: Path, tuned: Path, lowrank: Path, tmp_path: Path
 ) -> None:

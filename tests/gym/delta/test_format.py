@@ -35,6 +35,7 @@ def test_rank_16_at_pico_geometry_takes_42752_bytes_and_a_small_header(
     assert report.file_bytes == report.file.stat().st_size
 
 
+@pytest.mark.slow
 def test_dense_per_row_at_pico_geometry_takes_129696_bytes_and_a_small_header(
     pico: Path, tmp_path: Path
 ) -> None:

@@ -217,6 +217,7 @@ def test_a_loss_may_differ_on_other_examples_only(
     assert words in check.detail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dense", "lowrank"])
 def test_a_delta_whose_answers_are_no_numbers_is_named(
     kind: str, folders: dict[str, Path], tmp_path: Path

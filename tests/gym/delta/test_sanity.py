@@ -98,6 +98,7 @@ def test_a_result_holds_its_base_in_digests_alone(tmp_path: Path) -> None:
     assert "secret-name" not in text
 
 
+@pytest.mark.slow
 def test_delta_create_and_chat_warn_of_another_base(tmp_path: Path) -> None:
     write_lora(tmp_path / "a", "Qwen/Qwen3-0.6B")
     with pytest.warns(GymWarning, match="made for 'Qwen/Qwen3-0.6B'"):

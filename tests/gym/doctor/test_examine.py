@@ -11,6 +11,7 @@ def states(report: Report) -> list[str]:
     return [check.state for check in report.checks]
 
 
+@pytest.mark.slow
 def test_a_machine_on_which_every_check_goes_well_can_train(examined: Examined) -> None:
     report = examined(ALL_WELL)
     assert (report.ok, states(report)) == (True, ["ok"] * len(CHECKS))

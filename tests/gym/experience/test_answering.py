@@ -47,6 +47,7 @@ def test_a_command_that_a_cap_ended_goes_on_where_it_was(
     assert [again.json[key] for key in kept] == [whole.json[key] for key in kept]
 
 
+@pytest.mark.slow
 def test_what_was_spent_before_counts_under_the_cap(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("own.jsonl"), 12))
     store.save("rules", Library(tuple(RULES)))

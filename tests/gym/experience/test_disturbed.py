@@ -224,6 +224,7 @@ def test_a_server_that_stumbles_otherwise_changes_nothing(
     check_passes(call, served, THE_SAME[name])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("near", "no_waits")
 @pytest.mark.parametrize(("odd", "code"), A_SENTENCE.values(), ids=A_SENTENCE)
 def test_a_server_that_refuses_is_a_sentence_and_the_answers_stay(

@@ -61,6 +61,7 @@ def test_the_nearest_lessons_are_read_where_they_were_measured_so_or_are_asked_f
     assert (both.top_k, "all are now" in str(both.notices)) == (None, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["", " , ", "long,proven"])
 def test_nothing_and_too_much_are_refused(given: str) -> None:
     with pytest.raises(InputError, match=r"experience: |together: "):

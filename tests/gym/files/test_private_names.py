@@ -32,6 +32,7 @@ def killed_while_writing(
     return process, list(path.parent.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reaped", [True, False], ids=["reaped", "zombie"])
 @pytest.mark.parametrize("kind", ["new_file", "new_folder"])
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")

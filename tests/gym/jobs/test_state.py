@@ -183,6 +183,7 @@ def test_any_fields_fold_into_a_status(rows: list[dict[str, object]], data: st.D
     assert status.state == "queued"
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(["running", "paused", "done", "failed"]), max_size=6), st.data())
 def test_folding_in_two_parts_is_folding_at_once(states: list[str], data: st.DataObject) -> None:
     events = [{"kind": "state", "state": s, "t": float(n + 1)} for n, s in enumerate(states)]

@@ -224,6 +224,7 @@ def test_a_folder_in_the_way_of_a_module_is_not_imported(
     assert follow(run).state == "done"
 
 
+@pytest.mark.slow
 def test_a_running_run_is_not_started_twice(run: Run) -> None:
     launch(run, entry="entries:forever")
     with pytest.raises(GymError, match="'r0001' has a worker already"):

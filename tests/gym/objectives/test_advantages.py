@@ -40,6 +40,7 @@ def test_a_group_without_rewards_has_no_advantages(scale: str) -> None:
     assert found[0].tolist() == [0.0, 0.0]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.lists(st.integers(-99, 99), min_size=4, max_size=4), min_size=1, max_size=5),
     st.sampled_from(["group", "batch", "none"]),

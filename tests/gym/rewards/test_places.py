@@ -148,6 +148,7 @@ def test_an_absent_reward_model_is_refused_before_there_is_a_run(here: Path) -> 
         pinned(config, resolve("zen-pico"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reward", "place"),
     [

@@ -110,6 +110,7 @@ def direct_krum_order(rows: NDArray[np.float64], f: int) -> Sequence[int]:
     return order
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_the_default_agrees_with_its_direct_form(seed: int) -> None:

@@ -33,6 +33,7 @@ def sampled(policy: Policy) -> Buffer:
     return make_buffer([answers], advantages, np.array([False]), mask_truncated=False)
 
 
+@pytest.mark.slow
 def test_scores_and_windows_have_the_temperature_of_the_answers(policy: Policy) -> None:
     cold = sampled(policy)
     warm = replace(cold, temperature=0.5)

@@ -126,6 +126,7 @@ def test_a_run_that_lost_its_best_step_says_so_when_it_is_resumed(
     assert (progress.best_step, progress.best_score) == (3, 2.5)
 
 
+@pytest.mark.slow
 def test_rows_without_a_label_stop_the_run(tiny: Path, tmp_path: Path) -> None:
     nothing = np.zeros(12, dtype=np.bool_)
     rows = alone(replace(row, mask=nothing) for row in rows_of(counting_rows(24)))

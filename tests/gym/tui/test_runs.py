@@ -85,6 +85,7 @@ def test_a_damaged_run_is_shown_and_opens_in_a_sentence(drive: Drive) -> None:
     drive(visit, size=(120, 36))
 
 
+@pytest.mark.slow
 def test_columns_are_as_wide_as_their_cells_before_anything_is_drawn(drive: Drive) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         table = RowTable()

@@ -134,6 +134,7 @@ def test_llama_3_has_its_scaled_frequencies(
     assert furthest(file) <= 1e-5
 
 
+@pytest.mark.slow
 def test_other_factors_of_frequencies_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

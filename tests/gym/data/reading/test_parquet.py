@@ -26,6 +26,7 @@ def written(path: Path, rows: Sequence[dict[str, object]]) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.PARQUET", "rows.bin"])
 @pytest.mark.parametrize("row", [CHAT, {"instruction": "Go", "output": "Gone"}])
 def test_parquet_gives_the_rows_that_json_gives(

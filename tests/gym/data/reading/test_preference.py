@@ -131,6 +131,7 @@ def test_a_pair_is_not_learned_as_an_instruction(read: Read) -> None:
         read(row, kinds=frozenset({"chat", "completion", "text"}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "rows"), [("instruction-data-with-preference.json", 1100), ("v1_dpo_demo.jsonl", 10)]
 )

@@ -17,6 +17,7 @@ ROWS = [{"prompt": f"{n} {random.Random(n).random()}", "completion": "b"} for n 
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -41,6 +42,7 @@ def test_a_compressed_text_is_read_as_paragraphs(tmp_path: Path) -> None:
     assert [record.text for record in read_dataset([path]).records] == ["one", "two"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "place"),
     [

@@ -49,6 +49,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_whatever_a_template_raises_is_a_sentence_with_its_line(
     renderer: Renderer, fault: str
@@ -95,6 +96,7 @@ def test_a_system_that_gives_no_process_is_said(
         render(renderer, "a")
 
 
+@pytest.mark.slow
 def test_a_stop_is_obeyed_inside_a_render(
     renderer: Renderer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +135,7 @@ def test_real_templates_render_as_transformers_renders_them(
     assert render(module.renderer, source, **more) == expected
 
 
+@pytest.mark.slow
 def test_a_generation_block_is_rendered_as_what_is_in_it(renderer: Renderer) -> None:
     source = (
         "{% generation %}{{ a }}{% endgeneration %}{% for i in [1, 2] %}{% break %}{% endfor %}"

@@ -1,5 +1,6 @@
 """Think blocks."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,6 +9,7 @@ from zoo.gym.data.rendering.thinking import split_thinking, think_block
 words = st.text(st.characters(exclude_characters="<>\n"), max_size=20)
 
 
+@pytest.mark.slow
 @given(words, words.map(str.strip))
 def test_a_block_that_was_written_is_read_again(reasoning: str, answer: str) -> None:
     assert split_thinking(think_block(reasoning) + answer) == (reasoning, answer)

@@ -36,6 +36,7 @@ DESIGNED = {
 HEADER_SHARE = {"lowrank 2 bit": 0.06, "lowrank 1 bit": 0.09}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alias", DESIGNED)
 def test_payloads_are_the_designed_bytes_and_headers_a_small_share(alias: str) -> None:
     planned = plan_deltas(family_entry(alias).geometry, alias)

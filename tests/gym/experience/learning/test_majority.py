@@ -79,6 +79,7 @@ def test_what_is_learned_is_marked_and_the_same_again() -> None:
     assert first.test is None or first.library.evidence["labels"] == "majority"
 
 
+@pytest.mark.slow
 def test_labels_are_drawn_before_and_without_lessons() -> None:
     world = World()
     caller = Caller(Journal(), Budget(Cap()))

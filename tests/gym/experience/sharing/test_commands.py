@@ -89,6 +89,7 @@ def test_the_lessons_beside_are_asked_once(call: Call, served: Served) -> None:
     assert "calls, at most: 24;" in told.stderr
 
 
+@pytest.mark.slow
 def test_too_few_tasks_sign_nothing(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("own.jsonl"), 5))
     store.save("rules", Library(tuple(RULES[:1])))

@@ -83,6 +83,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("response", "answer"), RIGHT)
 def test_a_right_answer_scores_one_in_every_notation(
     reward: Reward, response: str, answer: str

@@ -1,5 +1,6 @@
 """Words shared with a reference."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ def plain_length(first: list[str], second: list[str]) -> int:
     return table[-1][-1]
 
 
+@pytest.mark.slow
 @given(Words, Words)
 def test_the_common_length_is_that_of_the_textbook(first: list[str], second: list[str]) -> None:
     assert common_length(first, second) == plain_length(first, second)

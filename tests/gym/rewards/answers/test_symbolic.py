@@ -21,6 +21,7 @@ def reward() -> Iterator[Reward]:
         yield made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("response", "answer", "value"),
     [

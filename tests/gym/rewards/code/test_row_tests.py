@@ -26,6 +26,7 @@ def reward() -> UnitTests:
         pytest.skip(error.message)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fields",
     [
@@ -54,6 +55,7 @@ def test_tests_pass_right_code_only(reward: UnitTests, fields: dict[str, Any]) -
     assert [score.value for score in reward.score(samples)] == [1.0, 0.0, 0.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [

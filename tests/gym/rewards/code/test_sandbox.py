@@ -110,6 +110,7 @@ def test_other_processes_are_neither_signalled_nor_slowed(code: str) -> None:
     assert now == before
 
 
+@pytest.mark.slow
 def test_harmless_commands_of_files_work() -> None:
     code = """
 import asyncio, fcntl, os, sys, tempfile

@@ -46,6 +46,7 @@ def test_scores_are_those_of_transformers(folder: Path) -> None:
     assert scores[0] != scores[1]
 
 
+@pytest.mark.slow
 def test_a_conversation_is_scored_as_a_whole(folder: Path) -> None:
     turns = (Message("user", "a"), Message("assistant", "b"), Message("user", "c"))
     with load({str(folder): 2.0}, []) as reward:

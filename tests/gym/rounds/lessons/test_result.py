@@ -244,6 +244,7 @@ def test_no_round_waits_for_a_key_to_measure_its_own_lessons(effect: float, star
     assert publish_lessons(world.storage, LOG).kept == (effect > 0)
 
 
+@pytest.mark.slow
 def test_a_round_waits_for_as_many_keys_as_it_needs(start: Start) -> None:
     world = start()
     world.contribute(ALICE, UNITS)

@@ -68,6 +68,7 @@ def test_what_two_people_contribute_is_in_the_log_and_can_be_fetched(
     assert known_rounds() == [found.id]
 
 
+@pytest.mark.slow
 def test_the_same_commands_again_change_nothing(
     started: FolderStorage, manifest: Manifest, base: Path, tmp_path: Path
 ) -> None:
@@ -101,6 +102,7 @@ def test_no_weights_leave_before_the_reveal(
     assert all(len(started.read(name) or b"") < 1000 for name in started.names("inbox"))
 
 
+@pytest.mark.slow
 def test_a_missed_quorum_extends_once_and_then_the_round_is_void(
     started: FolderStorage, base: Path, tmp_path: Path
 ) -> None:
@@ -114,6 +116,7 @@ def test_a_missed_quorum_extends_once_and_then_the_round_is_void(
         prepare(open_round(started), tmp_path / "tuned", base, BOB)
 
 
+@pytest.mark.slow
 def test_what_may_not_follow_is_refused_with_its_reason_and_the_rest_is_taken(
     started: FolderStorage, base: Path, tmp_path: Path
 ) -> None:

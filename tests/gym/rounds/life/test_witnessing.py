@@ -48,6 +48,7 @@ def forget() -> None:
     shutil.rmtree(folders().data / "rounds" / "seen")
 
 
+@pytest.mark.slow
 def test_a_reader_sees_how_far_a_witness_has_signed(watched: FolderStorage, tmp_path: Path) -> None:
     assert watch(watched).witnesses == {DAVE.public: 2}
     commit(watched, BOB)
@@ -83,6 +84,7 @@ def forked(watched: FolderStorage, folder: Path) -> FolderStorage:
     return other
 
 
+@pytest.mark.slow
 def test_a_fork_is_told_by_a_witness_of_the_other_history(
     watched: FolderStorage, tmp_path: Path
 ) -> None:
@@ -95,6 +97,7 @@ def test_a_fork_is_told_by_a_witness_of_the_other_history(
         open_round(other)
 
 
+@pytest.mark.slow
 def test_a_witness_does_not_sign_a_fork_of_what_it_signed(
     watched: FolderStorage, tmp_path: Path
 ) -> None:
@@ -105,6 +108,7 @@ def test_a_witness_does_not_sign_a_fork_of_what_it_signed(
     assert other.read(witness_name(DAVE.public)) is None
 
 
+@pytest.mark.slow
 def test_a_kept_head_tells_a_log_that_continues_it_from_one_that_does_not(
     watched: FolderStorage, tmp_path: Path
 ) -> None:

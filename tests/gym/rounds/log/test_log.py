@@ -86,6 +86,7 @@ def test_tiles_without_a_head_do_not_count(storage: FolderStorage) -> None:
     assert reader.entries() == [*numbered(0, 3), b"another"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["log/tile/0/000.p/3", "log/tile/entries/000.p/3"])
 def test_each_changed_byte_of_a_tile_is_noticed(storage: FolderStorage, name: str) -> None:
     writer(storage).append(numbered(0, 3))

@@ -46,6 +46,7 @@ def test_roots_are_those_of_the_published_vectors(size: int) -> None:
     assert root(size, nodes_of(ENTRIES)).hex() == ROOTS[size]
 
 
+@pytest.mark.slow
 @given(st.integers(1, 40), st.data())
 def test_each_leaf_is_proved_and_no_other_is(size: int, data: st.DataObject) -> None:
     entries = [bytes([number]) for number in range(size)]
@@ -60,6 +61,7 @@ def test_each_leaf_is_proved_and_no_other_is(size: int, data: st.DataObject) -> 
     assert (other == index) == proves_inclusion(leaf_hash(entries[index]), other, size, proof, top)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 40), st.data())
 def test_each_prefix_is_consistent_and_a_changed_one_is_not(new: int, data: st.DataObject) -> None:
     old = data.draw(st.integers(1, new))

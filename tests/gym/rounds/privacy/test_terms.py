@@ -18,6 +18,7 @@ from zoo.gym.rounds.privacy.terms import MOST_SIGMA, Privacy, fewest_contributor
 from zoo.gym.rounds.rules.method import AggregationMethod
 
 
+@pytest.mark.slow
 @given(st.floats(0.1, 10), st.floats(1e-12, 1e-2), st.floats(1e-3, 1e4))
 def test_computed_terms_keep_the_promise_with_the_finest_steps(
     epsilon: float, delta: float, clip: float

@@ -53,6 +53,7 @@ def test_clipping_cuts_towards_zero_by_one_step_at_most(
             assert 0 <= abs(before) * share - abs(after) < 1
 
 
+@pytest.mark.slow
 @given(STEPS, st.integers(1, 2**20))
 def test_clipping_twice_is_clipping_once(steps: NDArray[np.int64], most: int) -> None:
     once = clip_steps(steps, most)

@@ -77,6 +77,7 @@ SOURCES: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SOURCES)
 def test_a_fine_tune_that_cannot_be_is_not_committed(case: str, person: Person) -> None:
     write, more, said = SOURCES[case]
@@ -123,6 +124,7 @@ def test_who_is_late_or_strange_or_changes_the_mind_is_refused(person: Person) -
     assert files(Path("round")) == before
 
 
+@pytest.mark.slow
 def test_without_send_nothing_leaves(person: Person) -> None:
     start(person)
     before = files(Path("round"))

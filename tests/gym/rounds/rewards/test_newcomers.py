@@ -48,6 +48,7 @@ def test_every_newcomer_is_drawn_about_as_often() -> None:
     assert all(140 < count < 260 for count in counts.values())  # 200, four deviations of 12
 
 
+@pytest.mark.slow
 @given(WORTH, st.floats(0.01, 0.99))
 def test_newcomers_never_weigh_more_than_their_share(worth: list[float], share: float) -> None:
     weights = dict(zip(PEOPLE[:12], worth, strict=True))

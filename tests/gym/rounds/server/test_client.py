@@ -115,6 +115,7 @@ def test_what_the_round_is_not_about_is_refused(
         client.contribute_improvement(**options)
 
 
+@pytest.mark.slow
 def test_a_federated_average_takes_a_number_of_examples(
     server: CommunityLearningServer, address: str, manifest: Manifest, base: Path, tmp_path: Path
 ) -> None:

@@ -173,6 +173,7 @@ def create_and_take(world: World, who: OwnKey) -> None:
         append.add([objects.decode(entry(world.round, who))])
 
 
+@pytest.mark.slow
 def test_a_log_that_another_program_writes_is_busy(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

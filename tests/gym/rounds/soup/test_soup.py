@@ -106,6 +106,7 @@ def test_a_validator_acts_without_rewards_where_reputations_weigh() -> None:
     assert DeltaSoupConfig(enable_rewards=False, **given).quality_validator is not None
 
 
+@pytest.mark.slow
 def test_too_few_contributors_are_an_error(base: Path, tuned: Callable[[int], Path]) -> None:
     soup, _ = soup_of(base, tuned, 2)
     with pytest.raises(InputError, match="2 of 3"):
@@ -151,6 +152,7 @@ def test_a_result_whose_file_was_changed_is_not_used(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_user_contributes_once(base: Path, tuned: Callable[[int], Path]) -> None:
     soup, names = soup_of(base, tuned, 1)
     with pytest.raises(InputError, match="one contribution of each user"):
@@ -195,6 +197,7 @@ def test_a_fine_tune_that_changes_nothing_is_refused(base: Path) -> None:
         DeltaSoup(base_model=base).contribute("alice", base)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:use_bitdelta")
 @pytest.mark.parametrize("signs", [False, None])
 @pytest.mark.parametrize("method", ["mean", "median"])
@@ -214,6 +217,7 @@ def test_an_adapter_that_was_not_trained_gets_no_share(
             soup.contribute("ben", new)
 
 
+@pytest.mark.slow
 def test_a_fine_tune_without_a_record_of_its_base_needs_one(
     base: Path, tuned: Callable[[int], Path]
 ) -> None:
@@ -222,6 +226,7 @@ def test_a_fine_tune_without_a_record_of_its_base_needs_one(
     assert DeltaSoup().contribute("alice", tuned(1), base_model=base)
 
 
+@pytest.mark.slow
 def test_another_base_is_refused(base: Path, tuned: Callable[[int], Path], tmp_path: Path) -> None:
     soup, _ = soup_of(base, tuned, 1)
     other = disk.write_model(tmp_path / "other", disk.random_arrays(SHAPES, 5))
@@ -279,6 +284,7 @@ def test_the_published_rule_shares_by_quality_and_participation(
     assert published_points({}, 1000) == {}
 
 
+@pytest.mark.slow
 def test_the_weighted_mean_takes_reputations(base: Path, tuned: Callable[[int], Path]) -> None:
     qualities = iter([0.9, 0.3])
     soup, names = soup_of(

@@ -90,6 +90,7 @@ def test_a_log_grows_and_is_read_by_others(place: Storage, manifest: Manifest) -
         assert len(open_round(place).state.commits) == count
 
 
+@pytest.mark.slow
 def test_a_writer_who_was_overtaken_changes_nothing(place: Storage, manifest: Manifest) -> None:
     round_ = create_round(place, manifest, LOG)
     slow = writer(place, round_)

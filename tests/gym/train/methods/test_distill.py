@@ -189,6 +189,7 @@ def test_a_teacher_of_another_size_is_refused(
     assert message in refusal(rows, teacher)
 
 
+@pytest.mark.slow
 def test_logits_of_other_tokens_are_no_teachers(tiny: Path, tmp_path: Path) -> None:
     other = write_tiny(tmp_path, tied=True, vocab_size=600)
     policy, teacher = (load_backend("cpu").load(folder) for folder in (tiny, other))

@@ -108,12 +108,14 @@ def in_codes(folder: Path, layer: str) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_an_objective_of_the_vocabulary_needs_memory_for_it(tmp_path: Path) -> None:
     assert not need(tmp_path, stage="grpo").reads_vocabulary
     assert need(tmp_path, stage="grpo", entropy_coef=0.1).reads_vocabulary
     assert need(tmp_path, stage="ppo").reads_vocabulary  # values beside log-probabilities
 
 
+@pytest.mark.slow
 def test_full_training_with_a_divergence_needs_memory_for_the_frozen_base(tmp_path: Path) -> None:
     copy = need(tmp_path, stage="ppo", finetuning_type="full").other_parameters
     assert copy == count_parameters(pico_folder())
@@ -142,6 +144,7 @@ def test_what_is_trained_by_name_and_dropped_needs_memory(tmp_path: Path) -> Non
     assert len(named) == 4
 
 
+@pytest.mark.slow
 def test_named_layers_and_stored_factors_are_counted_as_they_are(tmp_path: Path) -> None:
     assert need(tmp_path, stage="grpo").adapted is None
     some = need(tmp_path, stage="grpo", lora_target="q_proj,k_proj", lora_rank=8).adapted
@@ -162,6 +165,7 @@ def test_named_layers_and_stored_factors_are_counted_as_they_are(tmp_path: Path)
     assert kept == (Adapted(384, 128, 2),)
 
 
+@pytest.mark.slow
 def test_named_modules_of_trained_layers_are_counted_alone(tmp_path: Path) -> None:
     given: dict[str, Any] = {"finetuning_type": "freeze", "freeze_trainable_layers": 1}
     assert need(tmp_path, stage="grpo", **given).in_place is None

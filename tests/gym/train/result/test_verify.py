@@ -74,6 +74,7 @@ def test_a_result_of_other_values_fails_and_is_removed(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_result_that_cannot_be_opened_fails_the_run(tiny: Path, tmp_path: Path) -> None:
     policy = trained(tiny, LORA, tmp_path / "out")
     (tmp_path / "out" / "adapter_model.safetensors").write_bytes(b"torn")

@@ -346,6 +346,7 @@ def test_a_negative_step_and_keeping_none_are_refused(tmp_path: Path, step: int,
         write_checkpoint(tmp_path, step, write("a"), keep=keep)
 
 
+@pytest.mark.slow
 def test_one_flipped_bit_anywhere_is_found_or_harmless(tmp_path: Path) -> None:
     folder, chosen = write_checkpoint(tmp_path, 1, write("abc")), random.Random(1)
     for path in [path for path in folder.rglob("*") if path.is_file()] * 40:
