@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 PICO = "zen-pico"
-CANNOT_CONVERSE = "is a test model of 0.8 M parameters: it learns small tasks, and cannot converse"
 """Alias of the built-in model."""
+
+CANNOT_CONVERSE = "is a test model of 0.8 M parameters: it learns small tasks, and cannot converse"
+"""What is said of it wherever it is chosen."""
 
 SMOLLM2 = "smollm2"
 """Alias of the smallest listed model that was trained on the language at large."""

@@ -101,6 +101,11 @@ def test_only_whole_answers_count_as_learned() -> None:
     assert learned_sentence(found).endswith("data: 2 of 4 learned prompts")
 
 
+def test_data_without_answers_has_none_to_compare_with() -> None:
+    answers = [Answered(Probe((1, 2), "a", "", ends=False, held_out=False), "b", ended=True)]
+    assert learned_sentence(answers) == "the data has no answers to compare with"
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:

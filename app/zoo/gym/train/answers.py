@@ -193,10 +193,10 @@ class Answers:
     def shown(self) -> "list[dict[str, object]]":
         """Asks the shown prompts, and returns the answers as an event has them. Collective."""
         before = time.monotonic()
-        found = self._entries(self._ask(self._shown))
+        entries = self._entries(self._ask(self._shown))
         after = time.monotonic()
         self._next_s = after + (after - before) / ASKING_SHARE
-        return found
+        return entries
 
     def asked(self) -> "tuple[list[dict[str, object]], list[Answered]]":
         """Asks all prompts: returns the shown answers, and all. Collective."""
@@ -246,4 +246,6 @@ def learned_sentence(answers: Sequence[Answered]) -> str:
         if asked:
             right = sum(each.is_learned for each in asked)
             parts.append(f"{right} of {counted(len(asked), name)}")
-    return f"answered word for word as in the data: {', '.join(parts)}" if parts else ""
+    if not parts:
+        return "the data has no answers to compare with"
+    return f"answered word for word as in the data: {', '.join(parts)}"

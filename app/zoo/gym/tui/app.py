@@ -86,6 +86,8 @@ class GymApp(App[None]):
         """Opens the commands of ctrl+p; without a line for their list, textual ends at page up."""
         if self.size.height >= PALETTE_LINES:
             super().action_command_palette()
+        else:
+            self.notify(f"The commands need a terminal of {PALETTE_LINES} lines")
 
     async def action_go(self, mode: str) -> None:
         """Shows Home or Runs, and closes what is open there."""

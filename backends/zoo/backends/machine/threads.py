@@ -19,9 +19,9 @@ def choose_threads(parameters: int) -> int:
     """
     if parameters < SINGLE_THREAD_PARAMETERS:
         return 1
-    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    if given.isascii() and given.isdigit() and int(given):
-        return min(int(given), available_cores())
+    threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    if threads.isascii() and threads.isdigit() and int(threads):
+        return min(int(threads), available_cores())
     return max(1, available_cores() - busy_cores())
 
 

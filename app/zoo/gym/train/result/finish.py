@@ -58,10 +58,10 @@ def finish(
     check_result(method.policy, run.result, method.units[0].rows[0].ids.tolist(), config)
     alarms = [doubt] if doubt else []
     if job.answers:
-        shown, found = job.answers.asked()
-        message = learned_sentence(found)
+        shown, answers = job.answers.asked()
+        message = learned_sentence(answers)
         run.events.emit("answers", step=progress.step, answers=shown, message=message)
-        alarms += alarms_of(found)
+        alarms += alarms_of(answers)
     kept = kept_after(method.policy, base.folder, before)
     if kept is not None:
         metrics |= {"retention": kept.figures()}
