@@ -32,14 +32,14 @@ def test_a_resume_takes_the_steps_behind_its_checkpoint_along() -> None:
 
 def test_the_newest_answers_are_shown_each_on_one_line() -> None:
     def answers(*texts: str) -> Event:
-        entries = [{"prompt": "Who are you?", "now": text} for text in texts]
+        entries = [{"prompt": "Who are you, then? " * 9, "now": text} for text in texts]
         return {"kind": "answers", "t": 1.0, "step": 1, "answers": entries}
 
     history = taken(answers("nobody"), answers("Rowan " * 30, "the\nsecond", "the third"))
     first, second = newest_answers(history, 2, 80).splitlines()
-    assert len(first) <= 80
+    assert len(first) <= 80 - 2  # between the margins
     assert first.endswith("…'")
-    assert second == "'Who are you?'  'the second'"
+    assert second == "'Who are you, then? Who ar…'  'the second'"
 
 
 def test_a_loss_that_is_not_a_number_is_reported_and_not_drawn() -> None:

@@ -53,7 +53,7 @@ import os
 from zoo.gym.tui.app import GymApp
 
 def on_mount(self):
-    environment = dict(os.environ)
+    key = os.environ["OPENAI_API_KEY"]
     raise RuntimeError("a fault")
 
 GymApp.on_mount = on_mount
