@@ -7,8 +7,8 @@ if TYPE_CHECKING:
     from zoo.backends.base import Backend, LoadSpec, Recall
     from zoo.core.errors import InputError
 
-# Before torch is imported: threads that spin while they wait keep the core from whom they wait for.
-# Two programs with two threads each on two cores then take twelve times as long, see docs/log.md.
+# Before torch is imported. A thread that spins while it waits takes the core from the one that it
+# waits for: two programs of two threads each on two cores took twelve times as long (docs/log.md).
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __all__ = ["load_backend", "refused_settings"]
