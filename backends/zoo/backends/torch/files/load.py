@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from zoo.backends.model_folder import read_config, refuse_codes, refuse_holes, warn_of_unused
 from zoo.backends.rope import RopeSpec
 from zoo.backends.spec import QuantizationSpec
+from zoo.backends.torch.files.imports import import_models
 from zoo.backends.torch.files.tied_head import repeats_head, without_head
 from zoo.backends.torch.layers.rope import check_scaled, scale_rope
 from zoo.backends.torch.numbers.dtypes import DTYPES, WIDENED, held_in
@@ -67,6 +68,7 @@ def load_model(
         GymWarning: the files have tensors that are not part of the model, or the folder has a
             second set of weights; they are not used.
     """
+    import_models()
     config = read_config(folder)
     if rope is not None:
         scale_rope(folder, config, rope)
