@@ -55,8 +55,8 @@ class Matrices:
 
         from zoo.core import dense_product
 
-        turn, out = cycle(self.bf16), np.empty(ROWS, np.float32)
-        return lambda: dense_product(self.x_TI[0], next(turn), out=out, isa=isa, threads=1)
+        turn, out = cycle(self.bf16), np.empty((1, ROWS), np.float32)
+        return lambda: dense_product(self.x_TI[:1], next(turn), out=out, isa=isa, threads=1)
 
     def torch_mv(self) -> Callable[[], object]:
         """Returns torch's dense product of one bf16 token."""

@@ -90,7 +90,7 @@ EMPTY: dict[str, Callable[[], object]] = {
     "codes": lambda: unpack_codes2(NOTHING, HALF, NOTHING, cols=0, group=128),
     "product": lambda: add_product(floats(0, 0), floats(0, 3), floats(3, 0)),
     "signs": lambda: sign_product(floats(2, 0), np.zeros((3, 0), np.uint8), NAN),
-    "dense": lambda: dense_product(floats(0), np.zeros((0, 0), np.uint16)),
+    "dense": lambda: dense_product(floats(0, 0), np.zeros((0, 0), np.uint16)),
     "mean": lambda: sign_mean([np.zeros(0, np.uint8)], 0, NAN),
     "trimmed": lambda: sign_trimmed_mean([np.zeros(0, np.uint8)], 0, NAN, 0),
     "values": lambda: trimmed_mean([floats(0)], 0),

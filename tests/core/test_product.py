@@ -167,19 +167,20 @@ def test_an_output_that_shares_memory_with_the_tokens_is_refused() -> None:
         sign_product(x_TI, bits, scales, out=x_TI)
 
 
+@pytest.mark.parametrize("tokens", [1, 3])
 @pytest.mark.parametrize(("rows", "cols"), [(1, 1), (7, 33), (1030, 2560)])
 def test_the_dense_product_is_that_of_float64_in_the_same_bytes_everywhere(
-    rows: int, cols: int
+    rows: int, cols: int, tokens: int
 ) -> None:
     random = np.random.default_rng(rows)
     wide_OI = random.standard_normal((rows, cols), np.float32)
     weights_OI = (wide_OI.view(np.uint32) >> 16).astype(np.uint16)
-    x_I = random.standard_normal(cols, np.float32)
+    x_TI = random.standard_normal((tokens, cols), np.float32)
     results = [
-        dense_product(x_I, weights_OI, isa=isa, threads=n)
+        dense_product(x_TI, weights_OI, isa=isa, threads=n)
         for isa in available_isas()
         for n in (1, 2, 8)
     ]
     assert len({result.tobytes() for result in results}) == 1
     bf16_OI = (weights_OI.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    assert np.allclose(results[0], bf16_OI @ x_I, rtol=1e-5, atol=1e-4)
+    assert np.allclose(results[0], x_TI @ bf16_OI.T, rtol=1e-5, atol=1e-4)

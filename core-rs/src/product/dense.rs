@@ -1,6 +1,6 @@
-//! A bf16 matrix times one token: what the products with bits are measured against.
+//! A bf16 matrix times a few tokens, each of which reads a row while it is in the first cache.
 //!
-//! Within a row, input `i` times its weight, rounded to float32, is added to lane `i mod 32` in the
+//! Within a row and for a token, input `i` times its weight, rounded to float32, is added to lane `i mod 32` in the
 //! order of `i`, in float32, each lane starting from 0. The lanes are added in float64, those of even
 //! inputs in order and then those of odd ones, and rounded once. NaN and infinity go through as the
 //! arithmetic has them.
@@ -28,34 +28,55 @@ const CHUNK: usize = 256;
 #[cfg(target_arch = "x86_64")]
 pub(super) const AHEAD: usize = 256;
 
-/// Writes the product of one token with every row of weights.
+/// Writes the product of every token with every row of weights.
+///
+/// `x` is `[tokens, cols]` and `y` `[tokens, rows]`.
 ///
 /// # Errors
-/// [`CoreError::Length`] if `weights` is not `y.len()` rows of `x.len()`.
+/// [`CoreError::Length`] if `x` is not `tokens` rows, or `weights` does not fit `x` and `y`.
 pub fn multiply_dense(
     isa: Isa,
     weights: &[bf16],
     x: &[f32],
     y: &mut [f32],
+    tokens: usize,
 ) -> Result<(), CoreError> {
-    let cols = x.len();
-    check_length("weights", y.len().saturating_mul(cols), weights.len())?;
+    let (cols, rows) = (x.len() / tokens.max(1), y.len() / tokens.max(1));
+    check_length("x", tokens * cols, x.len())?;
+    check_length("y", tokens * rows, y.len())?;
+    if tokens == 0 {
+        return Ok(());
+    }
+    check_length("weights", rows.saturating_mul(cols), weights.len())?;
     if cols == 0 {
         y.fill(0.0);
         return Ok(());
     }
-    let x: Vec<Inputs> = x.chunks(LANES).map(even_first).collect();
-    let chunks = y.par_chunks_mut(CHUNK);
+    let x: Vec<Vec<Inputs>> = x
+        .chunks(cols)
+        .map(|x| x.chunks(LANES).map(even_first).collect())
+        .collect();
+    let mut sums = vec![0.0; y.len()];
+    let chunks = sums.par_chunks_mut(CHUNK * tokens);
     let chunks = chunks.zip(weights.par_chunks(CHUNK * cols));
-    threads::for_each(chunks, 1, |(y, weights)| {
-        multiply_rows(isa, weights, cols, &x, y);
-    })
+    threads::for_each(chunks, 1, |(sums, weights)| {
+        multiply_rows(isa, weights, cols, &x, sums);
+    })?;
+    for (token, y) in y.chunks_mut(rows.max(1)).enumerate() {
+        for (y, sum) in y.iter_mut().zip(sums.iter().skip(token).step_by(tokens)) {
+            *y = *sum;
+        }
+    }
+    Ok(())
 }
 
 /// Four rows at a time, from as many places as the kernel reads side by side, each of which continues with the
 /// next row: neighbouring rows side by side come from memory at half the rate.
-fn multiply_rows(isa: Isa, weights: &[bf16], cols: usize, x: &[Inputs], y: &mut [f32]) {
-    let quarter = y.len().div_ceil(ROWS);
+///
+/// `sums` has those of the tokens for each row.
+fn multiply_rows(isa: Isa, weights: &[bf16], cols: usize, x: &[Vec<Inputs>], sums: &mut [f32]) {
+    let tokens = x.len();
+    let quarter = (sums.len() / tokens).div_ceil(ROWS);
     let places = places(isa);
     let of_place = ROWS / places;
     let row = |row: usize| weights.chunks_exact(cols).nth(row);
@@ -65,10 +86,12 @@ fn multiply_rows(isa: Isa, weights: &[bf16], cols: usize, x: &[Inputs], y: &mut 
             of_place * (first + place * quarter) + step
         });
         let rows = numbers.map(|number| row(number).unwrap_or(&weights[..cols]));
-        let lanes = lanes_of_rows(isa, rows, x);
-        for (number, total) in numbers.into_iter().zip(totals(&lanes)) {
-            if let Some(y) = y.get_mut(number) {
-                *y = total;
+        for (token, x) in x.iter().enumerate() {
+            let lanes = lanes_of_rows(isa, rows, x);
+            for (number, total) in numbers.into_iter().zip(totals(&lanes)) {
+                if let Some(sum) = sums.get_mut(number * tokens + token) {
+                    *sum = total;
+                }
             }
         }
     }

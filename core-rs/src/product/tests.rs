@@ -166,20 +166,22 @@ proptest! {
     }
 
     #[test]
-    fn the_dense_product_has_the_same_bytes_on_every_instruction_set(rows in 1..600usize, cols in 1..100usize, seed: u32) {
+    fn the_dense_product_has_the_same_bytes_on_every_instruction_set(rows in 1..600usize, cols in 1..100usize, tokens in 1..5usize, seed: u32) {
         let weights: Vec<bf16> = numbers(seed.into(), rows * cols).iter().map(|x| bf16::from_f32(*x)).collect();
-        let x = numbers(7, cols);
+        let x = numbers(7, tokens * cols);
         let product = |isa| {
-            let mut y = vec![f32::NAN; rows];
-            multiply_dense(isa, &weights, &x, &mut y).unwrap();
+            let mut y = vec![f32::NAN; tokens * rows];
+            multiply_dense(isa, &weights, &x, &mut y, tokens).unwrap();
             y
         };
         for isa in Isa::available() {
             prop_assert_eq!(product(isa), product(Isa::Scalar));
         }
-        for (row, y) in weights.chunks(cols).zip(product(Isa::Scalar)) {
-            let want: f64 = row.iter().zip(&x).map(|(w, x)| w.to_f64() * f64::from(*x)).sum();
-            prop_assert!((f64::from(y) - want).abs() <= 1e-6 * cols as f64);
+        for (x, y) in x.chunks(cols).zip(product(Isa::Scalar).chunks(rows)) {
+            for (row, y) in weights.chunks(cols).zip(y) {
+                let want: f64 = row.iter().zip(x).map(|(w, x)| w.to_f64() * f64::from(*x)).sum();
+                prop_assert!((f64::from(*y) - want).abs() <= 1e-6 * cols as f64);
+            }
         }
     }
 }

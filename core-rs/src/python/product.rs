@@ -43,22 +43,26 @@ pub(super) fn sign_product(
     run_on(py, threads, || multiply(how, x, signs, y))
 }
 
-/// Writes the product of one token with every row of bf16 weights, given as unsigned integers.
+/// Writes the product of each token with every row of bf16 weights, given as unsigned integers.
 #[pyfunction]
-#[pyo3(signature = (x, weights, y, *, isa=None, threads=None))]
+#[pyo3(signature = (x, weights, y, tokens, *, isa=None, threads=None))]
 pub(super) fn dense_product(
     py: Python<'_>,
     x: PyBuffer<f32>,
     weights: PyBuffer<u16>,
     mut y: PyBuffer<f32>,
+    tokens: usize,
     isa: Option<&str>,
     threads: Option<usize>,
 ) -> PyResult<()> {
     let isa = chosen(isa)?;
     let y = borrow_mut(&mut y, &[addresses(&x), addresses(&weights)])?;
     let (x, weights) = (borrow(&x)?, borrow(&weights)?.reinterpret_cast());
-    let threads = if_worth(threads, size_of_val(weights), SHARED_WEIGHTS)?;
-    run_on(py, threads, || dense::multiply_dense(isa, weights, x, y))
+    let read = size_of_val(weights).saturating_mul(tokens);
+    let threads = if_worth(threads, read, SHARED_WEIGHTS)?;
+    run_on(py, threads, || {
+        dense::multiply_dense(isa, weights, x, y, tokens)
+    })
 }
 
 /// Multiplies signs that stay in the first cache, `steps` blocks of them; returns how many signs.

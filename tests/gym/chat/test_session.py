@@ -11,6 +11,7 @@ import pytest
 from zoo.backends.base import Prefix, Rollout, Sampling
 from zoo.gym.chat import ChatSession, open_chat
 from zoo.gym.chat.greedy import warn_of_settings
+from zoo.gym.chat.session import TOGETHER
 from zoo.gym.data import EncodeOptions, Message
 from zoo.gym.errors import GymWarning, InputError
 from zoo.models import pico_folder
@@ -135,6 +136,13 @@ def test_every_answer_draws_from_a_stream_of_its_own() -> None:
     chat.answer("a")
     chat.answer("a")
     assert [keys for _, _, keys in parrot.asked] == [[40], [41]]
+
+
+def test_many_prompts_are_answered_a_few_at_once_each_from_its_own_stream() -> None:
+    chat, parrot = session()
+    assert chat.answers(["a"] * (TOGETHER + 1)) == ["!"] * (TOGETHER + 1)
+    together = list(range(40, 40 + TOGETHER))
+    assert [keys for _, _, keys in parrot.asked] == [together] * TOGETHER + [[40 + TOGETHER]]
 
 
 def test_an_answer_fits_into_the_model() -> None:

@@ -31,6 +31,9 @@ from zoo.gym.errors import GymWarning, InputError
 if TYPE_CHECKING:
     from zoo.backends.base import Policy, Sampling
 
+TOGETHER = 8
+"""Prompts that are answered at once: several read the weights once."""
+
 
 @dataclass(frozen=True)
 class Answered:
@@ -90,7 +93,23 @@ class ChatSession:
         Raises:
             InputError: the prompt is empty, not UTF-8, or too long for the model.
         """
-        return self._generate([Message("user", text_of("prompt", prompt))])
+        return self.answers([prompt])[0]
+
+    def answers(self, prompts: Sequence[str]) -> list[str]:
+        """Answers each prompt on its own, outside the conversation, `TOGETHER` at a time.
+
+        Raises:
+            InputError: see `answer`.
+        """
+        chats = [self._framed([Message("user", text_of("prompt", prompt))]) for prompt in prompts]
+        found: list[str] = []
+        for start in range(0, len(chats), TOGETHER):
+            part = chats[start : start + TOGETHER]
+            first = self.seed + self._answers
+            seeds = range(first, first + len(part))
+            found += [one.text for one in self._answered_in_room(part, self.sampling, seeds)]
+            self._answers += len(part)
+        return found
 
     def talk(self, prompt: str) -> str:
         """Answers the next turn of the conversation and adds both to it.
@@ -100,7 +119,10 @@ class ChatSession:
                 model.
         """
         turns = [*self.messages, Message("user", text_of("prompt", prompt))]
-        answer = self._generate(turns)
+        seeds = [self.seed + self._answers]
+        [found] = self._answered([self._framed(turns)], self.sampling, seeds)
+        self._answers += 1
+        answer = found.text
         reasoning, content = split_thinking(answer)
         self.messages = [*turns, Message("assistant", content, reasoning)]
         return answer
@@ -119,22 +141,26 @@ class ChatSession:
             InputError: see `answer`.
         """
         drawn = replace(sampling, stop_ids=self.sampling.stop_ids)
+        return self._answered_in_room(chats, drawn, seeds)
+
+    def _answered_in_room(
+        self, chats: Sequence[list[Message]], sampling: "Sampling", seeds: Sequence[int]
+    ) -> list[Answered]:
         longest = max(len(encode_prompt(one, self.tokenizer, self.options)) for one in chats)
         if self.positions is None or longest + sampling.max_new_tokens <= self.positions:
-            return self._answered(chats, drawn, seeds)
+            return self._answered(chats, sampling, seeds)
         # together, the room of the longest would be that of all
         pairs = zip(chats, seeds, strict=True)
-        return [self._answered([chat], drawn, [seed])[0] for chat, seed in pairs]
+        return [self._answered([chat], sampling, [seed])[0] for chat, seed in pairs]
 
-    def _generate(self, messages: list[Message]) -> str:
+    def _framed(self, messages: list[Message]) -> list[Message]:
+        """Returns a conversation with its system prompt and lessons."""
         asked = "\n".join(turn.content for turn in messages if turn.role == "user")
         lessons = self.lessons if isinstance(self.lessons, str) else self.lessons(asked)
         system = [text for text in (self.system, lessons) if text.strip()]
         if system:
-            messages = [Message("system", "\n\n".join(system)), *messages]
-        [found] = self._answered([messages], self.sampling, [self.seed + self._answers])
-        self._answers += 1
-        return found.text
+            return [Message("system", "\n\n".join(system)), *messages]
+        return messages
 
     def _answered(
         self, chats: Sequence[list[Message]], sampling: "Sampling", seeds: Sequence[int]
@@ -317,4 +343,4 @@ def generate(
         seed=seed,
         system=system,
     ) as session:
-        return [session.answer(prompt) for prompt in asked]
+        return session.answers(asked)

@@ -173,6 +173,7 @@ def dense_product(
     x: NDArray[np.float32],
     weights: NDArray[np.uint16],
     y: NDArray[np.float32],
+    tokens: int,
     *,
     isa: str | None = None,
     threads: int | None = None,

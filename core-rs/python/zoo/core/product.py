@@ -1,4 +1,4 @@
-"""Multiplies a matrix by tokens: sign bits with scales, or bf16 weights for comparison.
+"""Multiplies a matrix by tokens: sign bits with scales, or bf16 weights.
 
 The order of every sum is defined in `core-rs/src/product.rs`: each instruction set and each number
 of threads gives the same bytes. Not supported: scales per group or column, and masks. They are
@@ -99,17 +99,19 @@ def dense_product(
     isa: Isa | None = None,
     threads: int | None = None,
 ) -> NDArray[np.float32]:
-    """Multiplies one token by bf16 weights, in float32; NaN and infinity propagate.
+    """Multiplies tokens by bf16 weights, in float32; NaN and infinity propagate.
+
+    Intended for 1 to 6 tokens: with more, a product of widened weights is faster.
 
     Args:
-        x: float32 [cols].
+        x: float32 [tokens, cols].
         weights: bf16 [rows, cols]; from NumPy as uint16.
-        out: float32 [rows], written and returned; by default a new array.
+        out: float32 [tokens, rows], written and returned; by default a new array.
         isa: the instruction set; the fastest by default.
         threads: the number of threads, by default all; 1 uses only the calling thread.
 
     Returns:
-        [rows].
+        [tokens, rows].
 
     Raises:
         InputError: mismatching shapes.
@@ -119,11 +121,11 @@ def dense_product(
     """
     import numpy as np
 
-    x_view, lent_weights = borrow("x", x, "float32", ndim=1), borrow("weights", weights, "uint16")
-    rows = lent_weights.shape[0]
-    check_shape("weights", lent_weights, (rows, *x_view.shape))
-    y = np.empty(rows, np.float32) if out is None else out
-    y_view = borrow("out", y, "float32", ndim=1, writable=True)
-    check_shape("out", y_view, (rows,))
-    _core.dense_product(x_view, lent_weights, y_view, isa=isa, threads=threads)
+    x_view, lent_weights = borrow("x", x, "float32"), borrow("weights", weights, "uint16")
+    (tokens, cols), rows = x_view.shape, lent_weights.shape[0]
+    check_shape("weights", lent_weights, (rows, cols))
+    y = np.empty((tokens, rows), np.float32) if out is None else out
+    y_view = borrow("out", y, "float32", writable=True)
+    check_shape("out", y_view, (tokens, rows))
+    _core.dense_product(x_view, lent_weights, y_view, tokens, isa=isa, threads=threads)
     return y
