@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 
-TRAIN_WORDS, UNSEEN_WORDS = 8000, 200
+TRAIN_WORDS, UNSEEN_WORDS = 4000, 200
 SHOWN = 3
 
 # One-bit coding needs wider margins: train longer at a higher learning rate; see docs/log.md.
 RECIPES: dict[str, dict[str, object]] = {
-    "lora": {"learning_rate": 2e-3, "max_steps": 330, "per_device_train_batch_size": 16},
-    "full": {"learning_rate": 3e-3, "max_steps": 500, "per_device_train_batch_size": 24},
+    "lora": {"learning_rate": 2e-3, "max_steps": 220, "per_device_train_batch_size": 16},
+    "full": {"learning_rate": 3e-3, "max_steps": 340, "per_device_train_batch_size": 24},
 }
 SHARED: dict[str, object] = {
     "model_name_or_path": "zen-pico",
