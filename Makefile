@@ -60,14 +60,15 @@ pico: .venv/ready ## retrain zen-pico: five to six minutes on one core
 core: .venv/ready ## rebuild the Rust core after an edit
 
 INPUTS = pyproject.toml constraints.txt Cargo.toml Cargo.lock core-rs/Cargo.toml core-rs/hatch_build.py $(SOURCES)
-INSTALL = VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --constraints constraints.txt --editable '.[mlx]'
+INSTALL = VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --constraints constraints.txt --editable
+ON_MAC = $(filter Darwin,$(shell uname -s))
 
 .venv/app: $(INPUTS) | $(BIN)/uv # the program alone, which is what the demo waits for
-	$(INSTALL)
+	$(INSTALL) '.$(and $(ON_MAC),[mlx])'
 	touch $@
 
 .venv/ready: $(INPUTS) | $(BIN)/uv # and all that tests and linters need
-	$(INSTALL) --group dev
+	$(INSTALL) '.[mlx]' --group dev
 	touch .venv/app $@
 
 $(BIN)/uv:
