@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from zoo.gym.data.reading.almost import refuse_almost_rows
 from zoo.gym.data.reading.files import read_text
 from zoo.gym.data.records import Record
 
@@ -20,9 +21,10 @@ def read_paragraphs(path: Path) -> Iterator[Record]:
     paragraphs, the first one keeps the extra ones, so nothing is lost.
 
     Raises:
-        InputError: the file is not UTF-8.
+        InputError: the file is not UTF-8, or begins like rows or a document of another format.
     """
     text = read_text(path)
+    refuse_almost_rows(path, text)
     body = text.strip("\n")
     line = 1 + len(text) - len(text.lstrip("\n"))
     for paragraph in _BETWEEN.split(body):
