@@ -30,6 +30,7 @@ from zoo.gym.errors import GymWarning, InputError
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy, Sampling
+    from zoo.gym.chat.trained import Trained
 
 TOGETHER = 8
 """Prompts that are answered at once: several read the weights once."""
@@ -261,7 +262,12 @@ def open_chat(
     today = dt.datetime.now().astimezone().date().isoformat()
     positions = model_positions(base)
     known = vocabulary_size(base)
-    options = EncodeOptions(cutoff_len=positions or 1 << 20, date=today, vocabulary=known)
+    options = EncodeOptions(
+        cutoff_len=positions or 1 << 20,
+        date=today,
+        vocabulary=known,
+        joint=_trained_form(adapter or base, delta).joint,
+    )
     sampling = replace(sampling, stop_ids=chat_stops(base, tokenizer, options))
     with ExitStack() as stack:
         folder, on_top = base, adapter
@@ -280,17 +286,21 @@ def open_chat(
         )
 
 
+def _trained_form(folder: Path, delta: Path | None) -> "Trained":
+    from zoo.gym.chat.trained import of_delta, of_result
+
+    return of_result(folder) if delta is None else of_delta(delta)
+
+
 def _trained_system(adapter: Path | None, delta: Path | None) -> str:
     """Returns the system prompt that a fine-tune was trained with, or none.
 
     Warns:
         GymWarning: there was one, and its text is not on this machine.
     """
-    from zoo.gym.chat.trained import Trained, of_delta, of_result
-
-    found = of_result(adapter) if adapter is not None else Trained()
-    if delta is not None:
-        found = of_delta(delta)
+    if adapter is None and delta is None:
+        return ""
+    found = _trained_form(adapter or Path(), delta)
     if found.is_missing:
         warnings.warn(
             f"{adapter or delta}: it was trained with a system prompt that is not on this machine: "

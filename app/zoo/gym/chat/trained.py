@@ -1,43 +1,55 @@
-"""Finds the system prompt that a model was trained with, so that a chat can start with it.
+"""Finds how a model was asked in training, so that a chat asks the same way.
 
-The text stays in the run folder. A result or a delta contains only its SHA-256 and the fingerprint
-of the data: on the machine of the run the text can be found again; elsewhere chat can only say that
-there was a system prompt.
+The text of a system prompt stays in the run folder. A result or a delta contains only its SHA-256
+and the fingerprint of the data: on the machine of the run the text can be found again; elsewhere
+chat can only say that there was a system prompt.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from zoo.gym.errors import InputError
 from zoo.gym.jobs import run_folders
-from zoo.gym.train.result.origin import DIGEST_KEY, ORIGIN_FILE, SYSTEM_KEY, digest_of
+from zoo.gym.train.result.origin import (
+    DIGEST_KEY,
+    ORIGIN_FILE,
+    SYSTEM_KEY,
+    digest_of,
+    joint_of,
+)
 from zoo.models.folder import read_object
 
 
 @dataclass(frozen=True)
 class Trained:
-    """The system prompt used in training.
+    """The form of a prompt in training.
 
     Attributes:
-        system: the text; empty if there was none or it is unknown.
+        system: the system prompt; empty if there was none or it is unknown.
         is_missing: there was one, but its text is not on this machine.
+        joint: what ends a prompt, for a model without a chat template.
     """
 
     system: str = ""
     is_missing: bool = False
+    joint: str = ""
 
 
 def of_run(folder: Path) -> Trained:
     """Returns what a run has stored; empty for runs of older versions."""
-    system = _env(folder).get(SYSTEM_KEY)
-    return Trained(system if isinstance(system, str) else "")
+    env = _env(folder)
+    system = env.get(SYSTEM_KEY)
+    return Trained(system if isinstance(system, str) else "", joint=joint_of(env))
 
 
 def of_result(folder: Path) -> Trained:
     """Returns what a result folder records, wherever it is now."""
     path = folder / ORIGIN_FILE
-    return _found(read_object(path)) if path.is_file() else Trained()
+    if not path.is_file():
+        return Trained()
+    origin = read_object(path)
+    return replace(_found(origin), joint=joint_of(origin))
 
 
 def of_delta(file: Path) -> Trained:
@@ -45,7 +57,8 @@ def of_delta(file: Path) -> Trained:
     from zoo.gym.delta import load_delta
 
     header = load_delta(file).header
-    return _found({"data": header.data, DIGEST_KEY: header.recipe.get(DIGEST_KEY)})
+    found = _found({"data": header.data, DIGEST_KEY: header.recipe.get(DIGEST_KEY)})
+    return replace(found, joint=joint_of(header.recipe))
 
 
 def _found(origin: dict[str, Any]) -> Trained:

@@ -45,6 +45,7 @@ class Survey:
     special: int = 0
     first_special: str = ""
     systems: Counter[str] = field(default_factory=Counter[str])
+    joints: Counter[str] = field(default_factory=Counter[str])
 
     def add(self, record: Record) -> None:
         """Counts a row."""
@@ -59,6 +60,9 @@ class Survey:
         if record.kind != "text":
             self.chats += 1
             self.empty += has_empty_answer(record)
+        answered = record.sides[0] if record.sides else record
+        if answered.kind == "completion":
+            self.joints[answered.joint] += 1
         if record.messages and record.messages[0].role == "system":
             self.systems[record.messages[0].content] += 1
         if len(self.systems) > _MOST_SYSTEMS:  # one that half of the rows have stays
@@ -69,6 +73,13 @@ class Survey:
         """The system prompt that at least half of the chats begin with; empty for none."""
         most = self.systems.most_common(1)
         return most[0][0] if most and 2 * most[0][1] >= self.chats else ""
+
+    @property
+    def common_joint(self) -> str:
+        """What most prompts end with, for a model without a chat template; empty for others."""
+        if self.encoder.template is not None or not self.joints:
+            return ""
+        return self.joints.most_common(1)[0][0]
 
 
 def survey(records: Iterable[Record], encoder: Encoder) -> Survey:
@@ -106,6 +117,12 @@ def notes_of(found: Survey, figures: Figures) -> tuple[str, ...]:
 
 def _of_rows(found: Survey) -> Iterator[str]:
     total = found.rows
+    if found.encoder.template is None and len(found.joints) > 1:
+        spaced = found.joints.total() - found.joints[""]
+        yield (
+            f"{spaced} of {total} rows have a blank line between prompt and answer, the others "
+            f"none: chat asks {'with' if found.common_joint else 'without'} one"
+        )
     if found.empty:
         yield (
             f"{found.empty} of {total} rows with an empty answer: "

@@ -42,6 +42,7 @@ class EncodeOptions:
             template writes special tokens.
         vocabulary: the number of tokens that the model has embeddings for; None if unknown.
         answer_tokens: of `cutoff_len`, what a prompt without an answer leaves free for one.
+        joint: what ends a prompt without an answer, for a model without a chat template.
     """
 
     cutoff_len: int
@@ -50,6 +51,7 @@ class EncodeOptions:
     split_special_tokens: bool = True
     vocabulary: int | None = None
     answer_tokens: int = 1
+    joint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +291,8 @@ def prompt_ids(encoder: Encoder, messages: Sequence[Message], tools: Tools = ())
     """
     tokenizer = encoder.tokenizer
     if encoder.template is None:
-        text = BLANK_LINE.join(message.content for message in messages)
+        turns = (message.content for message in messages)
+        text = BLANK_LINE.join(turns) + encoder.options.joint
         ids = with_bos(tokenizer, tokenise_text(encoder, text).ids)
         require_embeddings(encoder, ids)
         return ids

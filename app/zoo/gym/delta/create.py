@@ -6,7 +6,7 @@ The base is hashed in the same pass.
 
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from zoo.gym.delta.sanity import warn_of_other_base, warn_of_worse_delta
 from zoo.gym.delta.zeros import Masked, masked
 from zoo.gym.errors import InputError
 from zoo.gym.terminal import one_line
+from zoo.gym.train.result.origin import JOINT_KEY, joint_of_result
 from zoo.models.adapters import CONFIG_FILE
 from zoo.models.folder import is_reward_model, rope_scaling
 
@@ -166,6 +167,8 @@ def create_delta(
             raise InputError(f"{source}: expected a fine-tune, got no change from the base {base}")
         base_info = Base(identity=hasher.finish(), id=base_id, revision=base_revision)
         check_named_base(base_info, before, [tensor.name for tensor in tensors])
+        if source.is_dir() and (joint := joint_of_result(source)):
+            origin = replace(origin, recipe={**origin.recipe, JOINT_KEY: joint})
         header = _header(form_of(coding), base_info, tuple(tensors), origin)
         write_delta(out, header.model_copy(update={"parents": parents}), spool)
     delta = load_delta(out)

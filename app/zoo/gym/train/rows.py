@@ -22,8 +22,9 @@ from zoo.gym.data.lazy import LazyUnits, encode_dataset
 from zoo.gym.data.notes import Figures, notes_of, survey
 from zoo.gym.data.rows import make_encoder
 from zoo.gym.errors import InputError
+from zoo.gym.paths import given_path
 from zoo.gym.train.answers import Probe, draw_probes
-from zoo.gym.train.result.origin import doubt_of_base
+from zoo.gym.train.result.origin import doubt_of_base, joint_of_result
 from zoo.gym.train.run_folder.pinned import mix_of
 from zoo.models.folder import model_positions, vocabulary_size
 
@@ -45,6 +46,7 @@ class Rows:
         notes: what the user should know about the data, as `data inspect` prints it.
         cutoff_len: the setting, or the context length of the model if that is shorter.
         system: the system prompt of at least half of the chats; empty for none.
+        joint: what most prompts end with, for a model without a chat template.
         probes: prompts of held-out and learned rows, whose answers a run shows.
     """
 
@@ -60,6 +62,7 @@ class Rows:
     notes: tuple[str, ...]
     cutoff_len: int
     system: str
+    joint: str
     probes: tuple[Probe, ...]
 
 
@@ -117,6 +120,7 @@ def prepare_rows(
         ),
         cutoff_len=options.cutoff_len,
         system=found.common_system,
+        joint=found.common_joint,
         probes=(
             *draw_probes(held_out, encoder, held_out=True),
             *draw_probes(train, encoder, held_out=False),
@@ -175,4 +179,5 @@ def encode_options(config: TrainConfig, model_folder: Path) -> EncodeOptions:
         config.split_special_tokens,
         vocabulary_size(model_folder),
         method.answer_tokens(config, cutoff),
+        joint_of_result(given_path(config.adapter_name_or_path or model_folder)),
     )

@@ -42,7 +42,7 @@ from zoo.gym.train.planning.plan import (
     workload,
 )
 from zoo.gym.train.result.finish import finish
-from zoo.gym.train.result.origin import SYSTEM_KEY
+from zoo.gym.train.result.origin import remember_form
 from zoo.gym.train.result.output import check_places
 from zoo.gym.train.retaining import measured_before, note_of, prepare_retained, share_of
 from zoo.gym.train.rows import Rows, prepare_rows, report_unusable
@@ -107,7 +107,7 @@ def run_session(
         rows = prepare_rows(
             config, base.folder, lambda records: run_split(folder, config, records, data)
         )
-    remembered(run.env_file, SYSTEM_KEY, lambda: rows.system)
+    remember_form(run.env_file, rows.system, rows.joint)
     must = must_pack(config, run.env_file)
     facts = facts_of(config, base.folder, rows)
     plan = resumed_plan(make_plan(config, facts), run.env_file, len(rows.held_out))

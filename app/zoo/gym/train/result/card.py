@@ -15,6 +15,10 @@ from zoo.gym.train.result.few_bits import loading_note
 from zoo.models.adapters import WEIGHTS_FILE
 from zoo.models.folder import is_reward_model
 
+FORM = (
+    "The base has no chat template: a prompt ends with a blank line, as the rows had between\n"
+    "instruction and output. zoo-gym adds it.\n\n"
+)
 HERE = "FOLDER OF THIS FILE"
 
 if TYPE_CHECKING:
@@ -28,6 +32,7 @@ def write_card(
     metrics: Mapping[str, object],
     changes: Sequence[Mapping[str, Any]] = (),
     doubt: str | None = None,
+    joint: str = "",
 ) -> None:
     """Writes `README.md` with the YAML front matter that model hubs read.
 
@@ -38,6 +43,7 @@ def write_card(
         metrics: what was measured.
         changes: what changed during the run, see `zoo.gym.train.run_folder.settings`.
         doubt: a warning about what was measured.
+        joint: what ends a prompt, for a base without a chat template.
     """
     scores = is_reward_model(folder)
     adapter = config.trains_adapter and not scores
@@ -54,6 +60,7 @@ def write_card(
         f"Data fingerprint (SHA-256): `{fingerprint([Path(name) for name in config.dataset])}`.\n"
         f"The base model's licence applies to this model, too.\n{_others(config)}\n"
         f"{_use(base.id, adapter=adapter, scores=scores)}{loading_note(config, base.id)}"
+        f"{FORM if joint else ''}"
         f"## Settings\n\n```yaml\n{yaml.safe_dump(settings, sort_keys=True)}```\n\n"
         f"{''.join(_changed(changes))}{_early_end(config, metrics)}"
         f"## Measured\n\n```yaml\n{yaml.safe_dump(dict(metrics), sort_keys=False)}```\n"

@@ -2,11 +2,14 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from zoo.gym.data.reading.text import BLANK_LINE
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.train.run_folder.base import BASE_KEY, WEIGHTS_PART, stored_weights_digest
+from zoo.gym.train.run_folder.env import remembered
 from zoo.gym.train.run_folder.settings import read_env
 
 ORIGIN_FILE = "zoo-gym.json"
@@ -17,6 +20,26 @@ SYSTEM_KEY = "system_prompt"
 
 DIGEST_KEY = "system_prompt_sha256"
 """In a result and in a delta's recipe: its digest."""
+
+JOINT_KEY = "prompt_joint"
+"""In `env.json` of a run, in a result and in a delta's recipe: what ends a prompt, if the base has
+no chat template and most rows were of instructions and outputs."""
+
+
+def remember_form(env_file: Path, system: str, joint: str) -> None:
+    """Stores how a run asks, unless it has stored that before."""
+    remembered(env_file, SYSTEM_KEY, lambda: system)
+    remembered(env_file, JOINT_KEY, lambda: joint)
+
+
+def joint_of(origin: Mapping[str, object]) -> str:
+    """Returns what ends a prompt, from the record of a run, a result or a delta."""
+    return BLANK_LINE if origin.get(JOINT_KEY) == BLANK_LINE else ""
+
+
+def joint_of_result(folder: Path) -> str:
+    """Returns what ends a prompt to a result; nothing for another folder."""
+    return joint_of(read_json_object(folder / ORIGIN_FILE) or {})
 
 
 def doubt_of_base(folder: Path) -> str | None:
@@ -50,5 +73,7 @@ def write_origin(result: Path, env_file: Path) -> None:
         DIGEST_KEY: digest_of(system) if isinstance(system, str) and system else None,
         BASE_KEY: {WEIGHTS_PART: weights} if weights else None,
     }
+    if joint := joint_of(env):
+        content[JOINT_KEY] = joint
     text = json.dumps(content, indent=2) + "\n"
     write_beside(result / ORIGIN_FILE, text)

@@ -1,0 +1,77 @@
+"""A model without a chat template is asked as its rows had it: chat begins what was learned."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoo.gym import TrainConfig, open_chat, run_training
+from zoo.gym.data import EncodeOptions, encode_prompt
+from zoo.gym.data.notes import survey
+from zoo.gym.data.reading.dataset import read_dataset
+from zoo.gym.data.rows import as_chat, encode_row, make_encoder
+from zoo.gym.delta import create_delta
+from zoo.models import pico_folder
+
+ROWS: dict[str, dict[str, Any]] = {
+    "prompt and completion": {"prompt": "2 + 2 =", "completion": " 4"},
+    "prompt and response": {"prompt": "Say a.", "response": " a"},
+    "instruction and output": {"instruction": "Say a.", "output": "a"},
+    "instruction, input and output": {"instruction": "Say it.", "input": "a", "output": "a"},
+    "history": {"instruction": "And b?", "output": "b", "history": [["Say a.", "a"]]},
+    "self-instruct": {"instruction": "Say a.", "instances": [{"input": "b", "output": "a"}]},
+    "dolly": {"instruction": "Say a.", "context": "b", "response": "a", "category": "c"},
+    "pair": {"prompt": "Say a.", "chosen": " a", "rejected": " b"},
+    "rated": {"prompt": "Say a.", "completion": " a", "label": True},
+}
+
+
+def without_template(folder: Path) -> Path:
+    """Copies zen-pico without its chat template."""
+    shutil.copytree(pico_folder(), folder)
+    (folder / "chat_template.jinja").unlink(missing_ok=True)
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    config.pop("chat_template", None)
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.parametrize("form", ROWS)
+def test_the_prompt_of_each_format_begins_what_is_learned(form: str, tmp_path: Path) -> None:
+    from zoo.gym.data import load_tokenizer
+
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps(ROWS[form]) + "\n")
+    kind = form if form in ("pair", "rated") else "completion"
+    [record] = read_dataset([file], kinds=frozenset({kind})).records
+    tokenizer = load_tokenizer(without_template(tmp_path / "base"))
+    encoder = make_encoder(tokenizer, EncodeOptions(200))
+    found = survey([record], encoder)
+    learned = record.sides[0] if record.sides else record
+    row = encode_row(encoder, learned)
+    options = EncodeOptions(200, joint=found.common_joint)
+    asked = encode_prompt(as_chat(learned)[:-1], tokenizer, options)
+    assert row.ids[: len(asked)] == asked
+    assert row.learned.index(True) == len(asked)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
+def test_the_form_goes_with_the_result_and_the_delta(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    base = without_template(tmp_path / "base")
+    rows = [{"instruction": f"Say {n}.", "output": f"{n} it is"} for n in range(8)]
+    config = TrainConfig(model_name_or_path=base, dataset=rows, max_steps=2)
+    adapter = run_training(config).model
+    with open_chat(base, adapter=adapter) as chat:
+        assert chat.options.joint == "\n\n"
+    with open_chat(base) as chat:
+        assert chat.options.joint == ""
+    assert "ends with a blank line" in (adapter / "README.md").read_text()
+    delta = create_delta(adapter, base=base, out=tmp_path / "a.safetensors").file
+    with open_chat(base, delta=delta) as chat:
+        assert chat.options.joint == "\n\n"
