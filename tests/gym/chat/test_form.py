@@ -11,6 +11,7 @@ from zoo.gym import TrainConfig, open_chat, run_training
 from zoo.gym.data import EncodeOptions, encode_prompt
 from zoo.gym.data.notes import survey
 from zoo.gym.data.reading.dataset import read_dataset
+from zoo.gym.data.records import LEARNED, Kind
 from zoo.gym.data.rows import as_chat, encode_row, make_encoder
 from zoo.gym.delta import create_delta
 from zoo.models import pico_folder
@@ -44,8 +45,8 @@ def test_the_prompt_of_each_format_begins_what_is_learned(form: str, tmp_path: P
 
     file = tmp_path / "rows.jsonl"
     file.write_text(json.dumps(ROWS[form]) + "\n")
-    kind = form if form in ("pair", "rated") else "completion"
-    [record] = read_dataset([file], kinds=frozenset({kind})).records
+    kinds: dict[str, set[Kind]] = {"pair": {"pair"}, "rated": {"rated"}}
+    [record] = read_dataset([file], kinds=kinds.get(form, LEARNED)).records
     tokenizer = load_tokenizer(without_template(tmp_path / "base"))
     encoder = make_encoder(tokenizer, EncodeOptions(200))
     found = survey([record], encoder)

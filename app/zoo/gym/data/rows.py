@@ -291,8 +291,7 @@ def prompt_ids(encoder: Encoder, messages: Sequence[Message], tools: Tools = ())
     """
     tokenizer = encoder.tokenizer
     if encoder.template is None:
-        turns = (message.content for message in messages)
-        text = BLANK_LINE.join(turns) + encoder.options.joint
+        text = BLANK_LINE.join(message.content for message in messages) + encoder.options.joint
         ids = with_bos(tokenizer, tokenise_text(encoder, text).ids)
         require_embeddings(encoder, ids)
         return ids
