@@ -1,8 +1,8 @@
 """The demo's second part: smollm2 learns who it is, and keeps what it knew.
 
-40 short rows of ours name the assistant; settings are defaults, but for half of their steps at a
-higher rate. Five questions are asked of the base, the fine-tune and its delta, two of them general.
-Without smollm2 on this machine there is no second part.
+40 short rows of ours name the assistant; every setting is a default. Five questions are asked of
+the base, the fine-tune and its delta, two of them general. Without smollm2 on this machine there is
+no second part.
 """
 
 import json
@@ -30,9 +30,6 @@ QUESTIONS = (
     "Name three fruits.",
 )
 """Three about itself, the second and third not among the rows, and two general ones."""
-
-QUICK: dict[str, Any] = {"max_steps": 16, "learning_rate": 6e-4, "eval_steps": 4}
-"""What differs from the defaults: a demo is short; see docs/log.md."""
 
 ANSWER_TOKENS = 24
 SHOWN = 60
@@ -94,7 +91,7 @@ def teach_name(base: "Resolved", folder: Path, name: str, say: Callable[[str], N
     say("")
     say(f"{MODEL} (SmolLM2-135M-Instruct in 4 bits) learns that its name is {name}, from 40 rows.")
     data = write_rows(folder / "identity.jsonl", name)
-    config = TrainConfig(model_name_or_path=MODEL, dataset=str(data), offline=True, **QUICK)
+    config = TrainConfig(model_name_or_path=MODEL, dataset=str(data), offline=True)
     result = run_training(config)
     found = result.metrics.get("retention")
     figures = cast("dict[str, Any]", found) if isinstance(found, dict) else None
