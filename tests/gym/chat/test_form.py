@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from zoo.gym import TrainConfig, open_chat, run_training
-from zoo.gym.data import EncodeOptions, encode_prompt
+from zoo.gym.data import EncodeOptions, encode_prompt, load_tokenizer
 from zoo.gym.data.notes import survey
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.records import LEARNED, Kind
 from zoo.gym.data.rows import as_chat, encode_row, make_encoder
 from zoo.gym.delta import create_delta
+from zoo.gym.train.rows import prepare_rows
 from zoo.models import pico_folder
 
 ROWS: dict[str, dict[str, Any]] = {
@@ -25,6 +26,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "self-instruct": {"instruction": "Say a.", "instances": [{"input": "b", "output": "a"}]},
     "dolly": {"instruction": "Say a.", "context": "b", "response": "a", "category": "c"},
     "pair": {"prompt": "Say a.", "chosen": " a", "rejected": " b"},
+    "pair of an instruction": {"instruction": "Say a.", "chosen": "a", "rejected": "b"},
     "rated": {"prompt": "Say a.", "completion": " a", "label": True},
 }
 
@@ -41,18 +43,16 @@ def without_template(folder: Path) -> Path:
 
 @pytest.mark.parametrize("form", ROWS)
 def test_the_prompt_of_each_format_begins_what_is_learned(form: str, tmp_path: Path) -> None:
-    from zoo.gym.data import load_tokenizer
-
     file = tmp_path / "rows.jsonl"
     file.write_text(json.dumps(ROWS[form]) + "\n")
     kinds: dict[str, set[Kind]] = {"pair": {"pair"}, "rated": {"rated"}}
-    [record] = read_dataset([file], kinds=kinds.get(form, LEARNED)).records
+    [record] = read_dataset([file], kinds=kinds.get(form.split(maxsplit=1)[0], LEARNED)).records
     tokenizer = load_tokenizer(without_template(tmp_path / "base"))
     encoder = make_encoder(tokenizer, EncodeOptions(200))
-    found = survey([record], encoder)
+    surveyed = survey([record], encoder)
     learned = record.sides[0] if record.sides else record
     row = encode_row(encoder, learned)
-    options = EncodeOptions(200, joint=found.common_joint)
+    options = EncodeOptions(200, joint=surveyed.common_joint)
     asked = encode_prompt(as_chat(learned)[:-1], tokenizer, options)
     assert row.ids[: len(asked)] == asked
     assert row.learned.index(True) == len(asked)
@@ -73,6 +73,19 @@ def test_the_form_goes_with_the_result_and_the_delta(
     with open_chat(base) as chat:
         assert chat.options.joint == ""
     assert "ends with a blank line" in (adapter / "README.md").read_text()
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"prompt": "Say 9.", "answer": "9"}\n' * 8)
+    asked = TrainConfig(
+        model_name_or_path=base,
+        dataset=str(prompts),
+        stage="grpo",
+        date="2026-11-27",
+        adapter_name_or_path=str(adapter),
+    )
+    rewarded = prepare_rows(asked, base)
+    assert rewarded.joint == "\n\n"
+    tokenizer = load_tokenizer(base)
+    assert tokenizer.decode(rewarded.train[0].rows[0].ids.tolist()).endswith(".\n\n")
     delta = create_delta(adapter, base=base, out=tmp_path / "a.safetensors").file
     with open_chat(base, delta=delta) as chat:
         assert chat.options.joint == "\n\n"

@@ -51,8 +51,8 @@ def test_a_recipe_trains_from_the_app(
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         app.action_start(str(data(recipe, rows)))
         await shows(pilot, "1 Examples")
-        given = [item for item in small(recipe, place) if item != CHOSEN]
-        settings = " ".join([f"stage={stage}", recipe.name, *given])
+        items = [item for item in small(recipe, place) if item != CHOSEN]
+        settings = " ".join([f"stage={stage}", recipe.name, *items])
         app.screen.query_one("#settings", Input).value = settings
         await until(pilot, lambda: "20 examples" in screen_text(app), 120)
         await pilot.press("ctrl+s")

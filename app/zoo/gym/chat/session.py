@@ -99,18 +99,22 @@ class ChatSession:
     def answers(self, prompts: Sequence[str]) -> list[str]:
         """Answers each prompt on its own, outside the conversation, `TOGETHER` at a time.
 
+        Sums of several prompts are rounded unlike those of one: where two tokens are almost equally
+        likely, an answer may differ from that of `answer`.
+
         Raises:
             InputError: see `answer`.
         """
         chats = [self._framed([Message("user", text_of("prompt", prompt))]) for prompt in prompts]
-        found: list[str] = []
+        texts: list[str] = []
         for start in range(0, len(chats), TOGETHER):
             part = chats[start : start + TOGETHER]
             first = self.seed + self._answers
             seeds = range(first, first + len(part))
-            found += [one.text for one in self._answered_in_room(part, self.sampling, seeds)]
+            answered = self._answered_in_room(part, self.sampling, seeds)
+            texts += [answer.text for answer in answered]
             self._answers += len(part)
-        return found
+        return texts
 
     def talk(self, prompt: str) -> str:
         """Answers the next turn of the conversation and adds both to it.
@@ -121,9 +125,9 @@ class ChatSession:
         """
         turns = [*self.messages, Message("user", text_of("prompt", prompt))]
         seeds = [self.seed + self._answers]
-        [found] = self._answered([self._framed(turns)], self.sampling, seeds)
+        [answered] = self._answered([self._framed(turns)], self.sampling, seeds)
         self._answers += 1
-        answer = found.text
+        answer = answered.text
         reasoning, content = split_thinking(answer)
         self.messages = [*turns, Message("assistant", content, reasoning)]
         return answer
@@ -251,9 +255,12 @@ def open_chat(
     if adapter is not None and delta is not None:
         raise InputError("delta: expected one of adapter and delta, got both")
     sampling = check_sampling(max_new_tokens, temperature, seed)
-    system = _trained_system(adapter, delta) if system is None else text_of("system", system)
-    require_unicode(system, "system prompt")
+    system = None if system is None else text_of("system", system)
+    require_unicode(system or "", "system prompt")
     base = model_folder("base", base)
+    trained = _trained(base, adapter, delta)
+    if system is None:
+        system = _known_system(trained, adapter or delta)
     if adapter is not None:
         warn_of_other_base(adapter, base)
     warn_of_settings(base)
@@ -266,7 +273,7 @@ def open_chat(
         cutoff_len=positions or 1 << 20,
         date=today,
         vocabulary=known,
-        joint=_trained_form(adapter or base, delta).joint,
+        joint=trained.joint,
     )
     sampling = replace(sampling, stop_ids=chat_stops(base, tokenizer, options))
     with ExitStack() as stack:
@@ -286,29 +293,30 @@ def open_chat(
         )
 
 
-def _trained_form(folder: Path, delta: Path | None) -> "Trained":
-    from zoo.gym.chat.trained import of_delta, of_result
+def _trained(base: Path, adapter: Path | None, delta: Path | None) -> "Trained":
+    """Returns how the model was asked in training; of a base alone, without its system prompt."""
+    from zoo.gym.chat.trained import Trained, of_delta, of_result
+    from zoo.gym.train.result.origin import joint_of_result
 
-    return of_result(folder) if delta is None else of_delta(delta)
+    if delta is not None:
+        return of_delta(delta)
+    return Trained(joint=joint_of_result(base)) if adapter is None else of_result(adapter)
 
 
-def _trained_system(adapter: Path | None, delta: Path | None) -> str:
+def _known_system(trained: "Trained", tuned: Path | None) -> str:
     """Returns the system prompt that a fine-tune was trained with, or none.
 
     Warns:
         GymWarning: there was one, and its text is not on this machine.
     """
-    if adapter is None and delta is None:
-        return ""
-    found = _trained_form(adapter or Path(), delta)
-    if found.is_missing:
+    if trained.is_missing:
         warnings.warn(
-            f"{adapter or delta}: it was trained with a system prompt that is not on this machine: "
+            f"{tuned}: it was trained with a system prompt that is not on this machine: "
             "give it as system",
             GymWarning,
             stacklevel=5,
         )
-    return found.system
+    return trained.system
 
 
 def generate(

@@ -76,10 +76,14 @@ class Survey:
 
     @property
     def common_joint(self) -> str:
-        """What most prompts end with, for a model without a chat template; empty for others."""
-        if self.encoder.template is not None or not self.joints:
+        """What ends most prompts, for a model without a chat template; empty for others.
+
+        Rows without an answer do not say: their prompts end as those that their adapter learned.
+        """
+        if self.encoder.template is not None:
             return ""
-        return self.joints.most_common(1)[0][0]
+        most = self.joints.most_common(1)
+        return most[0][0] if most else self.encoder.options.joint
 
 
 def survey(records: Iterable[Record], encoder: Encoder) -> Survey:

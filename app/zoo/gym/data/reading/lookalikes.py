@@ -17,7 +17,7 @@ _MARKUP = re.compile(r"<(\?xml|!doctype\s|html[\s>])", re.IGNORECASE)
 _MARKUP_SUFFIXES = frozenset({".htm", ".html", ".xhtml", ".xml"})
 
 
-def refuse_almost_rows(path: Path, text: str) -> None:
+def refuse_lookalikes(path: Path, text: str) -> None:
     """Refuses text that begins like JSON that does not parse, a Python dict, RTF or markup.
 
     Args:
@@ -35,12 +35,12 @@ def refuse_almost_rows(path: Path, text: str) -> None:
         raise _refused(path, text, body, "RTF", "save it as plain text")
     if suffixed or _MARKUP.match(body):
         raise _refused(path, text, body, "HTML or XML", "save its text as plain text")
-    found = _ROWS.match(below)
-    if found is None or _is_front_matter(below):
+    row = _ROWS.match(below)
+    if row is None or _is_front_matter(below):
         return
-    if found["quote"] == "'":
+    if row["quote"] == "'":
         got, hint = "a Python dict", "write the rows with json.dumps"
-    elif found["quote"] != '"':
+    elif row["quote"] != '"':
         got, hint = "JSON with curly quotes", 'write " in place of them'
     elif comments:
         got, hint = "comments above JSON", "remove the comments: JSON has none"

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from zoo.gym.data.reading.almost import refuse_almost_rows
 from zoo.gym.data.reading.files import read_text
+from zoo.gym.data.reading.lookalikes import refuse_lookalikes
 from zoo.gym.data.records import Record
 
 BLANK_LINE = "\n\n"
@@ -24,7 +24,7 @@ def read_paragraphs(path: Path) -> Iterator[Record]:
         InputError: the file is not UTF-8, or begins like rows or a document of another format.
     """
     text = read_text(path)
-    refuse_almost_rows(path, text)
+    refuse_lookalikes(path, text)
     body = text.strip("\n")
     line = 1 + len(text) - len(text.lstrip("\n"))
     for paragraph in _BETWEEN.split(body):
