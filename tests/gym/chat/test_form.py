@@ -13,7 +13,7 @@ from zoo.gym.data.notes import survey
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.records import LEARNED, Kind
 from zoo.gym.data.rows import as_chat, encode_row, make_encoder
-from zoo.gym.delta import create_delta
+from zoo.gym.delta import apply_delta, create_delta
 from zoo.gym.train.rows import prepare_rows
 from zoo.models import pico_folder
 
@@ -88,4 +88,6 @@ def test_the_form_goes_with_the_result_and_the_delta(
     assert tokenizer.decode(rewarded.train[0].rows[0].ids.tolist()).endswith(".\n\n")
     delta = create_delta(adapter, base=base, out=tmp_path / "a.safetensors").file
     with open_chat(base, delta=delta) as chat:
+        assert chat.options.joint == "\n\n"
+    with open_chat(apply_delta(delta, base=base, out=tmp_path / "rebuilt").folder) as chat:
         assert chat.options.joint == "\n\n"

@@ -20,6 +20,7 @@ from zoo.gym.delta.reading.weights import is_tied, open_weights, own_tensors
 from zoo.gym.delta.rebuild import NAMES, OutType, Rebuild
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_folder, storage_errors
+from zoo.gym.train.result.origin import keep_joint
 from zoo.models.adapters import CONFIG_FILE
 from zoo.models.checkpoint_files import EXPLICIT_KEY
 from zoo.models.folder import read_config
@@ -99,6 +100,7 @@ def apply_delta(
         _copy_files(base, folder)
         with storage_errors(out):
             (folder / "config.json").write_text(config, encoding="utf-8")
+            keep_joint(folder, delta.header.recipe)
         _write_shards(folder, rebuild, _shards(rebuild, shard_bytes), watch)
     return AppliedReport(out, rebuild.rounding_loss())
 

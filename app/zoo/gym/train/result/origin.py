@@ -42,6 +42,14 @@ def joint_of_result(folder: Path) -> str:
     return joint_of(read_json_object(folder / ORIGIN_FILE) or {})
 
 
+def keep_joint(folder: Path, recipe: Mapping[str, object]) -> None:
+    """Writes what ends a prompt, as a delta's recipe has it, into the folder rebuilt from it."""
+    if joint := joint_of(recipe):
+        content = read_json_object(folder / ORIGIN_FILE) or {"v": 1}
+        text = json.dumps({**content, JOINT_KEY: joint}, indent=2) + "\n"
+        write_beside(folder / ORIGIN_FILE, text)
+
+
 def doubt_of_base(folder: Path) -> str | None:
     """Returns why this base model may have been trained on held-out rows, or None."""
     if (folder / ORIGIN_FILE).is_file():
