@@ -76,6 +76,7 @@ def test_only_settings_that_are_true_or_false_are_switches() -> None:
         "use_weighting",
         "gradient_checkpointing",
         "activation_offloading",
+        "append_eos",
         "enable_liger_kernel",
         "offline",
         "packing",

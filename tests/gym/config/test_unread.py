@@ -110,7 +110,15 @@ VALUES: dict[str, object] = {
 
 ALWAYS = {
     *("model_name_or_path", "dataset", "dataset_dir", "stage", "cutoff_len", "max_samples"),
-    *("mix_strategy", "val_size", "think", "split_special_tokens", "date", "finetuning_type"),
+    *(
+        "mix_strategy",
+        "val_size",
+        "think",
+        "split_special_tokens",
+        "append_eos",
+        "date",
+        "finetuning_type",
+    ),
     *("quantization_bit", "per_device_train_batch_size", "gradient_accumulation_steps"),
     *("learning_rate", "num_train_epochs", "max_steps", "lr_scheduler_type", "warmup_steps"),
     *("warmup_ratio", "weight_decay", "max_grad_norm", "moe_aux_loss_coef"),

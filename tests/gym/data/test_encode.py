@@ -1,6 +1,7 @@
 """Rows into examples."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,47 @@ def test_windows_of_text_learn_every_token_but_the_first_once(
 def test_a_window_is_named_by_the_text_it_starts_in(byte_tokenizer: Make) -> None:
     # "<s>abc" | "c\n\nd" | "def": windows of four tokens that share one
     examples = encoded(byte_tokenizer(None), *texts("abc", "def"), cutoff_len=4).examples
+    assert [example.source for example in examples] == ["f:1", "f:1", "f:2"]
+
+
+def documents(*parts: str) -> list[Record]:
+    return [replace(text, ends=True) for text in texts(*parts)]
+
+
+def test_each_document_begins_anew_and_learns_to_end(byte_tokenizer: Make) -> None:
+    tokenizer = byte_tokenizer(None)
+    rows = [*documents("ab", "c"), *texts("d"), *documents("e")]
+    (example,) = encoded(tokenizer, *rows, append_eos=True).examples
+    assert read(tokenizer, example) == "<s>ab</s><s>c</s><s>d\n\ne</s>"
+    assert learned(tokenizer, example) == "ab</s>c</s>d\n\ne</s>"
+
+
+def test_without_append_eos_documents_are_one(byte_tokenizer: Make) -> None:
+    tokenizer = byte_tokenizer(None)
+    (example,) = encoded(tokenizer, *documents("ab", "c")).examples
+    assert read(tokenizer, example) == "<s>ab\n\nc"
+
+
+@pytest.mark.slow
+@given(
+    st.lists(st.text("ab", min_size=2, max_size=12), min_size=1, max_size=6),
+    st.integers(2, 9),
+    st.booleans(),
+)
+def test_windows_of_documents_learn_each_token_and_end_once(
+    byte_tokenizer: Make, parts: list[str], cutoff_len: int, bos: bool
+) -> None:
+    tokenizer = byte_tokenizer(None, bos=bos)
+    rows = documents(*parts)
+    examples = encoded(tokenizer, *rows, cutoff_len=cutoff_len, append_eos=True).examples
+    wanted = "".join(f"{part}</s>" for part in parts)
+    assert "".join(learned(tokenizer, each) for each in examples) == wanted[not bos :]
+
+
+def test_a_window_of_documents_is_named_by_the_one_it_starts_in(byte_tokenizer: Make) -> None:
+    # "<s>ab" | "b</s><s>c" | "cd</s>"
+    rows = documents("ab", "cd")
+    examples = encoded(byte_tokenizer(None), *rows, cutoff_len=4, append_eos=True).examples
     assert [example.source for example in examples] == ["f:1", "f:1", "f:2"]
 
 

@@ -1,6 +1,7 @@
 """The held-out share."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -121,6 +122,12 @@ def test_a_split_of_other_rows_is_refused() -> None:
 
 def lines(count: int) -> str:
     return "".join(f"line {n:3}\n" for n in range(count))  # of nine characters
+
+
+def test_of_a_cut_document_the_held_out_part_has_the_end() -> None:
+    document = replace(row("one\ntwo\nthree\n", "text"), ends=True)
+    (learned,), (held_out,) = split_records([document], 0.3, 0).apply([document])
+    assert (learned.ends, held_out.ends) == (False, True)
 
 
 def test_a_large_text_is_cut_and_never_held_out_whole() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import consent
-from zoo.gym.config import TrainConfig, load_config
+from zoo.gym.config import TrainConfig
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.jobs import Run, Status, open_run, read_ended, reconcile
 from zoo.gym.jobs.run import is_experience
@@ -103,8 +103,10 @@ def run_config(run: Run) -> TrainConfig:
     Raises:
         InputError: it learned lessons, or its settings are damaged.
     """
+    from zoo.gym.train.run_folder.settings import read_settings
+
     refuse_lessons(run)
-    return load_config([run.config_file], [], {}).config
+    return read_settings(run.config_file)
 
 
 def adapter_base(folder: Path) -> str | None:

@@ -1,7 +1,7 @@
 """Turns rows into units of examples: token ids, and which of them are learned."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -16,6 +16,7 @@ from zoo.gym.data.rows import (
     Encoder,
     as_chat,
     encode_row,
+    end_of,
     make_encoder,
     prompt_ids,
     require_embeddings,
@@ -71,8 +72,9 @@ def encode_records(
 
     Chats are rendered with the model's own template, and the assistant's turns are learned. A
     prompt with its completion becomes a chat of two turns; for a model without a template they are
-    concatenated and the completion is learned. Texts are joined by blank lines into one stream,
-    prefixed once with the beginning-of-text token if there is one, and cut into windows.
+    concatenated and the completion is learned. Texts are joined by blank lines into documents. Each
+    begins with the beginning-of-text token, if there is one, which is only read, and ends, with
+    `append_eos`, with the end-of-text token. All documents are one stream, cut into windows.
 
     Args:
         records: the rows.
@@ -257,21 +259,40 @@ def _prompt_examples(
 
 
 def _text_examples(encoder: Encoder, records: Sequence[Record]) -> list[Example]:
-    if not records:
-        return []
+    """Returns windows over the stream of all documents; each is named by the text it starts in."""
     import numpy as np
 
-    stream = tokenise_text(encoder, BLANK_LINE.join(record.text for record in records))
-    whole = with_bos(encoder.tokenizer, stream.ids)
-    require_embeddings(encoder, whole)
-    ids = np.array(whole, dtype=np.int64)
-    begins = [0, *accumulate(len(record.text) + len(BLANK_LINE) for record in records)]
-    in_front = len(ids) - len(stream.ids)
+    ids: list[int] = []
+    learned: list[bool] = []
+    starts: list[int] = []  # in `ids`, of each text
+    for document in _documents(encoder, records):
+        tokens = tokenise_text(encoder, BLANK_LINE.join(text.text for text in document))
+        row = [*tokens.ids, *end_of(encoder, document[-1])]
+        whole = with_bos(encoder.tokenizer, row)
+        in_front = len(whole) - len(row)
+        characters = accumulate((len(text.text) + len(BLANK_LINE) for text in document), initial=0)
+        begins = [in_front + tokens.first_from(start) for start in [*characters][1:-1]]
+        starts += [len(ids) + begin for begin in [0, *begins]]
+        ids += whole
+        learned += [False] * in_front + [True] * len(row)
+    require_embeddings(encoder, ids)
     examples: list[Example] = []
     for start, stop in windows(len(ids), encoder.options.cutoff_len):
-        mask = np.ones(stop - start, dtype=np.bool_)
-        mask[0] = False
-        place = stream.starts[max(0, start - in_front)]
-        source = records[bisect_right(begins, place, hi=len(records)) - 1].source
-        examples.append(Example(ids[start:stop], mask, source, truncated=False))
+        mask = np.array([False, *learned[start + 1 : stop]], dtype=np.bool_)
+        source = records[bisect_right(starts, start) - 1].source
+        row_ids = np.array(ids[start:stop], dtype=np.int64)
+        if mask.any():
+            examples.append(Example(row_ids, mask, source, truncated=False))
     return examples
+
+
+def _documents(encoder: Encoder, records: Sequence[Record]) -> Iterator[list[Record]]:
+    """Yields the texts of each document; if no end is learned, all are one document."""
+    document: list[Record] = []
+    for record in records:
+        document.append(record)
+        if end_of(encoder, record):
+            yield document
+            document = []
+    if document:
+        yield document

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zoo.gym.data.records import Message, Record
-from zoo.gym.data.rows import Encoder, as_chat, tools_of
+from zoo.gym.data.rows import Encoder, as_chat, end_of, tools_of
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
 
@@ -34,6 +34,7 @@ class Survey:
         unseen: rows with media that the model does not see.
         special: rows with the text of special tokens.
         first_special: the first such text.
+        ended: texts after which the end-of-text token is learned.
         systems: how many rows begin with each system prompt; rare ones may be missing.
     """
 
@@ -44,6 +45,7 @@ class Survey:
     unseen: int = 0
     special: int = 0
     first_special: str = ""
+    ended: int = 0
     systems: Counter[str] = field(default_factory=Counter[str])
     joints: Counter[str] = field(default_factory=Counter[str])
 
@@ -57,6 +59,7 @@ class Survey:
         if found:
             self.special += 1
             self.first_special = self.first_special or found[0]
+        self.ended += bool(end_of(self.encoder, record))
         if record.kind != "text":
             self.chats += 1
             self.empty += has_empty_answer(record)
@@ -140,6 +143,12 @@ def _of_rows(found: Survey) -> Iterator[str]:
         if not found.encoder.options.split_special_tokens:
             how = "read as special tokens, which can forge a turn (split_special_tokens=false)"
         yield f"{found.special} of {total} rows with text like {found.first_special!r}: {how}"
+    if found.ended:
+        end = found.encoder.tokenizer.decode([found.encoder.tokenizer.eos_token_id or 0])
+        yield (
+            f"{counted(found.ended, 'text')} with the end-of-text token {end!r} learned at the end "
+            "(append_eos=false: without)"
+        )
 
 
 def _of_lengths(found: Survey, figures: Figures) -> Iterator[str]:

@@ -70,6 +70,7 @@ class Record:
         prompt: the text that is only read.
         completion: the text that is learned.
         text: plain text, all of it learned.
+        ends: of a text: whether it is the end of a document.
         joint: the text between prompt and completion for a model without a chat template.
         sides: of a pair: the better answer and the worse one, each with the same prompt as a row
             of its own. Of a rated answer: the answer as a row of its own.
@@ -95,6 +96,7 @@ class Record:
     good: bool | None = None
     margin: float | None = None
     tools: Tools = field(default=(), hash=False)
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)

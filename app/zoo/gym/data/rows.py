@@ -43,6 +43,7 @@ class EncodeOptions:
         vocabulary: the number of tokens that the model has embeddings for; None if unknown.
         answer_tokens: of `cutoff_len`, what a prompt without an answer leaves free for one.
         joint: what ends a prompt without an answer, for a model without a chat template.
+        append_eos: the end-of-text token is learned after each document of text.
     """
 
     cutoff_len: int
@@ -52,6 +53,7 @@ class EncodeOptions:
     vocabulary: int | None = None
     answer_tokens: int = 1
     joint: str = ""
+    append_eos: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,8 @@ def encode_row(encoder: Encoder, record: Record) -> EncodedRow:
         InputError: the model has no chat template and needs one, or its template refuses the row.
     """
     if record.kind == "text":
-        ids = with_bos(encoder.tokenizer, tokenise_text(encoder, record.text).ids)
+        tokens = [*tokenise_text(encoder, record.text).ids, *end_of(encoder, record)]
+        ids = with_bos(encoder.tokenizer, tokens)
         row = EncodedRow(ids, [True] * len(ids))
     elif record.kind == "prompt":
         ids = prompt_ids(encoder, as_chat(record), record.tools)
@@ -234,6 +237,12 @@ def _completion_row(encoder: Encoder, record: Record) -> EncodedRow:
 def with_bos(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
     """Returns the tokens after the beginning-of-text token, if the tokenizer has one."""
     return ids if tokenizer.bos_token_id is None else [tokenizer.bos_token_id, *ids]
+
+
+def end_of(encoder: Encoder, record: Record) -> list[int]:
+    """Returns what is learned after a text: the end-of-text token if a document ends there."""
+    end = encoder.tokenizer.eos_token_id
+    return [end] if record.ends and encoder.options.append_eos and end is not None else []
 
 
 PARTS = {"system": "system prompt", "user": "prompt"}

@@ -58,7 +58,7 @@ class Split:
         kept: list[Record] = []
         for place, row in enumerate(records):
             if self.cut is not None and place == self.cut_row:
-                learned.append(replace(row, text=row.text[: self.cut]))
+                learned.append(replace(row, text=row.text[: self.cut], ends=False))
                 kept.append(replace(row, text=row.text[self.cut :]))
             else:
                 (kept if place in apart else learned).append(row)

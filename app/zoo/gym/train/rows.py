@@ -180,4 +180,5 @@ def encode_options(config: TrainConfig, model_folder: Path) -> EncodeOptions:
         vocabulary_size(model_folder),
         method.answer_tokens(config, cutoff),
         joint_of_result(given_path(config.adapter_name_or_path or model_folder)),
+        config.append_eos,
     )

@@ -198,6 +198,11 @@ def test_paragraphs_joined_by_blank_lines_are_the_text_again(
     assert "\n\n".join(r.text for r in read_paragraphs(path)) == text.strip("\n")
 
 
+def test_a_text_file_ends_once(write: Write) -> None:
+    path = write("story.txt", b"A\n\nB\n\nC\n")
+    assert [record.ends for record in read_paragraphs(path)] == [False, False, True]
+
+
 def test_a_paragraph_knows_the_line_it_starts_on(write: Write) -> None:
     path = write("a.txt", b"\n\none\ntwo\r\n\r\n\r\nthree")  # lines 3, 4 and 7
     sources = [record.source for record in read_paragraphs(path)]

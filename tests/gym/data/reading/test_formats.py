@@ -96,7 +96,7 @@ def test_a_text_may_have_other_columns(row: Any) -> None:
 
 @pytest.mark.parametrize("row", ["A story", {"text": "A story", "id": 7}])
 def test_bare_text_and_a_text_key_are_text(row: Any) -> None:
-    assert one(row) == ("text", Record("f:1", "text", text="A story"))
+    assert one(row) == ("text", Record("f:1", "text", text="A story", ends=True))
 
 
 @pytest.mark.parametrize(

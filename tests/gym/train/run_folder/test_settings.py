@@ -44,6 +44,16 @@ def test_settings_that_nobody_edited_are_those_that_the_run_began_with(
     assert stored_settings(*files) == BEGAN
 
 
+def test_a_run_from_before_a_key_goes_on_as_it_was_trained(files: tuple[Path, Path]) -> None:
+    config_file, env_file = files
+    lines = config_file.read_text().splitlines(keepends=True)
+    config_file.write_text("".join(line for line in lines if not line.startswith("append_eos")))
+    env = json.loads(env_file.read_text())
+    del env["settings"]["append_eos"]
+    env_file.write_text(json.dumps(env))
+    assert stored_settings(*files) == BEGAN.model_copy(update={"append_eos": False})
+
+
 def test_every_edited_setting_is_refused_by_name(files: tuple[Path, Path]) -> None:
     edit(files[0], learning_rate=0.5, lora_rank=4)
     with pytest.raises(InputError) as caught:

@@ -73,6 +73,10 @@ class DataKeys(Settings, frozen=True):
         default=True,
         description="special tokens in the data are plain text; false allows them",
     )
+    append_eos: bool = Field(
+        default=True,
+        description="texts end with the end-of-text token: each row's text, a text file once",
+    )
     date: Annotated[str, BeforeValidator(iso_date)] | None = Field(
         default=None,
         description="the date that a chat template prints, YYYY-MM-DD; none: today",

@@ -313,7 +313,7 @@ def _text(row: Fields, source: str) -> list[Record]:
     text = text_of(row["text"], "text")
     if not text.strip():
         raise InputError("'text' is empty: expected text")
-    return [Record(source, "text", text=text)]
+    return [Record(source, "text", text=text, ends=True)]
 
 
 _CHATS = ("OpenAI messages", "ShareGPT")

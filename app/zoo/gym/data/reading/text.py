@@ -18,7 +18,8 @@ def read_paragraphs(path: Path) -> Iterator[Record]:
     """Yields the paragraphs of a text file as text records.
 
     Newlines around the whole file are removed. If more than one blank line separates two
-    paragraphs, the first one keeps the extra ones, so nothing is lost.
+    paragraphs, the first one keeps the extra ones, so nothing is lost. The file is one
+    document, which ends with the last paragraph.
 
     Raises:
         InputError: the file is not UTF-8, or begins like rows or a document of another format.
@@ -27,6 +28,8 @@ def read_paragraphs(path: Path) -> Iterator[Record]:
     refuse_lookalikes(path, text)
     body = text.strip("\n")
     line = 1 + len(text) - len(text.lstrip("\n"))
-    for paragraph in _BETWEEN.split(body):
+    *paragraphs, last = _BETWEEN.split(body)
+    for paragraph in paragraphs:
         yield Record(f"{path}:{line}", "text", text=paragraph)
         line += paragraph.count("\n") + len(BLANK_LINE)
+    yield Record(f"{path}:{line}", "text", text=last, ends=True)

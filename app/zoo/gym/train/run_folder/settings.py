@@ -6,7 +6,7 @@ the file was edited, and a resume is refused. `env.py` checks the data.
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ from zoo.gym.config.conflicts import require_processes
 from zoo.gym.config.report import nearest, shown
 from zoo.gym.config.stages import config_class
 from zoo.gym.config.values import is_chosen
-from zoo.gym.config.yaml_file import parse_value
+from zoo.gym.config.yaml_file import parse_value, read_entries
 from zoo.gym.errors import InputError
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.train.planning.faults import check_engine
@@ -28,6 +28,9 @@ CHANGEABLE = (
     *("num_processes", "sharding"),
 )
 """The settings that a resume may change; any other change needs a new run."""
+
+BEFORE_THE_KEY = {"append_eos": False}
+"""How runs were trained whose settings lack the key, where its default is another."""
 
 FINISH_KEY = "finish_at"
 """In `env.json` of a run that was finished before its last step: the step of its result."""
@@ -80,8 +83,24 @@ def stored_settings(config_file: Path, env_file: Path) -> TrainConfig:
     return stored
 
 
+def read_settings(config_file: Path) -> TrainConfig:
+    """Returns the settings in the `config.yaml` of a run.
+
+    Raises:
+        InputError: they are damaged.
+        NotAvailableError: the file is missing.
+    """
+    config = load_config([config_file], [], {}).config
+    return config.model_copy(update=_absent({entry.key for entry in read_entries(config_file)}))
+
+
+def _absent(settings: Collection[str]) -> dict[str, Any]:
+    """Returns the values of the keys that a run's settings lack."""
+    return {key: value for key, value in BEFORE_THE_KEY.items() if key not in settings}
+
+
 def _given(config_file: Path) -> TrainConfig:
-    return with_own_rows(load_config([config_file], [], {}).config, config_file.parent)
+    return with_own_rows(read_settings(config_file), config_file.parent)
 
 
 def edits(stored: TrainConfig, given: TrainConfig) -> dict[str, tuple[Any, Any]]:
@@ -240,6 +259,7 @@ def settings_in(env_file: Path) -> TrainConfig | None:
     settings = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     kind = config_class(settings.get("stage"))
     known = {key: settings[key] for key in kind.model_fields if key in settings}
+    known |= _absent(settings)
     try:
         return with_own_rows(kind.from_text(known), env_file.parent)
     except ValidationError:
