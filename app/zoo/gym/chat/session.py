@@ -22,10 +22,10 @@ from zoo.gym.data import (
     Tokenizer,
     chat_stops,
     encode_prompt,
-    load_tokenizer,
     require_unicode,
     split_thinking,
 )
+from zoo.gym.data.own_tokenizer import own_note, tokenizer_of, with_own
 from zoo.gym.errors import GymWarning, InputError
 
 if TYPE_CHECKING:
@@ -263,8 +263,10 @@ def open_chat(
         system = _known_system(trained, adapter or delta)
     if adapter is not None:
         warn_of_other_base(adapter, base)
+        if note := own_note(base, adapter):
+            warnings.warn(note, GymWarning, stacklevel=4)
     warn_of_settings(base)
-    tokenizer = load_tokenizer(base)
+    tokenizer = with_own(tokenizer_of(base, adapter), trained.tokenizer)
     threads = choose_threads(count_parameters(base))
     today = dt.datetime.now().astimezone().date().isoformat()
     positions = model_positions(base)

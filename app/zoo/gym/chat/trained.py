@@ -5,10 +5,12 @@ and the fingerprint of the data: on the machine of the run the text can be found
 chat can only say that there was a system prompt.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from zoo.gym.data.own_tokenizer import own_in
 from zoo.gym.errors import InputError
 from zoo.gym.jobs import run_folders
 from zoo.gym.train.result.origin import (
@@ -29,11 +31,13 @@ class Trained:
         system: the system prompt; empty if there was none or it is unknown.
         is_missing: there was one, but its text is not on this machine.
         joint: what ends a prompt, for a model without a chat template.
+        tokenizer: of a delta, what its tokenizer has otherwise than the base's.
     """
 
     system: str = ""
     is_missing: bool = False
     joint: str = ""
+    tokenizer: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 def of_run(folder: Path) -> Trained:
@@ -58,7 +62,8 @@ def of_delta(file: Path) -> Trained:
 
     header = load_delta(file).header
     found = _found({"data": header.data, DIGEST_KEY: header.recipe.get(DIGEST_KEY)})
-    return replace(found, joint=joint_of(header.recipe))
+    own = own_in(header.recipe)
+    return replace(found, joint=joint_of(header.recipe), tokenizer=own)
 
 
 def _found(origin: dict[str, Any]) -> Trained:

@@ -8,6 +8,7 @@ printed with its reason. `load.py` reads the settings from files and flags.
 import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from pydantic import (
@@ -30,6 +31,7 @@ from zoo.gym.config.keys.running import RunningKeys
 from zoo.gym.config.keys.unread import ROWS_IN_MEMORY, unread_settings
 from zoo.gym.config.stages import config_class
 from zoo.gym.config.values import Data, Rows, are_rows, listed, public_place
+from zoo.gym.paths import given_path
 
 PLACES = frozenset(
     {"model_name_or_path", "adapter_name_or_path", "teacher_model"}
@@ -92,6 +94,12 @@ class TrainConfig(
         given = cast("Mapping[str, object]", values) if isinstance(values, Mapping) else {}
         stage = given.get("stage", getattr(values, "stage", None))
         return cast("type[Self]", config_class(stage))
+
+    @property
+    def first_adapter(self) -> Path | None:
+        """The folder of the adapter that the run continues, or None."""
+        place = self.adapter_name_or_path
+        return None if place is None else given_path(place)
 
     @property
     def other_models(self) -> dict[str, str]:

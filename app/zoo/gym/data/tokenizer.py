@@ -49,8 +49,8 @@ class Tokenizer(Protocol):
         """Returns the token ids of a text, and whatever else the options request."""
         ...
 
-    def get_chat_template(self) -> str:
-        """Returns the template of a plain chat."""
+    def get_chat_template(self, *, tools: Sequence[object] | None = None) -> str:
+        """Returns the template of a plain chat, or that of a chat with tools."""
         ...
 
     def decode(self, token_ids: list[int]) -> str:

@@ -17,8 +17,8 @@ from zoo.gym.data import (
     Tokenizer,
     chat_stops,
     encode_prompt,
-    load_tokenizer,
 )
+from zoo.gym.data.own_tokenizer import tokenizer_of
 from zoo.gym.data.rows import encode_row, make_encoder
 from zoo.models.folder import model_positions, vocabulary_size
 
@@ -44,11 +44,12 @@ class Asker:
     Args:
         policy: the model.
         folder: its folder, with tokenizer and chat template.
+        adapter: the folder of the adapter on it, which may have its own.
     """
 
-    def __init__(self, policy: "Policy", folder: Path) -> None:
+    def __init__(self, policy: "Policy", folder: Path, adapter: Path | None = None) -> None:
         self.policy = policy
-        self.tokenizer: Tokenizer = load_tokenizer(folder)
+        self.tokenizer: Tokenizer = tokenizer_of(folder, adapter)
         options = EncodeOptions(1 << 20, date=DATE, vocabulary=vocabulary_size(folder))
         self.options = options
         self._encoder = make_encoder(self.tokenizer, options)

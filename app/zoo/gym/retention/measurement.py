@@ -69,7 +69,12 @@ class Measured:
         return cls(answers, right, content["text_loss"])
 
 
-def measure(policy: "Policy", folder: Path, before: Measured | None = None) -> Measured:
+def measure(
+    policy: "Policy",
+    folder: Path,
+    before: Measured | None = None,
+    adapter: Path | None = None,
+) -> Measured:
     """Asks a model the questions, greedily, and scores plain text with it.
 
     Args:
@@ -77,6 +82,7 @@ def measure(policy: "Policy", folder: Path, before: Measured | None = None) -> M
         folder: its folder, or that of its base: tokenizer and chat template are read.
         before: what it answered earlier. With it everything is measured, however few answers are
             right, and those that were right may take longer to be so again.
+        adapter: the folder of the adapter on it, whose tokenizer is used where it differs.
 
     Returns:
         Of a small model, a folder without a tokenizer, or a model that reads fewer tokens than a
@@ -84,7 +90,7 @@ def measure(policy: "Policy", folder: Path, before: Measured | None = None) -> M
     """
     if policy.parameter_count() < LEAST_PARAMETERS or not has_tokenizer(folder):
         return Measured((), (), None)
-    asker, asked = Asker(policy, folder), questions()
+    asker, asked = Asker(policy, folder, adapter), questions()
     answers: list[str] = []
     right: list[bool] = []
     for part in filter(None, (asked[:PROBED], asked[PROBED:])):

@@ -26,13 +26,15 @@ FILE = "retained.jsonl"
 """In a run folder: the prompts, the answers, and their tokens."""
 
 
-def own_answers(policy: "Policy", folder: Path, count: int) -> list[dict[str, Any]]:
+def own_answers(
+    policy: "Policy", folder: Path, count: int, adapter: Path | None = None
+) -> list[dict[str, Any]]:
     """Returns the model's answers to the first `count` prompts, as `retained.jsonl` has them.
 
     Each has `prompt`, `answer`, `ids` and `learned_from`, the place of the answer's first token.
     An empty answer is left out, and a prompt that the model cannot read with an answer.
     """
-    asker = Asker(policy, folder)
+    asker = Asker(policy, folder, adapter)
     encoded = {text: asker.prompt(text) for text in prompts()[:count]}
     encoded = {text: ids for text, ids in encoded.items() if asker.fits(ids, ANSWER_TOKENS)}
     rollouts = asker.answers(list(encoded.values()), ANSWER_TOKENS) if encoded else []

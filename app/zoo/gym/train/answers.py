@@ -143,10 +143,18 @@ class Answers:
         base: the folder of its base, with tokenizer and chat template.
         probes: the prompts; those that the model cannot read with an answer are left out.
         run: the run folder, which has the answers before training.
+        adapter: the folder of the adapter that it continues.
     """
 
-    def __init__(self, policy: "Policy", base: Path, probes: Sequence[Probe], run: Path) -> None:
-        self._asker = Asker(policy, base)
+    def __init__(
+        self,
+        policy: "Policy",
+        base: Path,
+        probes: Sequence[Probe],
+        run: Path,
+        adapter: Path | None = None,
+    ) -> None:
+        self._asker = Asker(policy, base, adapter)
         self._probes = [each for each in probes if self._asker.fits(each.ids, ANSWER_TOKENS)]
         held_out = [each for each in self._probes if each.held_out][:SHOWN]
         learned = [each for each in self._probes if not each.held_out]

@@ -11,7 +11,6 @@ from zoo.backends.optimizer_spec import APOLLO
 from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import GymWarning
-from zoo.gym.paths import given_path
 from zoo.gym.train.planning.plan import Plan
 
 if TYPE_CHECKING:
@@ -86,10 +85,9 @@ def load_spec(config: TrainConfig) -> "LoadSpec":
     """Returns the part of `config` that matters for loading; a method may change it."""
     from zoo.backends.base import LoadSpec
 
-    start = config.adapter_name_or_path
     return LoadSpec(
         train=train_spec(config),
-        adapter=None if start is None else given_path(start),
+        adapter=config.first_adapter,
         dtype=config.dtype,
         quantization=quantization_spec(config),
         rope=rope_spec(config),

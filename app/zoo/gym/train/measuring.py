@@ -16,12 +16,12 @@ from zoo.gym.data import (
     Split,
     Unit,
     fingerprint,
-    load_tokenizer,
     read_dataset,
     split_at_end,
 )
 from zoo.gym.data.equality import related_rows
 from zoo.gym.data.lazy import SAMPLED_ROWS, LazyUnits, encode_dataset
+from zoo.gym.data.own_tokenizer import tokenizer_of
 from zoo.gym.data.record_file import StoredRecords
 from zoo.gym.data.rows import with_answer
 from zoo.gym.data.units import RATING
@@ -122,8 +122,11 @@ def rows_of_files(
 def _encode(
     records: Sequence[Record], config: TrainConfig, model_folder: Path
 ) -> tuple[Example, ...]:
-    options = encode_options(config, model_folder)
-    encoded = encode_dataset(records, load_tokenizer(model_folder), options)
+    tokenizer, options = (
+        tokenizer_of(model_folder, config.first_adapter),
+        encode_options(config, model_folder),
+    )
+    encoded = encode_dataset(records, tokenizer, options)
     return _answered(_better(encoded.units), config, model_folder)
 
 

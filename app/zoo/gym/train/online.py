@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 from zoo.gym import rewards
 from zoo.gym.config.rollouts import LIVE_REWARD, RolloutConfig
 from zoo.gym.config.train import TrainConfig
-from zoo.gym.data import chat_stops, load_tokenizer
+from zoo.gym.data import chat_stops
 from zoo.gym.data.batches import GROUP_TOKENS
 from zoo.gym.data.lazy import seen_of
+from zoo.gym.data.own_tokenizer import tokenizer_of
 from zoo.gym.data.records import Kind
 from zoo.gym.errors import GuardError, InputError
 from zoo.gym.humanize import counted
@@ -274,7 +275,7 @@ class Online(Method, Generic[C]):
 
         config = self.settings
         base = resolve(config.model_name_or_path, offline=True).folder
-        tokenizer = load_tokenizer(base)
+        tokenizer = tokenizer_of(base, config.first_adapter)
         assert config.max_completion_length is not None
         stops = chat_stops(base, tokenizer, encode_options(config, base))
         sampling = Sampling(config.max_completion_length, config.temperature, stop_ids=stops)

@@ -44,13 +44,16 @@ SEED = 0x5EED
 """Added to the seed of the run, so that retained rows have an order of their own."""
 
 
-def measured_before(policy: "Policy", base: Path, run: Path) -> Measured:
+def measured_before(
+    policy: "Policy", base: Path, run: Path, adapter: Path | None = None
+) -> Measured:
     """Returns what the model answered before the first step; stores it. Collective.
 
     Args:
         policy: the model as it was loaded.
         base: the folder of its base.
         run: the run folder.
+        adapter: the folder of the adapter that it continues.
 
     Raises:
         InputError: the stored measurement is damaged.
@@ -65,7 +68,7 @@ def measured_before(policy: "Policy", base: Path, run: Path) -> Measured:
                 f"{path}: expected the answers before training, got a damaged file",
                 hint="remove it: the model is measured again",
             ) from None
-    measured = measure(policy, base)
+    measured = measure(policy, base, adapter=adapter)
     if ranks.is_first:
         write_beside(path, json.dumps(measured.as_json()) + "\n")
     ranks.meet()
@@ -108,7 +111,7 @@ def retained_units(policy: "Policy", base: Path, run: Path, plan: Plan) -> tuple
     count = min(len(prompts()), total)
     env_file, ranks = run / "env.json", policy.ranks
     if not ranks.share(DIGEST_KEY in read_env(env_file) if ranks.is_first else None):
-        answers = own_answers(policy, base, count)
+        answers = own_answers(policy, base, count, plan.config.first_adapter)
         if ranks.is_first:
             # the file first, so that a run killed in between asks again
             update_env(env_file, {DIGEST_KEY: write_answers(run / FILE, answers)})
@@ -161,11 +164,13 @@ def retained_batches(units: tuple[Unit, ...], plan: Plan, step: int) -> "list[Ba
     return [collate(part, constants) for part in parts]
 
 
-def kept_after(policy: "Policy", base: Path, before: Measured | None) -> Kept | None:
+def kept_after(
+    policy: "Policy", base: Path, before: Measured | None, adapter: Path | None = None
+) -> Kept | None:
     """Returns what is left after training; None if the model answered too little before."""
     if before is None or not before.answers_questions:
         return None
-    return compare(before, measure(policy, base, before))
+    return compare(before, measure(policy, base, before, adapter))
 
 
 def alarm_of(kept: Kept | None) -> str | None:

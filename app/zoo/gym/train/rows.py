@@ -14,15 +14,14 @@ from zoo.gym.data import (
     Split,
     Tokenizer,
     Unit,
-    load_tokenizer,
     read_dataset,
     split_records,
 )
 from zoo.gym.data.lazy import LazyUnits, encode_dataset
 from zoo.gym.data.notes import Figures, notes_of, survey
+from zoo.gym.data.own_tokenizer import own_note, tokenizer_of
 from zoo.gym.data.rows import make_encoder
 from zoo.gym.errors import InputError
-from zoo.gym.paths import given_path
 from zoo.gym.train.answers import Probe, draw_probes
 from zoo.gym.train.result.origin import doubt_of_base, joint_of_result
 from zoo.gym.train.run_folder.pinned import mix_of
@@ -88,7 +87,7 @@ def prepare_rows(
         load_method(config.stage).reads,
         mix_of(config),
     )
-    tokenizer = load_tokenizer(model_folder)
+    tokenizer = tokenizer_of(model_folder, config.first_adapter)
     options = encode_options(config, model_folder)
     split = (
         choose(dataset.records)
@@ -114,7 +113,7 @@ def prepare_rows(
         truncated=truncated,
         unlearned=unlearned,
         notes=(
-            *filter(None, [doubt_of_base(model_folder)]),
+            *filter(None, [doubt_of_base(model_folder), _note_of_tokenizer(config, model_folder)]),
             *dataset.notes,
             *notes_of(found, Figures(truncated, unlearned, *alike, learned.sampled)),
         ),
@@ -166,6 +165,11 @@ def readable_tokens(config: TrainConfig, model_folder: Path) -> int | None:
     return positions * -(-config.cutoff_len // positions)
 
 
+def _note_of_tokenizer(config: TrainConfig, model_folder: Path) -> str | None:
+    adapter = config.first_adapter
+    return None if adapter is None else own_note(model_folder, adapter)
+
+
 def encode_options(config: TrainConfig, model_folder: Path) -> EncodeOptions:
     """Returns how rows are encoded: no row is longer than the context of the model."""
     positions, method = readable_tokens(config, model_folder), load_method(config.stage)
@@ -179,6 +183,6 @@ def encode_options(config: TrainConfig, model_folder: Path) -> EncodeOptions:
         config.split_special_tokens,
         vocabulary_size(model_folder),
         method.answer_tokens(config, cutoff),
-        joint_of_result(given_path(config.adapter_name_or_path or model_folder)),
+        joint_of_result(config.first_adapter or model_folder),
         config.append_eos,
     )

@@ -24,6 +24,7 @@ class ChatTemplate:
     Attributes:
         tokenizer: its tokenizer.
         source: the text of the template.
+        tool_source: that of chats with tools: the template `tool_use` if the model has one.
         today: the date that it may print.
         reads_reasoning: whether it places reasoning itself; if not, reasoning is put before the
             answer as a think block.
@@ -35,6 +36,7 @@ class ChatTemplate:
 
     tokenizer: Tokenizer = field(repr=False)
     source: str = field(repr=False)
+    tool_source: str = field(repr=False)
     today: str
     reads_reasoning: bool
     markers: frozenset[int] = field(repr=False)
@@ -44,7 +46,7 @@ class ChatTemplate:
     @property
     def prints_date(self) -> bool:
         """Whether it calls `strftime_now`, the only way by which a template knows the date."""
-        return "strftime_now" in self.source
+        return "strftime_now" in self.source + self.tool_source
 
 
 def chat_template(
@@ -68,13 +70,14 @@ def chat_template(
         raise InputError(f"date: expected a date like 2024-07-26, got {today!r}") from None
     try:
         source = tokenizer.get_chat_template()
+        tool_source = tokenizer.get_chat_template(tools=[])
     except ValueError as error:  # several named templates, none of them the default
         raise InputError(f"{tokenizer.name_or_path}: {str(error).splitlines()[0]}") from None
     reads = _READS_REASONING.search(source) is not None
     markers = frozenset(tokenizer.added_tokens_decoder)
     stops = frozenset(stop_ids(Path(tokenizer.name_or_path), tokenizer))
     specials = special_tokens(tokenizer) if split_special_tokens else None
-    return ChatTemplate(tokenizer, source, today, reads, markers, stops, specials)
+    return ChatTemplate(tokenizer, source, tool_source, today, reads, markers, stops, specials)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ def render_all(
 
     Args:
         template: the model's template.
-        chats: the chats.
+        chats: the chats, with tools or without.
         wanted: the index of a chat, its number of turns, and whether to add a generation prompt.
 
     Raises:
@@ -131,7 +134,8 @@ def render_all(
     reads = template.reads_reasoning
     turns = [[_as_dict(turn, reads_reasoning=reads) for turn in chat.messages] for chat in chats]
     tools = [chat.tools for chat in chats] if any(chat.tools for chat in chats) else ()
-    return renderer.render(template.source, template.today, variables, turns, wanted, tools)
+    source = template.tool_source if tools else template.source
+    return renderer.render(source, template.today, variables, turns, wanted, tools)
 
 
 def _words(value: object) -> object:

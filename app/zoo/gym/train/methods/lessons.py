@@ -21,9 +21,10 @@ from pydantic import Field
 
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.config.values import Number, Whole, chosen
-from zoo.gym.data import Message, chat_stops, encode_prompt, load_tokenizer
+from zoo.gym.data import Message, chat_stops, encode_prompt
 from zoo.gym.data.batches import collate, micro_batches
 from zoo.gym.data.lazy import seen_of
+from zoo.gym.data.own_tokenizer import tokenizer_of
 from zoo.gym.data.records import Kind
 from zoo.gym.data.units import Example, Unit, alone
 from zoo.gym.errors import InputError
@@ -171,7 +172,7 @@ class Lessons(Method):
 
         config = self._settings
         base = resolve(config.model_name_or_path, offline=True).folder
-        self.tokenizer = load_tokenizer(base)
+        self.tokenizer = tokenizer_of(base, config.first_adapter)
         self.options = encode_options(config, base)
         self.library = library_in(config.lessons)
         assert config.max_completion_length is not None

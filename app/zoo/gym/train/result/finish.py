@@ -17,6 +17,7 @@ from zoo.gym.train.retaining import alarm_of, kept_after
 from zoo.gym.train.run_folder.pinned import base_name
 from zoo.gym.train.run_folder.settings import changes_of, read_env
 from zoo.gym.train.run_folder.workspace import Workspace
+from zoo.models.adapters import CONFIG_FILE
 from zoo.models.folder import TOKENIZER_FILES
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def finish(
     metrics = metrics_of(method, progress, others)
     doubt = no_gain(method, progress)
     remove_copy(run, config)
-    write_result(method.policy, run.result, base)
+    write_result(method.policy, run.result, base, config.first_adapter)
     check_result(method.policy, run.result, method.units[0].rows[0].ids.tolist(), config)
     alarms = [doubt] if doubt else []
     if job.answers:
@@ -62,7 +63,7 @@ def finish(
         message = learned_sentence(answers)
         run.events.emit("answers", step=progress.step, answers=shown, message=message)
         alarms += alarms_of(answers)
-    kept = kept_after(method.policy, base.folder, before)
+    kept = kept_after(method.policy, base.folder, before, config.first_adapter)
     if kept is not None:
         metrics |= {"retention": kept.figures()}
         run.events.emit("retention", step=progress.step, message=kept.sentence(), **kept.content())
@@ -89,18 +90,25 @@ def no_gain(method: "Method", progress: Progress) -> str | None:
     return f"no gain on held-out rows: {method.decides} {base:.4f} before, best {best:.4f}"
 
 
-def write_result(policy: "Policy", folder: Path, base: "Resolved") -> None:
-    """Writes the model atomically; a full model gets the base's tokenizer files."""
+def write_result(
+    policy: "Policy", folder: Path, base: "Resolved", adapter: Path | None = None
+) -> None:
+    """Writes the model atomically, with tokenizer files.
+
+    Those of a whole model are the base's, those of an adapter the ones of the adapter that it
+    continues, if there are any.
+    """
     with (
         new_folder(folder, replace=True) as beside,
         safetensors_errors(folder),
         storage_errors(folder),
     ):
         policy.save_result(beside, base=base_name(base))
-        if not (beside / "adapter_config.json").exists():
-            for name in TOKENIZER_FILES:
-                if (base.folder / name).is_file():
-                    shutil.copyfile(base.folder / name, beside / name)
+        is_whole = not (beside / CONFIG_FILE).exists()
+        source = base.folder if is_whole else adapter
+        for name in TOKENIZER_FILES:
+            if source is not None and (source / name).is_file():
+                shutil.copyfile(source / name, beside / name)
 
 
 def metrics_of(

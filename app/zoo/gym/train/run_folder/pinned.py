@@ -183,12 +183,13 @@ def idle_date(config: TrainConfig, origin: str, model_folder: Path) -> tuple[Ign
     Raises:
         InputError: the tokenizer is missing or damaged.
     """
+    from zoo.gym.data.own_tokenizer import tokenizer_of
     from zoo.gym.data.rendering.template import chat_template
-    from zoo.gym.data.tokenizer import load_tokenizer
 
     if config.date is None:
         return ()
-    template = chat_template(load_tokenizer(model_folder), config.date)
+    tokenizer = tokenizer_of(model_folder, config.first_adapter)
+    template = chat_template(tokenizer, config.date)
     if template is not None and template.prints_date:
         return ()
     lacks = "no chat template" if template is None else "a chat template that prints no date"

@@ -1,0 +1,105 @@
+"""What an adapter's folder says of its tokenizer, used in place of the base's where it differs.
+
+TRL, unsloth and LLaMA-Factory write a tokenizer beside the adapter: with the chat template and the
+end-of-text token that the adapter was trained with, which may not be those of the base. Its tokens
+are the base's, as the embeddings are.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from zoo.gym.data.reading.files import read_text
+from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer
+from zoo.gym.errors import InputError
+from zoo.models.folder import read_object
+
+TEMPLATE, CONFIG = "chat_template.jinja", "tokenizer_config.json"
+
+TOKENIZER_KEY = "tokenizer"
+"""In a delta's recipe: what is not as in the base."""
+
+PARTS = {"chat_template": "chat template", "eos_token": "end-of-text token"}
+"""What is read of it, and the names for messages."""
+
+
+def tokenizer_of(base: Path, adapter: Path | None = None) -> Tokenizer:
+    """Returns the tokenizer of a base, with what an adapter's folder says otherwise.
+
+    Args:
+        base: the folder of the base.
+        adapter: a peft folder; one without tokenizer files changes nothing.
+
+    Raises:
+        InputError: a file is damaged, or the adapter ends texts with a token that the base lacks;
+            see also `load_tokenizer`.
+    """
+    tokenizer = load_tokenizer(base)
+    return with_own(tokenizer, {} if adapter is None else _stated(adapter))
+
+
+def with_own(tokenizer: Tokenizer, own: Mapping[str, object]) -> Tokenizer:
+    """Returns a tokenizer of the base with what a fine-tune has of its own.
+
+    Raises:
+        InputError: the base lacks the end-of-text token.
+    """
+    for key in PARTS.keys() & own.keys():
+        value = own[key]
+        if key == "eos_token" and value not in tokenizer.backend_tokenizer.get_vocab():
+            raise InputError(
+                f"the fine-tune ends texts with {value!r}: expected a token of the base "
+                f"{tokenizer.name_or_path}",
+                hint="use the base that it was trained on",
+            )
+        setattr(tokenizer, key, value)
+    return tokenizer
+
+
+def own_parts(base: Path, adapter: Path) -> dict[str, Any]:
+    """Returns what an adapter's folder says otherwise than the base, by the keys of `PARTS`."""
+    stated = _stated(adapter)
+    if not stated:
+        return {}
+    tokenizer: Any = load_tokenizer(base)
+    return {key: value for key, value in stated.items() if getattr(tokenizer, key, None) != value}
+
+
+def own_in(recipe: Mapping[str, object]) -> dict[str, Any]:
+    """Returns what a delta's recipe says of the tokenizer, otherwise than the base."""
+    stored = recipe.get(TOKENIZER_KEY)
+    own = cast("dict[str, Any]", stored) if isinstance(stored, dict) else {}
+    return {key: value for key, value in own.items() if key in PARTS}
+
+
+def own_note(base: Path, adapter: Path) -> str | None:
+    """Returns what of an adapter's tokenizer is used in place of the base's, or None."""
+    differing = own_parts(base, adapter)
+    if not differing:
+        return None
+    names = " and ".join(name for key, name in PARTS.items() if key in differing)
+    return f"{adapter}: its own {names} is used, which the base does not have"
+
+
+def _stated(adapter: Path) -> dict[str, Any]:
+    """Returns what a folder states; a template in a file counts before that in the config."""
+    config = read_object(adapter / CONFIG) if (adapter / CONFIG).is_file() else {}
+    stated = {"chat_template": _templates(config), "eos_token": _token(config.get("eos_token"))}
+    if (adapter / TEMPLATE).is_file():
+        stated["chat_template"] = read_text(adapter / TEMPLATE)
+    return {key: value for key, value in stated.items() if value}
+
+
+def _templates(config: Mapping[str, object]) -> object:
+    """Returns a template, or several by name as transformers has them."""
+    value = config.get("chat_template")
+    if not isinstance(value, list):
+        return value if isinstance(value, str) else None
+    entries = [cast("dict[str, object]", entry) for entry in value if isinstance(entry, dict)]
+    return {str(entry.get("name")): str(entry.get("template")) for entry in entries}
+
+
+def _token(value: object) -> str | None:
+    if isinstance(value, dict):
+        value = cast("dict[str, object]", value).get("content")
+    return value if isinstance(value, str) else None

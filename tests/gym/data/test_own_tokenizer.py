@@ -1,0 +1,133 @@
+"""The template and the end of texts that an adapter's folder has of its own."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoo.gym import GymWarning, TrainConfig, open_chat, run_training
+from zoo.gym.data import EncodeOptions, Message, encode_prompt, load_tokenizer
+from zoo.gym.data.own_tokenizer import own_in, own_parts, tokenizer_of
+from zoo.gym.data.records import Record
+from zoo.gym.data.rows import encode_row, make_encoder
+from zoo.gym.errors import InputError
+from zoo.gym.train.rows import prepare_rows
+from zoo.models import pico_folder
+
+OWN = (
+    "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+    "{{ 'assistant: ' if add_generation_prompt }}"
+)
+OTHER = "{{ messages[0].content }}"
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
+
+
+def asked(base: Path, adapter: Path | None) -> str:
+    tokenizer = tokenizer_of(base, adapter)
+    ids = encode_prompt([Message("user", "Hi")], tokenizer, EncodeOptions(64))
+    return tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize(
+    ("files", "template"),
+    [
+        ({"chat_template.jinja": OWN}, OWN),
+        ({"tokenizer_config.json": json.dumps({"chat_template": OWN})}, OWN),
+        (
+            {
+                "chat_template.jinja": OWN,
+                "tokenizer_config.json": json.dumps({"chat_template": OTHER}),
+            },
+            OWN,
+        ),
+        (
+            {
+                "tokenizer_config.json": json.dumps(
+                    {"chat_template": [{"name": "default", "template": OWN}]}
+                )
+            },
+            {"default": OWN},
+        ),
+    ],
+    ids=["file", "config", "file before config", "by name"],
+)
+def test_the_template_in_the_folder_is_used(
+    tmp_path: Path, files: dict[str, str], template: object
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert own_parts(pico_folder(), tmp_path) == {"chat_template": template}
+    assert asked(pico_folder(), tmp_path) == "user: Hi\nassistant: "
+
+
+def test_a_folder_without_tokenizer_files_is_asked_as_its_base(tmp_path: Path) -> None:
+    assert own_parts(pico_folder(), tmp_path) == {}
+    assert asked(pico_folder(), tmp_path) == asked(pico_folder(), None)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_texts_end_with_the_token_of_the_folder(tmp_path: Path, wrapped: bool) -> None:
+    base = load_tokenizer(pico_folder())
+    eos = base.decode([base.eos_token_id or 0])
+    other = next(text for text in base.special_tokens_map.values() if text != eos)
+    value = {"content": other, "special": True} if wrapped else other
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": value}))
+    tokenizer = tokenizer_of(pico_folder(), tmp_path)
+    assert tokenizer.decode([tokenizer.eos_token_id or 0]) == other
+    assert own_parts(pico_folder(), tmp_path) == {"eos_token": other}
+
+
+def test_an_end_that_the_base_lacks_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|fin|>"}))
+    with pytest.raises(InputError):
+        tokenizer_of(pico_folder(), tmp_path)
+
+
+def test_a_recipe_holds_only_what_is_read() -> None:
+    assert own_in({"tokenizer": {"chat_template": OWN, "name_or_path": "x"}}) == {
+        "chat_template": OWN
+    }
+    assert own_in({"tokenizer": "x"}) == {}
+
+
+def test_chats_with_tools_have_their_template(byte_tokenizer: Any) -> None:
+    tool_use = "{{ tools[0].function.name }} " + OWN
+    tokenizer = byte_tokenizer({"default": OWN, "tool_use": tool_use})
+    encoder = make_encoder(tokenizer, EncodeOptions(200))
+    turns = (Message("user", "Hi"), Message("assistant", "Yo"))
+    plain, tools = (
+        tokenizer.decode(encode_row(encoder, Record("f:1", "chat", turns, tools=tools)).ids)
+        for tools in ((), (TOOL,))
+    )
+    assert (plain, tools) == ("user: Hi\nassistant: Yo</s>", "f user: Hi\nassistant: Yo</s>")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
+def test_an_adapter_is_asked_and_continued_with_its_template(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    rows = [{"prompt": f"Say {n}.", "completion": f"{n} it is"} for n in range(8)]
+    config = TrainConfig(model_name_or_path="zen-pico", dataset=rows, max_steps=2)
+    adapter = run_training(config).model
+    (adapter / "chat_template.jinja").write_text(OWN)
+    noticed = pytest.warns(GymWarning, match="its own chat template")
+    with noticed, open_chat("zen-pico", adapter=adapter) as chat:
+        assert chat.tokenizer.chat_template == OWN
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    more = TrainConfig(
+        model_name_or_path="zen-pico",
+        adapter_name_or_path=str(adapter),
+        dataset=str(file),
+        date="2026-01-01",
+        max_steps=2,
+    )
+    learned = prepare_rows(more, pico_folder())
+    text = load_tokenizer(pico_folder()).decode(learned.train[0].rows[0].ids.tolist())
+    assert text.startswith("user: Say")
+    assert any("its own chat template" in note for note in learned.notes)
+    again = run_training(more).model
+    assert (again / "chat_template.jinja").read_text() == OWN
