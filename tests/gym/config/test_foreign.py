@@ -81,3 +81,31 @@ def test_a_weight_of_0_switches_a_loss_off_and_another_is_refused(tmp_path: Path
     assert faults(tmp_path, text.format("0.1")) == [
         "train.yaml:4: kto_ftx: learning the good answers besides is not supported yet"
     ]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        *("shift_attn=true", "mixture_of_depths=convert", "grpo_normalize_advantages=true"),
+        *("use_llama_pro=true", "resize_vocab=true", "new_special_tokens=<a>", "export_dir=out"),
+        *("vllm_maxlen=2048", "freeze_vision_tower=true", "image_max_pixels=9", "use_kt=true"),
+        *("disable_shuffling=true", "default_system=Hi", "model_revision=main", "use_swanlab=true"),
+    ],
+)
+def test_a_published_key_of_what_is_not_here_is_refused_with_a_reason(item: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_config([], [*NEEDED, item], {})
+    assert "Did you mean" not in caught.value.message
+    assert caught.value.message.partition(": ")[2] not in {"", "no such setting"}
+
+
+@pytest.mark.parametrize("item", ["repetition_penalty=1.1", "use_fast_tokenizer=true"])
+def test_a_published_key_that_changes_nothing_here_has_a_reason(item: str) -> None:
+    (ignored,) = load_config([], [*NEEDED, item], {}).ignored
+    assert ignored.key == item.partition("=")[0]
+    assert ignored.reason
+
+
+def test_a_misspelled_key_still_has_a_hint() -> None:
+    with pytest.raises(InputError, match="Did you mean 'freeze_trainable_layers'"):
+        load_config([], [*NEEDED, "freeze_trainable_layer=2"], {})

@@ -42,6 +42,19 @@ ALIASES = {
 """Other published spellings of our keys."""
 
 WITHOUT_EFFECT = {
+    "block_diag_attn": "packed rows see only themselves",
+    "data_shared_file_system": "each process reads the data itself",
+    "ignore_pad_token_for_loss": "padding is never learned",
+    "include_effective_tokens_per_second": "every step reports the learned tokens per second",
+    "low_cpu_mem_usage": "weights are read from their files as they are needed",
+    "preprocessing_batch_size": "rows are encoded one by one",
+    "print_param_status": "zoo-gym delta inspect shows what a result changes",
+    "skip_special_tokens": "answers are shown without the tokens that end them",
+    "tokenized_path": "there is no cache of encoded rows",
+    "tool_format": "the model's own chat template writes tools",
+    "use_fast_tokenizer": "tokenizers are always fast ones",
+    "use_kv_cache": "answers are always sampled with a cache",
+    "use_reentrant_gc": "activations are never recomputed by reentrant functions",
     "apollo_scale_front": "the growth of steps is limited by the ratio of two, both scaled or not",
     "badam_verbose": "badam_switch_mode and badam_switch_interval say which layers train",
     "dataloader_num_workers": "one process reads the rows",
@@ -71,6 +84,10 @@ WITHOUT_EFFECT = {
     "trust_remote_code": "code inside a model folder is never run",
     "use_ref_model": "the method determines whether there is a reference",
     "use_unsloth": "zoo-gym has its own training loop",
+    **dict.fromkeys(
+        ("length_penalty", "max_length", "num_beams", "repetition_penalty"),
+        "it is a setting of answers, not of training",
+    ),
 }
 """Keys of published files that have no effect here, with the reason."""
 
@@ -91,9 +108,66 @@ SWITCHES = frozenset(
 )
 """Published keys that are flags without a value."""
 
+NEW_TOKENS = "new tokens are not supported: the vocabulary is that of the base"
+
+REPORTED = "SwanLab is not supported: expected report_to, or the events of the run"
+
+SEEING = "text alone is learned: images, audio and video are not supported"
+
+OTHER_ENGINE = "answers are sampled by the engine that trains"
+
+DIVIDED_BY_LAUNCHER = "the launcher sets it: expected num_processes"
+
 DIVIDED = "expected sharding full with num_processes, which divides the model by torch's FSDP2"
 
 MISSING = {
+    "add_special_tokens": NEW_TOKENS,
+    "add_tokens": NEW_TOKENS,
+    "init_special_tokens": NEW_TOKENS,
+    "new_special_tokens": NEW_TOKENS,
+    "new_special_tokens_config": NEW_TOKENS,
+    "resize_vocab": NEW_TOKENS,
+    "adapter_folder": "expected adapter_name_or_path with the folder of one adapter",
+    "apollo_proj_type": "matrices are projected on their shorter side: expected none",
+    "galore_proj_type": "matrices are projected on their shorter side: expected none",
+    "asft_alpha": "not supported: expected use_dft_loss",
+    "use_asft_loss": "not supported: expected use_dft_loss",
+    "eaft_alpha": "not supported: expected use_dft_loss",
+    "use_eaft_loss": "not supported: expected use_dft_loss",
+    "buffer_size": "streamed data is not supported yet",
+    "cache_dir": "expected HF_HOME in the environment",
+    "compute_accuracy": "not supported: held-out losses and answers are shown",
+    "compute_dtype": "expected dtype",
+    "default_system": "a system prompt for all rows is not supported yet: expected it in the rows",
+    "device_map": "a model on several devices is not supported yet",
+    "disable_gradient_checkpointing": "expected gradient_checkpointing false",
+    "disable_shuffling": "rows are always drawn in an order of the seed",
+    "early_stopping_patience": "expected early_stopping_steps",
+    "enable_torch_profiler": "profiling is not supported",
+    "eval_num_beams": "answers to held-out rows are always greedy",
+    "eval_on_each_dataset": "held-out rows of all files are one figure: not supported yet",
+    "grpo_normalize_advantages": "expected scale_rewards: group for true, none for false",
+    "gspo_normalize_advantages": "expected scale_rewards: group for true, none for false",
+    "hf_hub_token": "expected HF_TOKEN in the environment",
+    "ms_hub_token": "models are taken from the Hugging Face hub alone",
+    "om_hub_token": "models are taken from the Hugging Face hub alone",
+    "loraplus_lr_embedding": "embeddings with a rate of their own are not supported",
+    "master_addr": DIVIDED_BY_LAUNCHER,
+    "master_port": DIVIDED_BY_LAUNCHER,
+    "mixture_of_depths": "models with a mixture of depths are not supported",
+    "model_max_length": "expected cutoff_len",
+    "model_revision": "expected it in the name: model_name_or_path=ORG/NAME@REVISION",
+    "offload_folder": "expected stream_layers, which leaves the base in its files",
+    "preserve_thinking": "expected think: keep, template or drop",
+    "ref_model_quantization_bit": "another reference than the base model is not supported yet",
+    "reward_model_adapters": "expected reward with the folder of one reward model",
+    "reward_model_quantization_bit": "a reward model is never quantised",
+    "shift_attn": "shifted sparse attention is not supported: expected rope_scaling for long rows",
+    "train_from_scratch": "models are fine-tuned: expected one with weights",
+    "upcast_layernorm": "expected dtype f32, in which all is computed",
+    "upcast_lmhead_output": "expected dtype f32, in which all is computed",
+    "use_llama_pro": "new blocks are not supported: expected finetuning_type lora or freeze",
+    "use_v1_kernels": "expected enable_liger_kernel",
     "apollo_layerwise": "steps in the backward pass are not supported: use badam",
     "badam_mask_mode": "badam's mode ratio is not supported: expected badam_mode layer",
     "badam_update_ratio": "badam's mode ratio is not supported: expected badam_mode layer",
@@ -125,6 +199,35 @@ MISSING = {
 """Keys of published files for unsupported features, with the error message."""
 
 MISSING_PREFIXES = {
+    **dict.fromkeys(
+        (
+            "audio_",
+            "crop_to_patches",
+            "freeze_language_",
+            "freeze_multi_",
+            "freeze_vision_",
+            "image_",
+            "media_dir",
+            "use_audio_",
+            "video_",
+        ),
+        SEEING,
+    ),
+    **dict.fromkeys(("infer_", "sglang_", "vllm_"), OTHER_ENGINE),
+    **dict.fromkeys(
+        ("hyper_parallel_", "megatron_", "use_hyper_", "use_mca", "use_megatron"),
+        f"no such setting: {DIVIDED}",
+    ),
+    **dict.fromkeys(
+        ("kt_", "use_kt"),
+        "KTransformers is not supported: expected stream_layers for a base larger than memory",
+    ),
+    "export_": "a result is exported after training, not by a setting of it",
+    "fp8": "fp8 training is not supported: expected dtype bf16 or f32",
+    "profile": "profiling is not supported",
+    "ray_": "Ray is not supported: expected num_processes",
+    "swanlab_": REPORTED,
+    "use_swanlab": REPORTED,
     "grpo_": "no such setting: expected the name without grpo_, such as beta",
     "gspo_": "no such setting: expected the name without gspo_, such as beta",
     "ppo_": "no such setting of ppo: expected one of its own, such as beta",
