@@ -1,10 +1,12 @@
 """Finishes a run: writes its best weights as a folder that transformers and PEFT load."""
 
+import math
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.files import new_folder, storage_errors
+from zoo.gym.humanize import counted
 from zoo.gym.train.answers import alarms_of, learned_sentence
 from zoo.gym.train.guards import check_finite
 from zoo.gym.train.loop import Job, take_best
@@ -19,6 +21,9 @@ from zoo.gym.train.run_folder.settings import changes_of, read_env
 from zoo.gym.train.run_folder.workspace import Workspace
 from zoo.models.adapters import CONFIG_FILE
 from zoo.models.folder import TOKENIZER_FILES
+
+FEW_ROWS = 20
+"""Held-out rows below which a figure comes with how much it is worth."""
 
 if TYPE_CHECKING:
     from zoo.backends.base import MemoryInfo, Policy
@@ -57,7 +62,7 @@ def finish(
     remove_copy(run, config)
     write_result(method.policy, run.result, base, config.first_adapter)
     check_result(method.policy, run.result, method.units[0].rows[0].ids.tolist(), config)
-    alarms = [doubt] if doubt else []
+    alarms = list(filter(None, [doubt, few_rows(method, progress)]))
     if job.answers:
         shown, answers = job.answers.asked()
         message = learned_sentence(answers)
@@ -88,6 +93,26 @@ def no_gain(method: "Method", progress: Progress) -> str | None:
     if base is None or best is None or (best != base and method.improves(best, base)):
         return None
     return f"no gain on held-out rows: {method.decides} {base:.4f} before, best {best:.4f}"
+
+
+def few_rows(method: "Method", progress: Progress) -> str | None:
+    """Returns what a held-out figure of few rows is worth, or None; shares have their interval."""
+    rows, best = len(method.held_out), progress.best_score
+    if not 0 < rows < FEW_ROWS or best is None:
+        return None
+    if method.decides != "accuracy":
+        return f"the held-out {method.decides} is that of {counted(rows, 'row')} alone"
+    low, high = wilson(best, rows)
+    right = f"{best * rows:g} of {counted(rows, 'pair')}"
+    return f"held-out accuracy: {right}, 95 % interval {low:.0%} to {high:.0%}"
+
+
+def wilson(share: float, count: int) -> tuple[float, float]:
+    """Returns the 95 % interval of a share of `count` trials (Wilson 1927, eq. of the score)."""
+    squared = 1.96**2
+    middle = share + squared / (2 * count)
+    half = 1.96 * math.sqrt(share * (1 - share) / count + squared / (4 * count**2))
+    return (middle - half) / (1 + squared / count), (middle + half) / (1 + squared / count)
 
 
 def write_result(
