@@ -101,7 +101,15 @@ class TrainingArguments(Arguments):
         {"output_dir", "overwrite_output_dir", "per_device_train_batch_size", "learning_rate"}
         | {"gradient_accumulation_steps", "gradient_checkpointing", "num_train_epochs"}
         | {"max_steps", "lr_scheduler_type", "warmup_steps", "warmup_ratio", "weight_decay"}
-        | {"max_grad_norm", "seed", "eval_steps", "save_steps", "save_only_model", "report_to"}
+        | {
+            "max_grad_norm",
+            "seed",
+            "eval_steps",
+            "early_stopping_steps",
+            "save_steps",
+            "save_only_model",
+            "report_to",
+        }
         | {"save_total_limit", "optim", "decay_ratio", "neftune_noise_alpha"}
     )
 

@@ -60,6 +60,7 @@ def test_only_settings_that_are_true_or_false_are_switches() -> None:
     switches = {key for key in KEYS if is_switch(key)}
     assert switches == {
         "double_quantization",
+        "dynamic_sampling",
         "retention",
         "overwrite_output_dir",
         "mask_truncated_completions",

@@ -188,3 +188,38 @@ def test_what_rows_of_a_prompt_cannot_share_is_reported_where_rows_belong_togeth
             fit(job)
         messages.append([str(event["message"]) for event in recorder.of("warn")])
     assert messages == [[], ["sampling False"], ["sampling True"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("patience", "losses", "last", "best"),
+    [
+        (2, [3.0, 2.0, 1.0, 1.5, 1.2, 0.5, 0.4], 4, 2),
+        (3, [3.0, 2.0, 1.0, 1.5, 1.2, 0.5, 0.4], 6, 6),
+        (0, [3.0, 2.0, 2.5, 2.5, 2.5, 2.5, 2.5], 6, 1),
+    ],
+)
+def test_a_run_ends_after_evaluations_without_a_better_one(
+    tiny: Path, tmp_path: Path, patience: int, losses: list[float], last: int, best: int
+) -> None:
+    recorder, left = Recorder(), iter(losses)
+    settings = {"max_steps": 6, "eval_steps": 1, "early_stopping_steps": patience}
+    job = make_job(tiny, tmp_path, recorder, **settings)
+
+    def scripted(*_: object, **__: object) -> Score:
+        return Score(rows=1, tokens=1, nats=next(left))
+
+    with patch("zoo.gym.train.methods.sft.held_out", scripted):
+        progress = fit(job)
+        assert (progress.step, progress.best_step) == (last, best)
+        assert len(recorder.of("warn")) == (last < 6)
+        # a run that is killed now has no step left
+        again = fit(make_job(tiny, tmp_path, Recorder(), **settings))
+    assert (again.step, again.best_step) == (last, best)
+
+
+@pytest.mark.slow
+def test_a_run_without_held_out_rows_goes_to_its_last_step(tiny: Path, tmp_path: Path) -> None:
+    job = make_job(tiny, tmp_path, Recorder(), max_steps=4, eval_steps=1, early_stopping_steps=1)
+    job.method.held_out = ()
+    assert fit(job).step == 4

@@ -85,7 +85,7 @@ WITHOUT_EFFECT = {
     "use_ref_model": "the method determines whether there is a reference",
     "use_unsloth": "zoo-gym has its own training loop",
     **dict.fromkeys(
-        ("length_penalty", "max_length", "num_beams", "repetition_penalty"),
+        ("length_penalty", "num_beams", "repetition_penalty"),
         "it is a setting of answers, not of training",
     ),
 }

@@ -172,7 +172,13 @@ class RolloutConfig(RetainingConfig, frozen=True):
 
 
 class ClippedConfig(RolloutConfig, frozen=True):
-    """The settings of methods that clip the importance ratio on both sides."""
+    """The settings of methods that compare the answers to a prompt, and clip the ratio."""
+
+    dynamic_sampling: bool = Field(
+        default=False,
+        description="prompts whose answers have equal rewards are replaced by others, up to three"
+        " for each that is learned, and those with better and worse answers are asked again first",
+    )
 
     epsilon: Number = Field(
         default=0.2,

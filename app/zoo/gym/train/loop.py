@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, Protocol, cast
 
 from zoo.gym.errors import InterruptedRunError
+from zoo.gym.humanize import counted
 from zoo.gym.objectives.retention import RetentionLoss
 from zoo.gym.train.accumulate import accumulate_window, require_additive
 from zoo.gym.train.answers import Answers
@@ -89,7 +90,7 @@ def fit(job: Job) -> Progress:
     if progress.step == 0 and method.held_out:
         evaluate(job, progress)
 
-    while progress.step < steps:
+    while progress.step < steps and not is_over(job, progress):
         step = progress.step + 1
         watch.lap()
 
@@ -134,7 +135,28 @@ def fit(job: Job) -> Progress:
             last_save_s = time.monotonic()
         if leaving and step < steps:
             raise InterruptedRunError(f"{leaving} at step {step} of {steps}")
+    if progress.step < steps:
+        end_early(job, progress)
     return progress
+
+
+def is_over(job: Job, progress: Progress) -> bool:
+    """Returns whether `early_stopping_steps` evaluations in a row were not better."""
+    patience, every = job.plan.config.early_stopping_steps, job.plan.config.eval_steps
+    if not patience or not every or not job.method.held_out or progress.step % every:
+        return False
+    return progress.step - progress.best_step >= patience * every
+
+
+def end_early(job: Job, progress: Progress) -> None:
+    """Reports a run that ends before its last step, and keeps that step."""
+    evaluations = counted(job.plan.config.early_stopping_steps, "evaluation")
+    job.emit(
+        "warn",
+        message=f"ended at step {progress.step} of {job.plan.steps}: {evaluations} in a row were"
+        f" not better than that of step {progress.best_step}, which is the result",
+    )
+    write_checkpoint(job, progress)
 
 
 def decided(job: Job, last_save_s: float) -> tuple[str | None, bool]:

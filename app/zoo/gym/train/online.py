@@ -35,6 +35,8 @@ from zoo.gym.train.guards import EqualRewards
 from zoo.gym.train.method import Evaluation, Method, Window
 from zoo.gym.train.order import rows_of_step
 from zoo.gym.train.planning.plan import Choice, Facts, Plan, batch_tokens
+from zoo.gym.train.prompts import MOST_DRAWN, PromptQueue
+from zoo.gym.train.rollout_alarms import RolloutAlarms
 from zoo.gym.train.rollouts import Answer, Sampler, sample_lines, task_of, unscored
 from zoo.gym.train.rows import encode_options
 from zoo.gym.train.run_folder.samples import SAMPLES_FILE, append_samples, keep_samples
@@ -60,6 +62,8 @@ LONGEST_ANSWER = 512
 """The length of an answer that is chosen by default, in tokens."""
 
 STATE_FILE, BUFFER_FILE = "online.json", "answers.safetensors"
+PROMPTS = "prompts"
+"""In the state: that of the queue."""
 
 C = TypeVar("C", bound=RolloutConfig)
 
@@ -87,7 +91,8 @@ class Online(Method, Generic[C]):
         self.settings = cast("C", plan.config)
         self.samples = folder / SAMPLES_FILE
         self.buffer: Buffer | None = None
-        self.spread = EqualRewards()
+        self.spread, self.alarms = EqualRewards(), RolloutAlarms()
+        self.prompts = PromptQueue(len(units), plan.config.seed)
         self.step = 0
 
     @property
@@ -110,25 +115,43 @@ class Online(Method, Generic[C]):
             # a run that was killed before its first checkpoint begins anew
             if step == 1 and self.policy.ranks.is_first:
                 keep_samples(self.samples, 0)
-            turn = 1 + (step - 1) // config.steps_on_answers
-            prompts = rows_of_step(self.units, turn, self.plan.rows_per_step, config.seed)
-            rows = [unit.rows[0] for unit in prompts]
-            answers = self.sampler.answer(rows, config.group_size, seed=config.seed, step=step)
-            self.buffer = self._learnable(answers, step)
+            self.buffer = self._learnable(self._sampled(step), step)
         self.step = step
         return self.step_window(self.buffer)
+
+    @property
+    def selects(self) -> bool:
+        """Whether prompts without better and worse answers are replaced by others."""
+        return self.compares_groups and getattr(self.settings, "dynamic_sampling", False)
+
+    def _sampled(self, step: int) -> "list[list[Answer]]":
+        """Returns answers to the prompts of a step, [N][G]; to more of them if it selects."""
+        config, wanted = self.settings, self.plan.rows_per_step
+        if not self.selects:
+            turn = 1 + (step - 1) // config.steps_on_answers
+            prompts = rows_of_step(self.units, turn, wanted, config.seed)
+            rows = [unit.rows[0] for unit in prompts]
+            return self.sampler.answer(rows, config.group_size, seed=config.seed, step=step)
+        answers: list[list[Answer]] = []
+        missing, left = wanted, MOST_DRAWN * wanted
+        while missing > wanted // 8 and left:
+            places = self.prompts.draw(min(self.prompts.wanted(missing), left))
+            rows = [self.units[place].rows[0] for place in places]
+            size, first = config.group_size, len(answers)
+            drawn = self.sampler.answer(rows, size, seed=config.seed, step=step, first=first)
+            spread_N = ~without_spread(self.adjusted(drawn, rewards_of(drawn)))
+            self.prompts.measured(places, spread_N.tolist())
+            answers += drawn
+            missing, left = missing - int(spread_N.sum()), left - len(places)
+        return answers
 
     def _learnable(self, answers: "Sequence[Sequence[Answer]]", step: int) -> Buffer:
         """Returns the rows to learn from answers, [N][G], with their advantages."""
         import numpy as np
 
-        rewards_NG = np.array([[one.score.value for one in group] for group in answers])
+        rewards_NG = rewards_of(answers)
         check_rewards(answers, step)
         adjusted_NG = self.adjusted(answers, rewards_NG)
-        penalised_NG = self.penalised(answers, adjusted_NG)
-        advantages_NG = self.advantages(penalised_NG)
-        if self.policy.ranks.is_first:
-            append_samples(self.samples, list(sample_lines(answers, advantages_NG, step)))
         metrics = metrics_of(answers, rewards_NG)
         if self.compares_groups:
             equal_N = without_spread(adjusted_NG)
@@ -136,6 +159,15 @@ class Online(Method, Generic[C]):
         else:  # all answers of a step are compared
             equal_N = np.repeat(without_spread(adjusted_NG.reshape(1, -1)), len(adjusted_NG))
         self.spread.check(equal_N.tolist(), rewards_NG, adjusted_NG)
+        notes = (*unscored(answers, step), *self.alarms.look(answers, adjusted_NG))
+        if self.selects and not equal_N.all():
+            chosen = np.flatnonzero(~equal_N)[: self.plan.rows_per_step].tolist()
+            others = [group for place, group in enumerate(answers) if place not in chosen]
+            self._store(others, np.zeros((len(others), rewards_NG.shape[1])), step)
+            answers, adjusted_NG = [answers[place] for place in chosen], adjusted_NG[chosen]
+        penalised_NG = self.penalised(answers, adjusted_NG)
+        advantages_NG = self.advantages(penalised_NG)
+        self._store(answers, advantages_NG, step)
         skip_N = without_spread(penalised_NG)
         if self.learns_equal_groups or not self.compares_groups:
             skip_N = np.zeros_like(skip_N)
@@ -144,7 +176,17 @@ class Online(Method, Generic[C]):
         buffer = replace(buffer, temperature=self.settings.temperature)
         if buffer.units:
             buffer = self.scored(buffer)
-        return replace(buffer, metrics=metrics, notes=tuple(unscored(answers, step)))
+        return replace(buffer, metrics=metrics, notes=notes)
+
+    def _store(
+        self,
+        answers: "Sequence[Sequence[Answer]]",
+        advantages_NG: "NDArray[np.float64]",
+        step: int,
+    ) -> None:
+        """Writes answers to samples.jsonl."""
+        if self.policy.ranks.is_first:
+            append_samples(self.samples, list(sample_lines(answers, advantages_NG, step)))
 
     def adjusted(
         self, answers: "Sequence[Sequence[Answer]]", rewards_NG: "NDArray[np.float64]"
@@ -193,12 +235,10 @@ class Online(Method, Generic[C]):
 
         It is NaN, which is never the best, if none of them has a reward.
         """
-        import numpy as np
-
         greedy = replace(self.sampler, sampling=replace(self.sampler.sampling, temperature=0.0))
         rows = [unit.rows[0] for unit in self.held_out]
         answers = greedy.answer(rows, 1, seed=self.settings.seed, step=0)
-        rewards_NG = np.array([[one.score.value for one in group] for group in answers])
+        rewards_NG = rewards_of(answers)
         tokens = sum(len(one.ids) for group in answers for one in group)
         metrics = metrics_of(answers, rewards_NG)
         self.spread.saw(metrics["reward"])
@@ -291,7 +331,7 @@ class Online(Method, Generic[C]):
 
     def save(self, folder: Path) -> None:
         """Writes the count of equal groups, and the answers if steps remain to be taken on them."""
-        state = {"step": self.step, **self.spread.state()}
+        state = {"step": self.step, **self.spread.state(), PROMPTS: self.prompts.state()}
         (folder / STATE_FILE).write_text(json.dumps(state), encoding="utf-8")
         if self.buffer is not None and self.settings.steps_on_answers > 1:
             self.buffer.save(folder / BUFFER_FILE)
@@ -301,6 +341,8 @@ class Online(Method, Generic[C]):
         state = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))
         self.step = int(state["step"])
         self.spread.restore(state)
+        if PROMPTS in state:  # checkpoints of earlier versions asked all prompts in turn
+            self.prompts.restore(state[PROMPTS])
         if self.policy.ranks.is_first:
             keep_samples(self.samples, self.step)
         if (folder / BUFFER_FILE).is_file():
@@ -319,6 +361,13 @@ def spec_of(config: RolloutConfig) -> object:
             hint="write it to a file and train with reward=path.py:function",
         )
     return config.reward if config.live_reward is None else config.live_reward
+
+
+def rewards_of(answers: "Sequence[Sequence[Answer]]") -> "NDArray[np.float64]":
+    """Returns the reward of each answer, [N, G]; NaN for a missing one."""
+    import numpy as np
+
+    return np.array([[one.score.value for one in group] for group in answers])
 
 
 def metrics_of(

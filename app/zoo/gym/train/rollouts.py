@@ -57,7 +57,7 @@ class Sampler:
     decode: Callable[[list[int]], str]
 
     def answer(
-        self, prompts: Sequence[Example], group_size: int, *, seed: int, step: int
+        self, prompts: Sequence[Example], group_size: int, *, seed: int, step: int, first: int = 0
     ) -> list[list[Answer]]:
         """Returns `group_size` scored answers to each prompt, [N][G].
 
@@ -66,9 +66,12 @@ class Sampler:
             group_size: answers to each.
             seed: the seed of the run.
             step: each answer's random stream depends on seed, step, prompt and answer alone.
+            first: the place of the first prompt among those of the step.
         """
         rows = [(n, g) for n in range(len(prompts)) for g in range(group_size)]
-        sampled = self._sampled(prompts, group_size, lambda n, g: rollout_key(seed, step, n, g))
+        sampled = self._sampled(
+            prompts, group_size, lambda n, g: rollout_key(seed, step, first + n, g)
+        )
         stops = self.sampling.stop_ids
         texts = [self.decode([i for i in ids if i not in stops]) for ids, _ in sampled]
         tasks = [task_of(prompt) for prompt in prompts]

@@ -65,7 +65,14 @@ def test_each_reward_of_a_sum_is_reported(sums: Path) -> None:
     assert events(run, "eval")[0]["metrics"].keys() >= {"rewards/numeric", "rewards/length"}
 
 
-@pytest.mark.parametrize("given", [{}, {"num_iterations": 3, "beta": 0.1, "epsilon_high": 0.3}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"num_iterations": 3, "beta": 0.1, "epsilon_high": 0.3},
+        {"dynamic_sampling": True},
+    ],
+)
 @pytest.mark.slow
 def test_a_stopped_run_resumes_to_the_same_bytes(sums: Path, given: dict[str, Any]) -> None:
     whole = start(sums, **given)
@@ -73,6 +80,25 @@ def test_a_stopped_run_resumes_to_the_same_bytes(sums: Path, given: dict[str, An
     run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
     assert digest(run) == digest(whole)
     assert samples(run) == samples(whole)
+
+
+@pytest.mark.slow
+def test_dynamic_sampling_learns_groups_with_a_spread_and_keeps_the_others(sums: Path) -> None:
+    run = start(sums, dynamic_sampling=True, max_steps=3)
+    stored = samples(run)
+    for step in (1, 2, 3):
+        mine = [one for one in stored if one["step"] == step]
+        groups = [mine[at : at + 4] for at in range(0, len(mine), 4)]
+        assert all(len({one["source"] for one in group}) == 1 for group in groups)
+        mixed = [len({one["reward"] for one in group}) > 1 for group in groups]
+        learned = [any(one["advantage"] for one in group) for group in groups]
+        assert learned.count(True) == min(6, mixed.count(True))
+        assert all(
+            is_mixed for is_mixed, is_learned in zip(mixed, learned, strict=True) if is_learned
+        )
+        assert 6 <= len(groups) <= 3 * 6
+    asked_again = {one["source"] for one in stored if one["step"] == 1}
+    assert asked_again & {one["source"] for one in stored if one["step"] > 1}
 
 
 @pytest.mark.slow

@@ -75,6 +75,13 @@ class RunningKeys(Settings, frozen=True):
         " plain text, before and after, if it has 10 M parameters and answers at least ten of them"
         " right; false: do not",
     )
+    early_stopping_steps: Whole = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="end the run after this many evaluations in a row without a better one; 0: at"
+        " the last step",
+    )
     eval_steps: Whole | None = chosen(
         ge=1,
         description="steps between two evaluations of the held-out rows",

@@ -61,7 +61,8 @@ def _by_codes(config: "TrainConfig") -> dict[str, str]:
 def _by_data(config: "TrainConfig") -> dict[str, str]:
     found: dict[str, str] = {}
     if config.val_size == 0:
-        found["eval_steps"] = "has no effect without held-out rows: val_size is 0"
+        why = "has no effect without held-out rows: val_size is 0"
+        found |= dict.fromkeys(("eval_steps", "early_stopping_steps"), why)
     if config.dataset == (ROWS_IN_MEMORY,):
         found["dataset_dir"] = "has no effect on rows: expected names of files in dataset"
     if config.lr_scheduler_type != "wsd":
