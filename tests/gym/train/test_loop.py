@@ -203,7 +203,7 @@ def test_a_run_ends_after_evaluations_without_a_better_one(
     tiny: Path, tmp_path: Path, patience: int, losses: list[float], last: int, best: int
 ) -> None:
     recorder, left = Recorder(), iter(losses)
-    settings = {"max_steps": 6, "eval_steps": 1, "early_stopping_steps": patience}
+    settings: dict[str, Any] = {"max_steps": 6, "eval_steps": 1, "early_stopping_steps": patience}
     job = make_job(tiny, tmp_path, recorder, **settings)
 
     def scripted(*_: object, **__: object) -> Score:
