@@ -212,3 +212,38 @@ def test_a_chat_warns_of_settings_that_it_does_not_apply(tmp_path: Path) -> None
     (folder / "generation_config.json").write_text('{"repetition_penalty": 1.05}')
     with pytest.warns(GymWarning, match="not applied: repetition_penalty"), open_chat(folder):
         pass
+
+
+@pytest.mark.parametrize(
+    ("stated", "drawn"),
+    [
+        ({}, (0.0, 1.0, 0)),
+        ({"temperature": 0.6, "top_p": 0.9}, (0.0, 1.0, 0)),
+        ({"do_sample": True, "temperature": 0.6, "top_p": 0.9, "top_k": 20}, (0.6, 0.9, 20)),
+        ({"do_sample": True}, (1.0, 1.0, 0)),
+    ],
+    ids=["nothing", "greedy", "sampled", "sampled by default"],
+)
+def test_none_samples_as_the_models_files_say(
+    tmp_path: Path, stated: dict[str, Any], drawn: tuple[float, float, int]
+) -> None:
+    folder = tmp_path / "base"
+    shutil.copytree(pico_folder(), folder)
+    (folder / "generation_config.json").write_text(json.dumps(stated))
+    with open_chat(folder, temperature=None) as session:
+        sampling = session.sampling
+    assert (sampling.temperature, sampling.top_p, sampling.top_k) == drawn
+    with open_chat(folder) as session:
+        assert session.sampling.temperature == 0
+
+
+def test_retry_answers_the_last_turn_with_other_draws() -> None:
+    with open_chat("zen-pico", temperature=2.0, max_new_tokens=8) as session:
+        session.talk("What is 1+1?")
+        first = session.talk("Spell abc.")
+        again = [session.retry() for _ in range(4)]
+        assert {first, *again} != {first}
+        assert [turn.content for turn in session.messages if turn.role == "user"] == [
+            "What is 1+1?",
+            "Spell abc.",
+        ]

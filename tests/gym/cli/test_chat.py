@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from zoo.backends.base import Sampling
 from zoo.gym.jobs import create_run
 
 Call = Callable[..., Any]
@@ -16,6 +17,7 @@ Call = Callable[..., Any]
 class Echo:
     """Answers in capitals."""
 
+    sampling, is_cut = Sampling(), False
     messages: list[str] = []  # noqa: RUF012 - a stand-in
 
     def answer(self, prompt: str) -> str:
@@ -231,3 +233,11 @@ def test_a_chat_with_nothing_says_what_there_is(call: Call) -> None:
     hint = call("chat").stderr.splitlines()[1]
     assert hint.startswith("hint: zoo-gym chat --run r0001 (the newest with a result), or zoo-gym ")
     assert hint.endswith("chat --model zen-pico (here: zen-pico, org/tiny)")
+
+
+def test_a_model_is_sampled_as_its_files_say_unless_a_temperature_is_given(
+    call: Call, base: Path, opened: list[Any]
+) -> None:
+    call("chat", "--model", str(base), stdin="a\n")
+    call("chat", "--model", str(base), "--temperature", "0", stdin="a\n")
+    assert [one["temperature"] for one in opened] == [None, 0.0]

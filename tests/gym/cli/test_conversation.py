@@ -7,8 +7,11 @@ from typing import Any, cast
 
 import pytest
 
+from zoo.backends.base import Sampling
 from zoo.gym.cli.conversation import HELP, converse
 from zoo.gym.cli.output import Output
+from zoo.gym.data import Message
+from zoo.gym.errors import InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
@@ -20,13 +23,20 @@ class Parrot:
     """Answers in capitals; some prompts take so long that the user has enough."""
 
     def __init__(self) -> None:
-        self.messages = ["earlier"]
+        self.messages: list[Any] = ["earlier"]
         self.lessons = ""
+        self.is_cut = False
+        self.sampling = Sampling(max_new_tokens=9, temperature=1.0)
 
     def talk(self, prompt: str) -> str:
         if prompt.startswith("long"):
             raise KeyboardInterrupt
+        self.is_cut = prompt.startswith("tell")
+        self.messages = [*self.messages, Message("user", prompt), Message("assistant", "")]
         return prompt.upper()
+
+    def retry(self) -> str:
+        return str(self.messages[-2].content).title()
 
 
 class Keys:
@@ -42,10 +52,13 @@ class Keys:
         return str(line)
 
 
-def talk(monkeypatch: pytest.MonkeyPatch, *typed: object) -> tuple[list[str], Parrot]:
+def talk(
+    monkeypatch: pytest.MonkeyPatch, *typed: object, temperature: float = 1.0, base: Any = None
+) -> tuple[list[str], Parrot]:
     monkeypatch.setattr(sys, "stdin", Keys(iter(typed)))
     parrot = Parrot()
-    turns = converse(cast("Any", parrot), Output(as_json=False))
+    parrot.sampling = Sampling(max_new_tokens=9, temperature=temperature)
+    turns = converse(cast("Any", parrot), Output(as_json=False), ask_base=base)
     return [turn["answer"] for turn in turns], parrot
 
 
@@ -115,3 +128,56 @@ def test_lessons_that_were_measured_with_the_nearest_are_read_so(
     assert "2 lessons, the nearest 1 in each prompt" in capsys.readouterr().err
     choose = cast("Any", parrot.lessons)
     assert choose("be quick").splitlines()[1:] == ["- Be quick."]
+
+
+def test_a_cut_answer_is_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talk(monkeypatch, "hello\n", "tell me all\n", "well\n")
+    assert capsys.readouterr().err.count("cut after 9 tokens") == 1
+
+
+def test_retry_puts_another_answer_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert talk(monkeypatch, "hello you\n", "/retry\n")[0] == ["Hello You"]
+
+
+def test_a_greedy_answer_is_not_retried(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert talk(monkeypatch, "hello\n", "/retry\n", temperature=0.0)[0] == ["HELLO"]
+    assert "--temperature 1" in capsys.readouterr().err
+
+
+def test_base_answers_the_last_prompt_and_the_conversation_stays(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def base(session: Any) -> str:
+        return f"base: {session.messages[-2].content}"
+
+    answers, parrot = talk(monkeypatch, "hello\n", "/base\n", base=base)
+    assert answers == ["HELLO"]
+    assert len(parrot.messages) == 3
+    assert "base: hello" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_no_base_to_ask_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], missing: bool
+) -> None:
+    def base(_: Any) -> str:
+        raise InputError("it is not on this machine")
+
+    assert talk(monkeypatch, "a\n", "/base\n", "b\n", base=base if missing else None)[0] == [
+        "A",
+        "B",
+    ]
+    said = "not on this machine" if missing else "this is the base itself"
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["/retry\n", "/base\n"])
+def test_nothing_to_repeat_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert talk(monkeypatch, "/new\n", command, base=lambda _: "")[0] == []
+    assert "nothing to" in capsys.readouterr().err

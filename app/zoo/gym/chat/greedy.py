@@ -1,7 +1,7 @@
-"""Warns about generation settings in a model's files that chat does not apply.
+"""Reads the generation settings in a model's files, and warns about those that are not applied.
 
-Answers are plain greedy, or sampled with a temperature only. Transformers also applies the
-penalties, bans and forced tokens in `generation_config.json`; with those, answers may differ.
+Answers are plain greedy, or sampled with temperature, top_p and top_k. Transformers also applies
+the penalties, bans and forced tokens in `generation_config.json`; with those, answers may differ.
 """
 
 import warnings
@@ -37,6 +37,9 @@ NEUTRAL: dict[str, int] = {
 }
 """Settings that change greedy answers of transformers, and their neutral values."""
 
+SAMPLED = ("temperature", "top_p", "top_k")
+"""The settings of sampling that chat applies."""
+
 FORCED = ("forced_bos_token_id", "forced_eos_token_id")
 """Token ids, for which 0 is an ordinary value."""
 
@@ -58,6 +61,20 @@ def warn_of_settings(folder: Path) -> None:
             GymWarning,
             stacklevel=3,
         )
+
+
+def stated_sampling(folder: Path) -> dict[str, Any]:
+    """Returns `temperature`, `top_p` and `top_k` of a model whose files say to sample, else {}.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    path = folder / FILES[0]
+    stated = read_object(path) if path.is_file() else {}
+    if stated.get("do_sample") is not True:
+        return {}
+    chosen = {key: stated[key] for key in SAMPLED if isinstance(stated.get(key), int | float)}
+    return {"temperature": 1.0} | chosen
 
 
 def unapplied(settings: dict[str, Any]) -> list[str]:

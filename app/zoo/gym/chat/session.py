@@ -6,11 +6,11 @@ exactly as in training. A long system prompt is read once for all answers. No st
 
 import datetime as dt
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from zoo.gym.arguments import StrPath, model_folder, number_of, path_or_none, text_of, whole_of
 from zoo.gym.chat.prefixes import Prefixes
@@ -69,6 +69,7 @@ class ChatSession:
         threads: how many compute an answer; None takes as many as torch is set to.
         lessons: text behind the system prompt, which may change between two turns; or what returns
             it for the words of the user so far.
+        is_cut: whether the last answer reached the maximum length.
     """
 
     policy: "Policy"
@@ -81,6 +82,7 @@ class ChatSession:
     messages: list[Message] = field(default_factory=list[Message])
     threads: int | None = None
     lessons: str | Callable[[str], str] = ""
+    is_cut: bool = False
     _answers: int = 0
     _prefixes: Prefixes = field(init=False)
 
@@ -113,6 +115,7 @@ class ChatSession:
             seeds = range(first, first + len(part))
             answered = self._answered_in_room(part, self.sampling, seeds)
             texts += [answer.text for answer in answered]
+            self.is_cut = answered[-1].finish == "length"
             self._answers += len(part)
         return texts
 
@@ -127,10 +130,25 @@ class ChatSession:
         seeds = [self.seed + self._answers]
         [answered] = self._answered([self._framed(turns)], self.sampling, seeds)
         self._answers += 1
-        answer = answered.text
+        answer, self.is_cut = answered.text, answered.finish == "length"
         reasoning, content = split_thinking(answer)
         self.messages = [*turns, Message("assistant", content, reasoning)]
         return answer
+
+    def retry(self) -> str:
+        """Answers the last turn of the conversation once more, with other draws.
+
+        Raises:
+            InputError: there is none; see also `talk`.
+        """
+        if not self.messages:
+            raise InputError("nothing to answer again: expected a prompt before")
+        whole, self.messages = self.messages, self.messages[:-2]
+        try:
+            return self.talk(whole[-2].content)
+        except BaseException:  # also when it is stopped by Ctrl-C
+            self.messages = whole
+            raise
 
     def replies(
         self, chats: Sequence[list[Message]], sampling: "Sampling", seeds: Sequence[int]
@@ -195,20 +213,32 @@ class ChatSession:
         return found
 
 
-def check_sampling(max_new_tokens: int, temperature: float, seed: int) -> "Sampling":
+def check_sampling(
+    max_new_tokens: int,
+    temperature: float | None,
+    seed: int,
+    stated: Mapping[str, Any] | None = None,
+) -> "Sampling":
     """Returns how answers are drawn.
+
+    Args:
+        max_new_tokens: the maximum number of tokens in an answer.
+        temperature: 0 takes the most likely token each time; None is as the model's files say.
+        seed: the sampling seed.
+        stated: what they say.
 
     Raises:
         InputError: a value is of another type or out of its range.
     """
     from zoo.backends.base import Sampling
 
-    temperature = number_of("temperature", temperature)
+    drawn = dict(stated or {}) if temperature is None else {"temperature": temperature}
+    drawn["temperature"] = number_of("temperature", drawn.get("temperature", 0.0))
     max_new_tokens = whole_of("max_new_tokens", max_new_tokens)
     if not 0 <= whole_of("seed", seed) <= MOST_SEED:
         raise InputError(f"seed: expected a whole number from 0 to {MOST_SEED}, got {seed}")
     try:
-        return Sampling(max_new_tokens=max_new_tokens, temperature=temperature)
+        return Sampling(max_new_tokens=max_new_tokens, **drawn)
     except ValueError as error:  # its message starts with the setting
         raise InputError(str(error)) from None
 
@@ -220,7 +250,7 @@ def open_chat(
     adapter: StrPath | None = None,
     delta: StrPath | None = None,
     max_new_tokens: int = 256,
-    temperature: float = 0.0,
+    temperature: float | None = 0.0,
     seed: int = 0,
     system: str | None = None,
 ) -> Generator[ChatSession]:
@@ -231,7 +261,8 @@ def open_chat(
         adapter: a peft folder to apply to it.
         delta: a delta file to apply to it instead; not both.
         max_new_tokens: the maximum number of tokens in an answer.
-        temperature: 0 takes the most likely token each time.
+        temperature: 0 takes the most likely token each time; None is as the model's
+            `generation_config.json` says: its temperature, top_p and top_k if it says to sample.
         seed: the sampling seed.
         system: the system prompt; None is the one that the adapter or delta was trained with, if
             this machine has the text, "" is none.
@@ -246,7 +277,7 @@ def open_chat(
     """
     from zoo.backends.base import LoadSpec
     from zoo.backends.machine.threads import callers_state_kept, choose_threads, use_threads
-    from zoo.gym.chat.greedy import warn_of_settings
+    from zoo.gym.chat.greedy import stated_sampling, warn_of_settings
     from zoo.gym.delta.sanity import warn_of_no_effect, warn_of_other_base
     from zoo.gym.engine import engine_for
     from zoo.models.folder import count_parameters, model_positions, vocabulary_size
@@ -254,10 +285,11 @@ def open_chat(
     adapter, delta = path_or_none("adapter", adapter), path_or_none("delta", delta)
     if adapter is not None and delta is not None:
         raise InputError("delta: expected one of adapter and delta, got both")
-    sampling = check_sampling(max_new_tokens, temperature, seed)
+    check_sampling(max_new_tokens, temperature, seed)
     system = None if system is None else text_of("system", system)
     require_unicode(system or "", "system prompt")
     base = model_folder("base", base)
+    sampling = check_sampling(max_new_tokens, temperature, seed, stated_sampling(base))
     trained = _trained(base, adapter, delta)
     if system is None:
         system = _known_system(trained, adapter or delta)

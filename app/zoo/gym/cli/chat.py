@@ -1,8 +1,10 @@
 """`zoo-gym chat`: a conversation on a terminal, or one prompt per line from a pipe."""
 
 import sys
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -14,10 +16,13 @@ from zoo.gym.errors import InputError
 from zoo.gym.jobs import open_run, run_folders
 from zoo.gym.jobs.run import is_experience
 from zoo.gym.paths import given_path
-from zoo.models import PICO, cached_ids, pico_folder
+from zoo.models import PICO, cached_ids, pico_folder, resolve
 from zoo.models.gguf import imported_names
 from zoo.models.offline import go_offline
 from zoo.models.registry import CANNOT_CONVERSE
+
+if TYPE_CHECKING:
+    from zoo.gym.chat import ChatSession
 
 MaxTokens = Annotated[int, Parameter(name="--max_new_tokens")]
 
@@ -29,7 +34,7 @@ def chat(
     delta: str | None = None,
     run: str | None = None,
     max_new_tokens: MaxTokens = 256,
-    temperature: float = 0.0,
+    temperature: float | None = None,
     seed: int = 0,
     system: str | None = None,
     experience: str | None = None,
@@ -51,7 +56,8 @@ def chat(
         run: a run whose result to chat with
         max_new_tokens: the maximum number of tokens in an answer
         temperature: 0 picks the most likely token, without penalties or bans from the model's
-            files; 1 samples from the model's distribution
+            files; 1 samples from the model's distribution; by default as its generation_config.json
+            says, with top_p and top_k, or 0
         seed: the sampling seed
         system: the system prompt; by default the one it was trained with; '' for none
         experience: libraries of lessons to read before the prompt: NAME[,NAME]
@@ -98,10 +104,61 @@ def chat(
             session.lessons = lessons.text
             for notice in lessons.notices:
                 out.say(notice)
-        is_typed = sys.stdin.isatty()
-        turns = converse(session, out, name, top_k) if is_typed else answer_lines(session, out)
+        if temperature is None and session.sampling.temperature:
+            out.say(_sampled_as(session))
+        if sys.stdin.isatty():
+            with Base(base, tuned) as asked:
+                ask = None if asked.is_what_answers else asked.answer
+                turns = converse(session, out, name, top_k, ask)
+        else:
+            turns = answer_lines(session, out)
     out.result({"turns": turns, "system": system})
     return 0
+
+
+def _sampled_as(session: "ChatSession") -> str:
+    """Returns how answers are drawn by the model's own settings."""
+    drawn = session.sampling
+    more = f", top_p {drawn.top_p:g}" if drawn.top_p < 1 else ""
+    more += f", top_k {drawn.top_k}" if drawn.top_k else ""
+    return f"sampled as the model says: temperature {drawn.temperature:g}{more} (--temperature 0)"
+
+
+class Base(ExitStack):
+    """The base of a fine-tune, loaded when it is asked for the first time.
+
+    Args:
+        folder: the base, or a whole fine-tune.
+        tuned: the fine-tune.
+    """
+
+    def __init__(self, folder: Path, tuned: Tuned) -> None:
+        super().__init__()
+        self._folder, self._tuned = folder, tuned
+        self._opened: ChatSession | None = None
+
+    @property
+    def is_what_answers(self) -> bool:
+        """Whether there is no fine-tune."""
+        tuned = self._tuned
+        return (tuned.adapter, tuned.delta, tuned.folder) == (None, None, None)
+
+    def answer(self, session: "ChatSession") -> str:
+        """Returns what it answers to the last turn of a conversation with the fine-tune."""
+        base = self._opened or self._open()
+        base.system, base.lessons = session.system, session.lessons
+        base.sampling = replace(session.sampling, stop_ids=base.sampling.stop_ids)
+        base.messages = session.messages[:-2]
+        return base.talk(session.messages[-2].content)
+
+    def _open(self) -> "ChatSession":
+        from zoo.gym.chat import open_chat
+
+        folder = self._folder
+        if self._tuned.folder is not None:
+            folder = resolve(str(self._tuned.base), offline=True).folder
+        self._opened = self.enter_context(open_chat(folder, system=""))
+        return self._opened
 
 
 def _refuse_server(model: str | None) -> None:
@@ -168,7 +225,7 @@ def _check_top_k(top_k: int | None, experience: str | None) -> None:
         raise InputError(f"--top-k: expected 1 to {MOST_ITEMS}, got {top_k}")
 
 
-def _check_numbers(max_new_tokens: int, temperature: float, seed: int) -> None:
+def _check_numbers(max_new_tokens: int, temperature: float | None, seed: int) -> None:
     """Checks the arguments before the model is loaded."""
     from zoo.gym.chat.session import check_sampling
 

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Callable
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
@@ -14,14 +15,19 @@ if TYPE_CHECKING:
 
 BYTE_ORDER_MARK = "\ufeff"
 HELP = (
-    "/new starts over, /experience NAME reads lessons (none: no more), "
+    "/new starts over, /retry answers again, /base asks the base the same, "
+    "/experience NAME reads lessons (none: no more), "
     "Ctrl-C stops an answer, /quit or Ctrl-D exits; /help shows this"
 )
 _COMMAND = re.compile(r"/[a-z]+")
 
 
 def converse(
-    session: "ChatSession", out: Output, model: str = "", top_k: int | None = None
+    session: "ChatSession",
+    out: Output,
+    model: str = "",
+    top_k: int | None = None,
+    ask_base: Callable[["ChatSession"], str] | None = None,
 ) -> list[dict[str, str]]:
     """Answers typed prompts until the user exits, and returns the turns.
 
@@ -33,26 +39,31 @@ def converse(
         out: where answers go.
         model: the model's name, which lessons are for.
         top_k: how many lessons a prompt has at most; None as they were measured.
+        ask_base: returns what the base answers to the last turn; None if this is the base.
     """
     turns: list[dict[str, str]] = []
     interrupted = False
+    commands: dict[str, Callable[[], object]] = {
+        "/help": lambda: out.say(HELP),
+        "/new": lambda: setattr(session, "messages", []),
+        "/retry": lambda: _retry(session, out, turns),
+        "/base": lambda: _answer_of_base(session, out, ask_base),
+    }
     out.say(HELP)
     while True:
         try:
             prompt = _typed()
             if prompt is None or prompt in ("/quit", "/exit"):
                 return turns
-            if prompt == "/help":
-                out.say(HELP)
-            elif prompt == "/new":
-                session.messages = []
+            if prompt in commands:
+                commands[prompt]()
             elif prompt.partition(" ")[0] == "/experience":
                 _read_lessons(session, prompt.partition(" ")[2].strip(), model, top_k, out)
             elif _COMMAND.fullmatch(prompt):
                 out.say(f"no such command: {prompt}. {HELP}")
             elif prompt:
                 turns.append({"prompt": prompt, "answer": session.talk(prompt)})
-                out.answer(turns[-1]["answer"])
+                _show(session, out, turns[-1]["answer"])
             interrupted = False
         except KeyboardInterrupt:
             print(file=sys.stderr)
@@ -60,6 +71,44 @@ def converse(
                 return turns
             interrupted = True
             out.say("stopped; press Ctrl-C again to exit")
+
+
+def _retry(session: "ChatSession", out: Output, turns: list[dict[str, str]]) -> None:
+    """Answers the last prompt once more; the turn takes the place of the earlier one."""
+    if not session.messages:
+        out.say("nothing to answer again")
+        return
+    if not session.sampling.temperature:
+        out.say("the most likely answer is the same each time: chat with --temperature 1")
+        return
+    turns[-1] = {**turns[-1], "answer": session.retry()}
+    _show(session, out, turns[-1]["answer"])
+
+
+def _show(session: "ChatSession", out: Output, answer: str) -> None:
+    out.answer(answer)
+    if session.is_cut:
+        out.say(cut_notice(session))
+
+
+def cut_notice(session: "ChatSession") -> str:
+    """Returns the message about an answer that reached the maximum length."""
+    return f"cut after {session.sampling.max_new_tokens} tokens: --max_new_tokens for longer ones"
+
+
+def _answer_of_base(
+    session: "ChatSession", out: Output, ask: Callable[["ChatSession"], str] | None
+) -> None:
+    """Shows what the base answers to the last turn."""
+    if ask is None:
+        out.say("this is the base itself")
+    elif not session.messages:
+        out.say("nothing to ask the base: expected a prompt before")
+    else:
+        try:
+            out.answer(ask(session))
+        except GymError as error:  # it is not on this machine, for example
+            out.say(str(error))
 
 
 def _read_lessons(
@@ -97,6 +146,8 @@ def answer_lines(session: "ChatSession", out: Output) -> list[dict[str, str]]:
         answer = session.answer(prompt) if prompt.strip() else ""
         turns.append({"prompt": prompt, "answer": answer})
         out.answer(escaped(answer))
+        if answer and session.is_cut:
+            out.say(f"line {number + 1}: {cut_notice(session)}")
     return turns
 
 

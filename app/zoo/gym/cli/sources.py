@@ -49,7 +49,7 @@ def find_tuned(*, run: str | None, adapter: str | None, delta: str | None) -> Tu
         found = open_run(run)
         result, base = result_of(found), run_config(found).model_name_or_path
         is_adapter = (result / CONFIG_FILE).is_file()
-        return Tuned(adapter=result, base=base) if is_adapter else Tuned(folder=result)
+        return Tuned(adapter=result, base=base) if is_adapter else Tuned(folder=result, base=base)
     if adapter is not None:
         folder = existing(adapter, "a peft folder")
         return Tuned(adapter=folder, base=adapter_base(folder))
