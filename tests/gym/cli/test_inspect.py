@@ -53,7 +53,7 @@ def test_a_folder_is_inspected_file_by_file(call: Call) -> None:
 
 
 PAIR = '{"prompt": "a", "chosen": "b", "rejected": "c"}\n'
-QUESTION = '{"question": "2+3?", "answer": "#### 5"}\n'
+QUESTION = '{"question": "2+3?", "answer": 5}\n'
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from zoo.gym.config.stages import METHODS, load_method
 from zoo.gym.data.reading.formats import parse_row
 from zoo.gym.data.records import Message, Record
 from zoo.gym.errors import InputError
@@ -146,14 +145,6 @@ def test_a_row_may_hold_a_list_of_what_could_be_rows() -> None:
     assert parse_row({"text": "a", "examples": [{"text": "b"}]}, "f:1")[0] == "text"
 
 
-def test_the_stages_that_are_named_for_prompts_and_answers_are_those_that_read_them() -> None:
-    reading = [stage for stage in METHODS if "prompt" in load_method(stage).reads]
-    *most, last = reading
-    assert f"stage {', '.join(most)} or {last}" in refusal({"question": "a", "answer": "b"})
-    assert "stage" not in refusal({"question": "a", "output": "b"})
-    assert "stage" not in refusal({"input": "a", "answer": "b"})
-
-
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
@@ -163,25 +154,12 @@ def test_the_stages_that_are_named_for_prompts_and_answers_are_those_that_read_t
         ({"instruction": "a", "input": "b"}, "nearest is alpaca: expected 'output', got the keys"),
         ({"x": 1}, "no known format: expected the keys messages, conversations"),
         (
-            {"question": "2+2?", "answer": "#### 4"},
-            "expected 'prompt' and 'completion', got 'question' and 'answer': rename the keys",
-        ),
-        (
-            {"prompt": "a", "answer": "b"},
-            "expected 'prompt' and 'completion', got 'prompt' and 'answer': rename the keys, or "
-            "choose stage grpo, gspo, rloo, ppo or lessons, which read them",
-        ),
-        (
             {"prompt": "a", "preferred": "b", "dispreferred": "c"},
             "expected 'chosen' and 'rejected', got 'preferred' and 'dispreferred': rename the keys",
         ),
         ({"prompt": "a", "x": "b"}, "nearest is prompt/completion: expected 'completion'"),
         ({"mesage_tree_id": "a", "prompt": {}}, "nearest is OASST tree: expected 'message_tree"),
-        ({"input": "a", "output": "b", "id": "7"}, "got 'input' and 'output': rename the keys"),
         ({"instructions": "a", "input": "b", "output": "c"}, "got 'instructions'"),
-        ({"problem": "a", "solution": "b"}, "got 'problem' and 'solution': rename the keys"),
-        ({"question": "a", "answer": "b", "target": "c"}, "no known format"),
-        ({"instruction": "a", "input": "b", "answer": "c"}, "nearest is alpaca: expected 'output'"),
         ({"text": None}, "'text': expected text, got null"),
         ({"text": " \n"}, "'text' is empty"),
         ({"prompt": "", "completion": " "}, "empty prompt and completion"),

@@ -12,7 +12,7 @@ from zoo.gym.data.mixing import Mix, mixed
 from zoo.gym.data.reading import preference, prompts
 from zoo.gym.data.reading.dataset_info import Entry, entry_of
 from zoo.gym.data.reading.files import check_file, is_parquet
-from zoo.gym.data.reading.formats import READS, parse_row
+from zoo.gym.data.reading.formats import READS, has_format, parse_row
 from zoo.gym.data.reading.jsonl import Row, holds_rows, read_rows
 from zoo.gym.data.reading.keys import (
     MARGIN,
@@ -21,6 +21,7 @@ from zoo.gym.data.reading.keys import (
     unread_keys,
     unread_note,
 )
+from zoo.gym.data.reading.names import under_our_names
 from zoo.gym.data.reading.parquet import read_parquet
 from zoo.gym.data.reading.preference import is_preference, parse_pair, parse_rated, rated_of
 from zoo.gym.data.reading.streams import data_suffix
@@ -240,6 +241,7 @@ def _parsed(row: Row, path: Path, kinds: Set[Kind], entry: Entry | None) -> _Row
 
 def _known_row(value: object, source: str, kinds: Set[Kind]) -> _Row:
     try:
+        value = _under_our_names(value)
         if kinds & {"pair", "rated"} and is_preference(value):
             margins = "margin" in kinds
             compared = cast("dict[str, object]", value)
@@ -261,6 +263,18 @@ def _known_row(value: object, source: str, kinds: Set[Kind]) -> _Row:
         return _Row(source, problem=Problem(source, error.message), label=_label(value))
     label = None if name == "text" else _label(value)
     return _Row(source, name, tuple(records), unread_keys(value, READS[name]), label)
+
+
+_KEYS = frozenset.union(*READS.values(), preference.READS, prompts.ANSWERS)
+"""Every key that some method reads."""
+
+
+def _under_our_names(value: object) -> object:
+    """Returns a row whose keys are ours, unless it is in a format as it is."""
+    row = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    if not row or is_preference(row) or has_format(row):
+        return value
+    return under_our_names(row, _KEYS)
 
 
 _WANTED: dict[Kind, str] = {

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 from typing import cast
 
 from zoo.gym.data.reading.keys import (
@@ -13,8 +14,7 @@ from zoo.gym.data.reading.keys import (
     refuse_unlearnable,
     with_system,
 )
-from zoo.gym.data.reading.prompts import ANSWERS as REWARDED
-from zoo.gym.data.reading.prompts import PROMPTS
+from zoo.gym.data.reading.names import ANSWERED, ASKED, CONTEXT
 from zoo.gym.data.reading.text import BLANK_LINE
 from zoo.gym.data.reading.turns.chat import (
     MEDIA_KEYS,
@@ -92,6 +92,11 @@ def _parse(row: Fields, source: str) -> tuple[str, list[Record]]:
     return known.name, records
 
 
+def has_format(row: Fields) -> bool:
+    """Returns whether a row has all keys of a format, under just these names."""
+    return any(all(key in row for key in known.keys) for known in FORMATS)
+
+
 def _rows_within(row: Fields) -> str | None:
     """Returns the key of a list of rows if a whole file of rows is wrapped in an object.
 
@@ -118,6 +123,8 @@ def _format_of(row: Fields) -> Format:
     fits = [known for known in FORMATS if all(row.get(key) is not None for key in known.keys)]
     if not fits:
         fits = [known for known in FORMATS if all(key in row for key in known.keys)][:1]
+    if not fits and (pair := _question_answer(row)):
+        return pair
     if not fits:
         raise InputError(_unknown(row))
     first, *others = fits
@@ -138,9 +145,10 @@ def _unknown(row: Fields) -> str:
     keys = ", ".join(shown(key) for key in list(row)[:8]) or "none"
     if pair := _other_pair(row):
         return f"no known format: expected 'chosen' and 'rejected', got {pair}: rename the keys"
-    if other := _other_names(row):
-        renamed = f"expected 'prompt' and 'completion', got {other}: rename the keys"
-        return f"no known format: {renamed}{_read_by_others(row)}"
+    asked, answered = _named(row, (*ASKED, CONTEXT)), _named(row, ANSWERED)
+    if asked and answered and len(asked + answered) > 2:
+        got = ", ".join(map(repr, asked + answered))
+        return f"expected one column of prompts and one of answers, got {got}: rename the others"
     # a prompt alone makes no tree
     near = max(FORMATS, key=lambda known: (_likeness(row, known), known.parse != _oasst))
     if not _likeness(row, near):
@@ -149,11 +157,6 @@ def _unknown(row: Fields) -> str:
     typo = get_close_matches(missing, [key for key in row if key not in near.keys], n=1)
     got = shown(typo[0]) if typo else f"the keys {keys}"
     return f"no known format, the nearest is {near.name}: expected {missing!r}, got {got}"
-
-
-_PROMPTS = ("prompt", "question", "query", "problem", "input", "source")
-_ANSWERS = ("answer", "response", "solution", "output", "target", "completion")
-"""Keys of published files for a prompt and its answer; only used in suggestions, never read."""
 
 
 _OTHER_PAIRS = (
@@ -167,27 +170,6 @@ _OTHER_PAIRS = (
     ("positive", "negative"),
 )
 """The same for a better and a worse answer."""
-
-
-def _other_names(row: Fields) -> str:
-    """Returns a row's two keys that mean prompt and answer, if they are clear."""
-    asked = [key for key in _PROMPTS if key in row]
-    answers = [key for key in _ANSWERS if key in row]
-    others = row.keys() - {*asked, *answers}
-    misspelt = any(
-        get_close_matches(key, others, n=1, cutoff=0.8) for known in FORMATS for key in known.keys
-    )
-    if len(asked) != 1 or len(answers) != 1 or misspelt:
-        return ""
-    return f"{asked[0]!r} and {answers[0]!r}"
-
-
-def _read_by_others(row: Fields) -> str:
-    """Returns that methods that sample answers read a row as it is, if they do."""
-    asked, answered = ({*row} & {*names} for names in (PROMPTS, REWARDED))
-    return ", or choose stage grpo, gspo, rloo, ppo or lessons, which read them" * bool(
-        asked and answered
-    )
 
 
 def _other_pair(row: Fields) -> str:
@@ -249,6 +231,33 @@ def _pair(row: Fields, answer: str, source: str) -> Record:
     completion = text_of(row[answer], answer)
     _refuse_empty(prompt, completion)
     return Record(source, "completion", with_system(row, ()), prompt, completion)
+
+
+def _question_answer(row: Fields) -> Format | None:
+    """Returns the format of a row with one key that means a prompt and one that means its answer.
+
+    With more of them, or with another part of the prompt, either could be meant.
+    """
+    asked, answered = _named(row, ASKED), _named(row, ANSWERED)
+    others = row.keys() - {*asked, *answered}
+    misspelt = any(
+        get_close_matches(key, others, n=1, cutoff=0.8) for known in FORMATS for key in known.keys
+    )
+    if (len(asked), len(answered)) != (1, 1) or misspelt or CONTEXT in row:
+        return None
+    keys = (asked[0], answered[0])
+    return Format(QUESTION_ANSWER, keys, partial(_answered, keys), _BESIDE)
+
+
+def _named(row: Fields, names: tuple[str, ...]) -> list[str]:
+    return [name for name in names if name in row]
+
+
+def _answered(keys: tuple[str, str], row: Fields, source: str) -> list[Record]:
+    prompt, completion = (text_of(row[key], key) for key in keys)
+    _refuse_empty(prompt, completion)
+    before = with_system(row, ())
+    return [Record(source, "completion", before, prompt, completion, joint=BLANK_LINE)]
 
 
 def _turns_apart(row: Fields) -> tuple[Message, ...]:
@@ -332,5 +341,10 @@ FORMATS = (
 )
 """All known formats."""
 
-READS = {known.name: known.reads for known in FORMATS}
+QUESTION_ANSWER = "question/answer"
+"""The name of the format of rows with other names of a prompt and its answer."""
+
+READS = {known.name: known.reads for known in FORMATS} | {
+    QUESTION_ANSWER: frozenset((*ASKED, *ANSWERED, *_BESIDE))
+}
 """Name of a format -> all keys that it reads."""

@@ -189,7 +189,7 @@ def unread_keys(value: object, reads: frozenset[str], *, is_rated: bool = False)
 def _unread(fields: Fields, known: Set[str]) -> Iterator[str]:
     for key, value in fields.items():
         empty = value is None or value in ("", [], {})
-        if not (empty or key in known or key in _METADATA or key.endswith("_id")):
+        if not (empty or key in known or key.lower() in _METADATA or key.endswith("_id")):
             yield key
 
 
