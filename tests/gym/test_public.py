@@ -186,6 +186,11 @@ def test_a_folder_of_data_is_refused_if_no_file_is_read_from_it(rows: Path) -> N
         run_training(settings(rows, dataset_dir="anywhere"))
 
 
+def test_columns_of_rows_that_do_not_exist_are_refused_before_there_is_a_run() -> None:
+    with pytest.raises(InputError, match="dataset: columns: no column 'say': expected one of 'm"):
+        run_training(settings(in_memory(3), columns={"text": "say"}))
+
+
 def test_a_folder_of_data_is_refused_next_to_rows() -> None:
     with pytest.raises(InputError, match="dataset_dir: has no effect on rows"):
         settings(in_memory(3), dataset_dir="anywhere")

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import re
 import signal
 import tempfile
 import threading
@@ -254,23 +255,22 @@ def _check_data(config: TrainConfig, rows: str) -> None:
     """Refuses data that cannot be used before there is a run."""
     from zoo.gym.config.stages import load_method
     from zoo.gym.data.reading.dataset import check_dataset
-    from zoo.gym.train.run_folder.pinned import check_dataset_dir, dataset_files
+    from zoo.gym.train.run_folder.pinned import check_dataset_dir, dataset_files, layout_of
 
-    kinds = load_method(config.stage).reads
+    kinds, layout = load_method(config.stage).reads, layout_of(config)
     if not config.rows:
         check_dataset_dir(config)
-        check_dataset(dataset_files(config), kinds)
+        check_dataset(dataset_files(config), kinds, layout)
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "dataset.jsonl"
         path.write_text(rows, encoding="utf-8")
         try:
-            check_dataset([path], kinds)
+            check_dataset([path], kinds, layout)
         except InputError as error:
             hint = error.hint.replace(str(path), "dataset") if error.hint else None
-            message = error.message.replace(f"{path}:", "dataset: row ").replace(
-                str(path), "dataset"
-            )
+            message = re.sub(rf"{re.escape(str(path))}:(?=\d)", "dataset: row ", error.message)
+            message = message.replace(str(path), "dataset")
             raise InputError(message, hint=hint) from None
 
 
@@ -288,9 +288,11 @@ def _hold_out_last(run: "Run", config: TrainConfig, count: int) -> None:
     """Stores a split of the run in which the last rows are held out."""
     from zoo.gym.config.stages import load_method
     from zoo.gym.data import Split, fingerprint, read_dataset
+    from zoo.gym.train.run_folder.pinned import layout_of
     from zoo.gym.train.run_folder.split import store_split
 
-    records = read_dataset([run.rows_file], kinds=load_method(config.stage).reads).records
+    kinds, layout = load_method(config.stage).reads, layout_of(config)
+    records = read_dataset([run.rows_file], kinds=kinds, layout=layout).records
     learned = run.rows_file.read_text(encoding="utf-8").count("\n") - count
     places = [i for i, one in enumerate(records) if int(one.source.rpartition(":")[2]) > learned]
     store_split(run.folder, Split(len(records), tuple(places)), fingerprint([run.rows_file]))

@@ -99,3 +99,11 @@ def test_pairs_without_a_prompt_are_refused_for_that_and_not_for_being_pairs(cal
     found = call("data", "inspect", "a.jsonl")
     assert found.code == 2
     assert "a.jsonl:1: no prompt: expected 'prompt', 'question', 'messages'" in found.stderr
+
+
+def test_columns_of_a_table_are_named_on_the_command_line(call: Call) -> None:
+    Path("a.csv").write_text("Anfrage;Reaktion\n2+3?;5\n")
+    found = call("data", "inspect", "a.csv", "--columns", "prompt:Anfrage,response:Reaktion")
+    assert (found.code, "[[5" in found.stdout) == (0, True)
+    wrong = call("data", "inspect", "a.csv", "--columns", "prompt:Anfrage,response:Antwort")
+    assert (wrong.code, "no column 'Antwort'" in wrong.stderr) == (2, True)

@@ -112,6 +112,7 @@ VALUES: dict[str, object] = {
 ALWAYS = {
     *("model_name_or_path", "dataset", "dataset_dir", "stage", "cutoff_len", "max_samples"),
     *(
+        "columns",
         "mix_strategy",
         "val_size",
         "think",

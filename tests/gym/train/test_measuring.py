@@ -196,6 +196,17 @@ def test_learned_rows_in_another_format_are_left_out(run: Path) -> None:
     assert measured.notes == ("8 of 10 rows left out: the run was trained on them",)
 
 
+def test_columns_of_a_run_name_those_of_its_rows_and_of_given_ones(run: Path) -> None:
+    renamed = [{"ask": row["prompt"], "say": row["completion"]} for row in TEN]
+    data = write(run.parent / "rows.jsonl", renamed)
+    (run / "env.json").write_text(json.dumps({"data": fingerprint([data])}))
+    config = settings(run, columns="prompt:ask,completion:say")
+    assert len(prepare_rows(config, pico_folder()).train) == 8
+    given = write(run.parent / "given.jsonl", [{"ask": "Say 11.", "say": "11"}, renamed[0]])
+    measured = rows_of_files([given], config, pico_folder(), run)
+    assert [row.source for row in measured.examples] == [f"{given}:1"]
+
+
 @pytest.mark.parametrize("change", ["blanks", "grown"])
 def test_learned_rows_with_other_blanks_or_more_turns_are_left_out(run: Path, change: str) -> None:
     given = run.parent / "given.jsonl"

@@ -19,6 +19,7 @@ from zoo.models import PICO
 
 if TYPE_CHECKING:
     from zoo.gym.data import Inspection
+    from zoo.gym.data.reading.columns import Layout
 
 Special = Annotated[
     bool, Parameter(name="--split_special_tokens", negative="--no_split_special_tokens")
@@ -28,6 +29,7 @@ Special = Annotated[
 def inspect(
     *files: str,
     model: Model = PICO,
+    columns: str | None = None,
     cutoff_len: Annotated[int, Parameter(name="--cutoff_len")] = 2048,
     think: Literal["template", "keep", "drop"] = "template",
     split_special_tokens: Special = True,
@@ -45,6 +47,7 @@ def inspect(
     Args:
         files: files of examples, or folders of them
         model: the model whose tokenizer and chat template to use
+        columns: the columns of all files by role, such as prompt:Question,response:Answer
         cutoff_len: the longest row, in tokens; the rest is cut off
         think: thinking in answers: as the chat template does, all kept, dropped
         split_special_tokens: special tokens in the data are plain text
@@ -63,7 +66,7 @@ def inspect(
     name = PICO if model is None else model
     today = dt.datetime.now().astimezone().date().isoformat()
     flags: dict[str, object] = {"model_name_or_path": name, "dataset": files, "date": today}
-    flags |= {"cutoff_len": cutoff_len, "think": think}
+    flags |= {"cutoff_len": cutoff_len, "think": think, "columns": columns}
     flags["split_special_tokens"] = split_special_tokens
     _config(flags, stage)  # refuses an unknown stage
     folder = resolve_model(name, yes=yes, offline=offline).folder
@@ -92,6 +95,7 @@ def _inspected(
     """
     from zoo.gym.data import inspect_dataset
     from zoo.gym.train.rows import encode_options
+    from zoo.gym.train.run_folder.pinned import layout_of
 
     errors: dict[str, InputError] = {}
     known = list[str]()
@@ -99,11 +103,12 @@ def _inspected(
         if stage in known:
             continue
         known += stages_reading(stage)
-        options = encode_options(_config(flags, stage), folder)
+        config = _config(flags, stage)
+        options, layout = encode_options(config, folder), layout_of(config)
         try:
             if errors:
-                _require_answers(paths, stage)
-            found = inspect_dataset(paths, folder, options, load_method(stage).reads)
+                _require_answers(paths, stage, layout)
+            found = inspect_dataset(paths, folder, options, load_method(stage).reads, layout)
         except InputError as error:
             errors[stage] = error
         else:
@@ -129,7 +134,7 @@ def _config(flags: dict[str, object], stage: str | None) -> TrainConfig:
     return load_config([], [], flags | given | others).config
 
 
-def _require_answers(paths: list[Path], stage: str) -> None:
+def _require_answers(paths: list[Path], stage: str, layout: "Layout") -> None:
     """Refuses prompts that no reward can judge: their answers may be under a misspelt key.
 
     Raises:
@@ -137,6 +142,7 @@ def _require_answers(paths: list[Path], stage: str) -> None:
     """
     from zoo.gym.data import read_dataset
 
-    first = read_dataset(paths[:1], 1, load_method(stage).reads).records[0]
+    kinds = load_method(stage).reads
+    first = read_dataset(paths[:1], 1, kinds, layout=layout).records[0]
     if first.kind == "prompt" and first.answer is None:
         raise InputError(f"{first.source}: expected an answer beside the prompt, got none")

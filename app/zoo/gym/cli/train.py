@@ -28,6 +28,7 @@ from zoo.gym.train.run_folder.pinned import (
     check_packages,
     dataset_files,
     idle_date,
+    layout_of,
     pinned,
 )
 from zoo.models import Resolved
@@ -70,7 +71,7 @@ def train(
         for ignored in loaded.ignored:
             out.say(_idle_line(ignored))
         out.say(f"reading {', '.join(map(str, files))}")
-    check_dataset(files, load_method(loaded.config.stage).reads)
+    check_dataset(files, load_method(loaded.config.stage).reads, layout_of(loaded.config))
     check_other_files(loaded.config)
     if print_config:
         check_packages(loaded.config)

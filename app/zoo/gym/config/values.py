@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from zoo.gym.config import report
+from zoo.gym.errors import InputError
 
 Rows: TypeAlias = tuple[Mapping[str, object], ...]
 """Examples from Python."""
@@ -129,6 +130,18 @@ def iso_date(value: object) -> object:
         return dt.date.fromisoformat(value if isinstance(value, str) else "").isoformat()
     except ValueError:
         raise PydanticCustomError("not_a_date", "not a date") from None
+
+
+def role_columns(value: object) -> object:
+    """Parses the column of each role: `prompt:Question,response:Answer`, or a mapping."""
+    from zoo.gym.data.reading.columns import parse_columns
+
+    if value is None:
+        return None
+    try:
+        return parse_columns(value)
+    except InputError as error:
+        raise PydanticCustomError("sentence", "{text}", {"text": error.message}) from None
 
 
 Whole = Annotated[int, BeforeValidator(refuse_bool)]

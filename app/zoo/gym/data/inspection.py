@@ -12,6 +12,7 @@ from zoo.gym.data.encode import cut_row, encode_rows
 from zoo.gym.data.equality import related_rows
 from zoo.gym.data.lazy import SAMPLED_ROWS, sample_of
 from zoo.gym.data.notes import Figures, notes_of, require_words, survey
+from zoo.gym.data.reading.columns import DETECTED, Layout
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.record_file import StoredRecords
 from zoo.gym.data.records import LEARNED, Kind, Message, Problem, Record
@@ -139,6 +140,7 @@ def inspect_dataset(
     folder_of_model: Path,
     options: EncodeOptions,
     kinds: Set[Kind] = LEARNED,
+    layout: Layout = DETECTED,
 ) -> Inspection:
     """Reads data files and inspects them with a model's tokenizer and template.
 
@@ -147,12 +149,13 @@ def inspect_dataset(
         folder_of_model: the model.
         options: how rows are encoded.
         kinds: the kinds of rows that the method learns from.
+        layout: what the settings say of the files.
 
     Raises:
         NotAvailableError: a file or the model is missing.
         InputError: a file is not data, or the model has no tokenizer, or no template for chat.
     """
-    data = read_dataset(paths, kinds=kinds)
+    data = read_dataset(paths, kinds=kinds, layout=layout)
     tokenizer = load_tokenizer(folder_of_model)
     encoder = make_encoder(tokenizer, options)
     encoded: Sequence[Record] = data.records

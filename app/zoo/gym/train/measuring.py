@@ -28,7 +28,7 @@ from zoo.gym.data.units import RATING
 from zoo.gym.errors import InputError
 from zoo.gym.train.order import spread
 from zoo.gym.train.rows import encode_options, prepare_rows
-from zoo.gym.train.run_folder.pinned import mix_of, with_own_rows
+from zoo.gym.train.run_folder.pinned import layout_of, mix_of, with_own_rows
 from zoo.gym.train.run_folder.split import stored_split
 from zoo.models.folder import read_object
 
@@ -99,7 +99,8 @@ def rows_of_files(
         used = rows_of_run(folder, here, model_folder)
         note = "these files are the run's own data: only its held-out rows are measured"
         return Measuring(used.examples, (note, *used.notes), used.held_out)
-    records = read_dataset(files, kinds=load_method(config.stage).reads).records
+    kinds, layout = load_method(config.stage).reads, layout_of(config)
+    records = read_dataset(files, kinds=kinds, layout=layout).records
     learned = _learned(folder, config) if folder is not None else None
     if learned is None:
         unknown = "it is no longer known whether the run was trained on some of these rows"
@@ -183,7 +184,8 @@ def _learned(folder: Path, config: TrainConfig) -> Sequence[Record] | None:
     if _why_not(folder, config):
         return None
     names, kinds = [Path(name) for name in config.dataset], load_method(config.stage).reads
-    records = read_dataset(names, config.max_samples, kinds, mix_of(config)).records
+    mix, layout = mix_of(config), layout_of(config)
+    records = read_dataset(names, config.max_samples, kinds, mix, layout).records
     return _split(folder, config, records).apply(records)[0]
 
 

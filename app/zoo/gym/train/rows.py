@@ -24,7 +24,7 @@ from zoo.gym.data.rows import make_encoder
 from zoo.gym.errors import InputError
 from zoo.gym.train.answers import Probe, draw_probes
 from zoo.gym.train.result.origin import doubt_of_base, joint_of_result
-from zoo.gym.train.run_folder.pinned import mix_of
+from zoo.gym.train.run_folder.pinned import layout_of, mix_of
 from zoo.models.folder import model_positions, vocabulary_size
 
 
@@ -86,6 +86,7 @@ def prepare_rows(
         config.max_samples,
         load_method(config.stage).reads,
         mix_of(config),
+        layout_of(config),
     )
     tokenizer = tokenizer_of(model_folder, config.first_adapter)
     options = encode_options(config, model_folder)

@@ -13,6 +13,7 @@ from zoo.gym.config.values import (
     folder_text,
     iso_date,
     path_text,
+    role_columns,
     split_paths,
 )
 
@@ -33,6 +34,11 @@ class DataKeys(Settings, frozen=True):
         default=None,
         min_length=1,
         description="the folder for relative names in dataset; none: the working folder",
+    )
+    columns: Annotated[dict[str, str] | None, BeforeValidator(role_columns)] = Field(
+        default=None,
+        description="the columns of all files by role, such as prompt:Question,response:Answer;"
+        " none: by their names",
     )
     stage: str = Field(
         default=DEFAULT,

@@ -10,7 +10,8 @@ from typing import cast
 
 from zoo.gym.data.mixing import Mix, mixed
 from zoo.gym.data.reading import preference, prompts
-from zoo.gym.data.reading.dataset_info import Entry, entry_of
+from zoo.gym.data.reading.columns import DETECTED, Layout, require_columns
+from zoo.gym.data.reading.dataset_info import Entry, described, entry_of
 from zoo.gym.data.reading.files import check_file, is_parquet
 from zoo.gym.data.reading.formats import READS, has_format, parse_row
 from zoo.gym.data.reading.jsonl import Row, holds_rows, read_rows
@@ -18,6 +19,7 @@ from zoo.gym.data.reading.keys import (
     MARGIN,
     NEEDS_PREFERENCE,
     ratings_of,
+    unlisted_keys,
     unread_keys,
     unread_note,
 )
@@ -50,6 +52,7 @@ class _Row:
     unread: frozenset[str] = frozenset()
     label: bool | None = None
     problem: Problem | None = None
+    keys: tuple[str, ...] = ()
 
 
 EARLY_BYTES = 32_000_000
@@ -64,6 +67,7 @@ def read_dataset(
     max_samples: int | None = None,
     kinds: Set[Kind] = LEARNED,
     mix: Mix = CONCAT,
+    layout: Layout = DETECTED,
 ) -> Dataset:
     """Reads files of json, jsonl, csv, tsv, parquet or plain text; each row's format is detected.
 
@@ -75,11 +79,12 @@ def read_dataset(
         max_samples: use only the first so many usable rows of each file; None for all.
         kinds: the kinds of rows that are used; another row is a problem.
         mix: how the files are mixed.
+        layout: what the settings say of the files.
 
     Raises:
         NotAvailableError: a file is missing.
-        InputError: a file is empty, not text, a malformed list, or has no usable row; the files
-            cannot be mixed.
+        InputError: a file is empty, not text, a malformed list, has no usable row, or has not the
+            columns that the settings name; the files cannot be mixed.
     """
     for path in paths:
         check_file(path)
@@ -89,7 +94,9 @@ def read_dataset(
     formats: dict[str, str] = {}
     notes, ends = list(_repeated(paths)), [0]
     for path in paths:
-        found = _collect(path, kinds, store, max_samples)
+        found = _collect(path, kinds, store, max_samples, layout)
+        if layout.columns and (found.keys or found.rows):
+            require_columns(str(path), layout.keys, found.keys)
         if not found.rows:
             raise _nothing_usable(path, found.problems)
         name = visible(str(path))
@@ -125,6 +132,7 @@ class _Found:
         unread: how many rows have each key that is not read.
         labels: the labels of rows with an answer.
         most: the number of rows to use, None for all.
+        keys: the keys of the rows, where they have others than ours.
     """
 
     rows: int = 0
@@ -133,19 +141,23 @@ class _Found:
     unread: Counter[str] = field(default_factory=Counter[str])
     labels: set[bool] = field(default_factory=set[bool])
     most: int | None = None
+    keys: dict[str, None] = field(default_factory=dict[str, None])
 
 
-def _collect(path: Path, kinds: Set[Kind], store: RecordStore, max_samples: int | None) -> _Found:
+def _collect(
+    path: Path, kinds: Set[Kind], store: RecordStore, max_samples: int | None, layout: Layout
+) -> _Found:
     """Stores the usable rows of a file, and returns what else it contains.
 
     If it has rows with a bad answer, those with a good one are refused, too: both are for a
     preference method. The first bad one may come late: the file is then read again.
     """
     before = len(store)
-    found = _collect_once(path, kinds, store, max_samples, refuse_labelled=False)
+    entry = described(path, layout)
+    found = _collect_once(path, kinds, store, max_samples, entry, refuse_labelled=False)
     if found.labels == {True, False}:
         store.truncate(before)
-        found = _collect_once(path, kinds, store, max_samples, refuse_labelled=True)
+        found = _collect_once(path, kinds, store, max_samples, entry, refuse_labelled=True)
     return found
 
 
@@ -154,13 +166,14 @@ def _collect_once(
     kinds: Set[Kind],
     store: RecordStore,
     max_samples: int | None,
+    entry: Entry | None,
     *,
     refuse_labelled: bool,
 ) -> _Found:
-    entry = entry_of(path)
     limits = (max_samples, entry.num_samples if entry else None)
     found = _Found(most=min((most for most in limits if most is not None), default=None))
     for row in _read_file(path, kinds, entry):
+        found.keys.update(dict.fromkeys(row.keys))
         if found.most is not None and found.rows >= found.most:
             found.rows += len(row.records)  # not used: neither learned nor reported
             continue
@@ -206,7 +219,7 @@ def _read_file(path: Path, kinds: Set[Kind], entry: Entry | None) -> Iterator[_R
     if is_parquet(path, head):
         rows = (Row(line, value) for line, value in read_parquet(path))
     elif data_suffix(path) in SUFFIXES:
-        rows = read_table(path)
+        rows = read_table(path, entry.columns if entry else {})
     elif data_suffix(path) in _JSON or holds_rows(path):
         rows = read_rows(path)
     else:
@@ -230,13 +243,14 @@ def _parsed(row: Row, path: Path, kinds: Set[Kind], entry: Entry | None) -> _Row
     source = f"{path}:{row.line}"
     if entry is None:
         return _known_row(row.value, source, kinds)
+    fields = cast("dict[str, object]", row.value) if isinstance(row.value, dict) else {}
     try:
         value, unlisted = entry.applied(row.value)
     except InputError as error:
-        return _Row(source, problem=Problem(source, error.message))
+        return _Row(source, problem=Problem(source, error.message), keys=(*fields,))
     found = _known_row(value, source, kinds)
-    left = {key: cast("dict[str, object]", row.value)[key] for key in unlisted}
-    return replace(found, unread=found.unread | unread_keys(left, frozenset()))
+    left = unlisted_keys({key: fields[key] for key in unlisted})
+    return replace(found, unread=found.unread | left, keys=(*fields,))
 
 
 def _known_row(value: object, source: str, kinds: Set[Kind]) -> _Row:
@@ -296,7 +310,9 @@ def _label(value: object) -> bool | None:
     return all(given.values()) if given else None
 
 
-def check_dataset(paths: Sequence[Path], kinds: Set[Kind] = LEARNED) -> None:
+def check_dataset(
+    paths: Sequence[Path], kinds: Set[Kind] = LEARNED, layout: Layout = DETECTED
+) -> None:
     """Refuses data that cannot be used, before anything is made for it.
 
     Data of up to `EARLY_BYTES` is read for that, of more only each file's start.
@@ -308,7 +324,7 @@ def check_dataset(paths: Sequence[Path], kinds: Set[Kind] = LEARNED) -> None:
     for path in paths:
         check_file(path)
     if sum(path.stat().st_size for path in paths) <= EARLY_BYTES:
-        read_dataset(paths, kinds=kinds)
+        read_dataset(paths, kinds=kinds, layout=layout)
 
 
 def fingerprint(paths: Sequence[Path]) -> str:

@@ -6,11 +6,12 @@ Entries of data sets on a hub, and of scripts, are refused by name: data is read
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import cast
 
+from zoo.gym.data.reading.columns import PUBLISHED, Layout
 from zoo.gym.data.reading.turns.values import shown, type_name
 from zoo.gym.errors import InputError
 
@@ -22,23 +23,6 @@ Fields = dict[str, object]
 
 _ELSEWHERE = ("hf_hub_url", "ms_hub_url", "om_hub_url", "script_url", "cloud_file_name")
 _KEYS = ("file_name", "formatting", "ranking", "split", "num_samples", "columns", "tags")
-_COLUMNS = {
-    "prompt": "instruction",
-    "query": "input",
-    "response": "output",
-    "history": "history",
-    "messages": "messages",
-    "system": "system",
-    "tools": "tools",
-    "images": "images",
-    "videos": "videos",
-    "audios": "audios",
-    "chosen": "chosen",
-    "rejected": "rejected",
-    "kto_tag": "kto_tag",
-}
-"""Column of an entry -> our key."""
-
 _TAGS = {
     "role_tag": "from",
     "content_tag": "value",
@@ -115,6 +99,18 @@ class Entry:
             expected = ", ".join(known)
             raise InputError(f"unknown role {got}: expected one of {expected} ({self.where})")
         return {**turn, "role": known[role], "content": text}
+
+
+def described(path: Path, layout: Layout) -> Entry | None:
+    """Returns what is said of a file: by the settings, else by a `dataset_info.json`, or None.
+
+    Raises:
+        InputError: see `entry_of`.
+    """
+    entry = entry_of(path)
+    if not layout.columns:
+        return entry
+    return replace(entry or Entry("columns"), columns=layout.keys)
 
 
 def entry_of(path: Path) -> Entry | None:
@@ -207,12 +203,12 @@ def _entry(info: Path, name: str, fields: Fields) -> Entry:
         raise InputError(
             f"{where}: 'formatting': expected alpaca, sharegpt or openai, got {formatting!r}"
         )
-    columns = _texts(where, fields, "columns", _COLUMNS)
+    columns = _texts(where, fields, "columns", PUBLISHED)
     tags = _texts(where, fields, "tags", _TAGS)
     if tags and formatting == "alpaca":
         raise InputError(f"{where}: 'tags' has no effect with formatting alpaca")
     _check_ranking(where, fields.get("ranking", False), columns)
-    ours = {column: _COLUMNS[key] for key, column in columns.items()}
+    ours = {column: PUBLISHED[key] for key, column in columns.items()}
     if columns.keys() == {"prompt"}:  # how texts to continue are described
         ours = {columns["prompt"]: "text"}
     count = _count(where, fields.get("num_samples"))

@@ -148,11 +148,13 @@ def _unknown(row: Fields) -> str:
     asked, answered = _named(row, (*ASKED, CONTEXT)), _named(row, ANSWERED)
     if asked and answered and len(asked + answered) > 2:
         got = ", ".join(map(repr, asked + answered))
-        return f"expected one column of prompts and one of answers, got {got}: rename the others"
+        choice = f"columns=prompt:{asked[0]},response:{answered[0]}"
+        return f"expected a column of prompts and one of answers, got {got}: choose, as {choice}"
     # a prompt alone makes no tree
     near = max(FORMATS, key=lambda known: (_likeness(row, known), known.parse != _oasst))
     if not _likeness(row, near):
-        return f"no known format: expected the keys {_known_keys()}, got {keys}"
+        mapped = "columns=prompt:NAME,response:NAME maps others"
+        return f"no known format: expected the keys {_known_keys()}, got {keys}; {mapped}"
     missing = next(key for key in near.keys if key not in row)
     typo = get_close_matches(missing, [key for key in row if key not in near.keys], n=1)
     got = shown(typo[0]) if typo else f"the keys {keys}"

@@ -186,6 +186,11 @@ def unread_keys(value: object, reads: frozenset[str], *, is_rated: bool = False)
     return frozenset((*_unread(row, known), *_unread_parts(row, reads)))
 
 
+def unlisted_keys(fields: Fields) -> frozenset[str]:
+    """Returns the keys that are set, of columns that are not among those to read; no metadata."""
+    return frozenset(_unread(fields, frozenset()))
+
+
 def _unread(fields: Fields, known: Set[str]) -> Iterator[str]:
     for key, value in fields.items():
         empty = value is None or value in ("", [], {})

@@ -48,7 +48,7 @@ def under_our_names(row: Mapping[str, object], known: Set[str]) -> dict[str, obj
         name = name if name in known else key
         if ours.setdefault(name, key) != key:
             raise InputError(
-                f"two columns for {name!r}: expected one, got {ours[name]!r} and {key!r}: rename "
-                "the other"
+                f"two columns for {name!r}: expected one, got {ours[name]!r} and {key!r}: choose "
+                "with columns, such as columns=prompt:NAME,response:NAME"
             )
     return {name: row[key] for name, key in ours.items()}

@@ -10,7 +10,7 @@ import csv
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from zoo.gym.data.reading.jsonl import Row, decode
@@ -31,8 +31,12 @@ _TURNS = re.compile(r'\[\s*\{\s*"(role|from|content|value)"\s*:')
 _FLAGS = {"true": True, "false": False}
 
 
-def read_table(path: Path) -> Iterator[Row | Problem]:
+def read_table(path: Path, columns: Mapping[str, str]) -> Iterator[Row | Problem]:
     """Yields the rows of a csv or tsv file in order, and a problem for each bad cell.
+
+    Args:
+        path: the file.
+        columns: the key that each column stands for; by default its own name in any case.
 
     Raises:
         InputError: the file has no usable header, a row of another length or an open quote, or is
@@ -48,7 +52,8 @@ def read_table(path: Path) -> Iterator[Row | Problem]:
                 hint="quote cells that contain the separator or a line break",
             )
         try:
-            yield Row(line, {n: _value(n, c) for n, c in zip(names, cells, strict=True) if n})
+            pairs = zip(names, cells, strict=True)
+            yield Row(line, {n: _value(columns.get(n, n.lower()), c) for n, c in pairs if n})
         except InputError as error:
             yield Problem(f"{path}:{line}", error.message)
 

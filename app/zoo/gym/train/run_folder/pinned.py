@@ -16,6 +16,7 @@ from zoo.models.adapters import CONFIG_FILE, WEIGHTS_FILE
 
 if TYPE_CHECKING:
     from zoo.gym.data.mixing import Mix
+    from zoo.gym.data.reading.columns import Layout
 
 
 def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
@@ -82,6 +83,13 @@ def mix_of(config: TrainConfig) -> "Mix":
     from zoo.gym.data.mixing import Mix
 
     return Mix(config.mix_strategy, config.shares, config.seed)
+
+
+def layout_of(config: TrainConfig) -> "Layout":
+    """Returns what the settings say of the rows of all files."""
+    from zoo.gym.data.reading.columns import Layout
+
+    return Layout(config.columns or {})
 
 
 def check_packages(config: TrainConfig) -> None:
