@@ -270,13 +270,19 @@ def _known_row(value: object, source: str, kinds: Set[Kind]) -> _Row:
             name, rated = parse_rated(cast("dict[str, object]", value), source)
             unread = unread_keys(value, READS[name], is_rated=True)
             return _Row(source, name, (rated,), unread)
-        name, records = parse_row(value, source)
+        repeated = preference.REPEATED if preference.repeats_better(value) else frozenset[str]()
+        name, records = parse_row(_without_pair(value) if repeated else value, source)
         if any(record.kind not in kinds for record in records):
             raise InputError(_other(name, kinds))
     except InputError as error:
         return _Row(source, problem=Problem(source, error.message), label=_label(value))
     label = None if name == "text" else _label(value)
-    return _Row(source, name, tuple(records), unread_keys(value, READS[name]), label)
+    return _Row(source, name, tuple(records), unread_keys(value, READS[name] | repeated), label)
+
+
+def _without_pair(value: object) -> object:
+    pair = preference.REPEATED | {"rejected"}
+    return {key: item for key, item in cast("dict[str, object]", value).items() if key not in pair}
 
 
 _KEYS = frozenset.union(*READS.values(), preference.READS, prompts.ANSWERS)

@@ -3,7 +3,8 @@
 `chosen` and `rejected` may be texts, single turns, or lists of turns. The prompt may be under
 `prompt`, `question`, `problem`, an instruction, `messages` or `conversations`, or the common prefix
 of both lists of turns. `chosen_messages` and `rejected_messages` are other names for the same.
-`margin` is by how much the better answer is better.
+`messages` may also repeat the prompt with the better answer. `margin` is by how much the better
+answer is better.
 
 The rating of one answer to one prompt is under `label` (as in TRL) or `kto_tag` (as in
 LLaMA-Factory), true or false, or 1 or 0, or under `forget`, which is true for a bad answer; prompt
@@ -53,6 +54,25 @@ def is_preference(value: object) -> bool:
     )
 
 
+REPEATED = frozenset({"prompt", "chosen"})
+"""The keys whose content is in `messages` as well, in a row that `repeats_better`."""
+
+
+def repeats_better(value: object) -> bool:
+    """Returns whether the `messages` of a row are its prompt with its better answer, once more.
+
+    So it is in `HuggingFaceH4/ultrafeedback_binarized`, which is for both kinds of training.
+    """
+    row = cast("Fields", value) if isinstance(value, dict) else {}
+    chat, better, prompt = row.get("messages"), row.get("chosen"), row.get("prompt")
+    if not isinstance(chat, list) or not isinstance(better, list | dict | str):
+        return False
+    asked = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    before = cast("list[object]", asked) if isinstance(asked, list) else []
+    answer = _listed(cast("object", better), "chosen")
+    return chat in (answer, before + answer)
+
+
 def parse_pair(row: Mapping[str, object], source: str, *, margins: bool = False) -> Record:
     """Returns a pair: one record with two sides, which share their prompt.
 
@@ -66,6 +86,8 @@ def parse_pair(row: Mapping[str, object], source: str, *, margins: bool = False)
             answers are equal, or the margin is no number.
     """
     refuse_excluded(dict(row))
+    if repeats_better(row):
+        row = {key: value for key, value in row.items() if key != "messages"}
     given = [pair for pair in PAIRS if any(row.get(key) is not None for key in pair)]
     if len(given) > 1:
         raise InputError(
