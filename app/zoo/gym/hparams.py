@@ -91,7 +91,7 @@ class DataArguments(Arguments):
     keys = frozenset(
         {"dataset", "dataset_dir", "cutoff_len", "max_samples", "val_size", "think", "date"}
         | {"split_special_tokens", "append_eos", "packing", "mix_strategy", "interleave_probs"}
-        | {"columns"}
+        | {"columns", "me"}
     )
 
 

@@ -107,3 +107,11 @@ def test_columns_of_a_table_are_named_on_the_command_line(call: Call) -> None:
     assert (found.code, "[[5" in found.stdout) == (0, True)
     wrong = call("data", "inspect", "a.csv", "--columns", "prompt:Anfrage,response:Antwort")
     assert (wrong.code, "no column 'Antwort'" in wrong.stderr) == (2, True)
+
+
+def test_the_speaker_to_learn_is_named_on_the_command_line(call: Call) -> None:
+    Path("chat.txt").write_text("1/2/24, 9:00 - Bob: 2+3?\n1/2/24, 9:01 - Anna: 5\n")
+    found = call("data", "inspect", "chat.txt", "--me", "Anna")
+    assert (found.code, "[[5" in found.stdout) == (0, True)
+    unnamed = call("data", "inspect", "chat.txt")
+    assert (unnamed.code, "'Bob' (1 message)" in unnamed.stderr) == (2, True)

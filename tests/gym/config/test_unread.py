@@ -113,6 +113,7 @@ ALWAYS = {
     *("model_name_or_path", "dataset", "dataset_dir", "stage", "cutoff_len", "max_samples"),
     *(
         "columns",
+        "me",
         "mix_strategy",
         "val_size",
         "think",

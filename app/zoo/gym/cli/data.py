@@ -30,6 +30,7 @@ def inspect(
     *files: str,
     model: Model = PICO,
     columns: str | None = None,
+    me: str | None = None,
     cutoff_len: Annotated[int, Parameter(name="--cutoff_len")] = 2048,
     think: Literal["template", "keep", "drop"] = "template",
     split_special_tokens: Special = True,
@@ -48,6 +49,7 @@ def inspect(
         files: files of examples, or folders of them
         model: the model whose tokenizer and chat template to use
         columns: the columns of all files by role, such as prompt:Question,response:Answer
+        me: the speaker whose messages are learned, in exports of WhatsApp
         cutoff_len: the longest row, in tokens; the rest is cut off
         think: thinking in answers: as the chat template does, all kept, dropped
         split_special_tokens: special tokens in the data are plain text
@@ -66,7 +68,7 @@ def inspect(
     name = PICO if model is None else model
     today = dt.datetime.now().astimezone().date().isoformat()
     flags: dict[str, object] = {"model_name_or_path": name, "dataset": files, "date": today}
-    flags |= {"cutoff_len": cutoff_len, "think": think, "columns": columns}
+    flags |= {"cutoff_len": cutoff_len, "think": think, "columns": columns, "me": me}
     flags["split_special_tokens"] = split_special_tokens
     _config(flags, stage)  # refuses an unknown stage
     folder = resolve_model(name, yes=yes, offline=offline).folder

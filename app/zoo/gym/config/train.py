@@ -39,6 +39,9 @@ PLACES = frozenset(
 )
 """The settings with paths on this machine: no result or delta contains them."""
 
+PRIVATE = PLACES | {"me"}
+"""The same with a person's name."""
+
 
 class TrainConfig(
     RunningKeys,
@@ -129,10 +132,10 @@ class TrainConfig(
         return found
 
     def public_settings(self) -> dict[str, Any]:
-        """Returns the settings as JSON without paths on this machine."""
-        kept = self.model_dump(mode="json", exclude=set(PLACES))
+        """Returns the settings as JSON without paths on this machine and names of people."""
+        kept = self.model_dump(mode="json", exclude=set(PRIVATE))
         public = self.places_changed(lambda _, place: public_place(place))
-        return kept | {key: place for key, place in public.items() if key not in PLACES}
+        return kept | {key: place for key, place in public.items() if key not in PRIVATE}
 
     @property
     def rows(self) -> Rows:

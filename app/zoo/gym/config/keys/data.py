@@ -40,6 +40,11 @@ class DataKeys(Settings, frozen=True):
         description="the columns of all files by role, such as prompt:Question,response:Answer;"
         " none: by their names",
     )
+    me: str | None = Field(
+        default=None,
+        min_length=1,
+        description="the speaker whose messages are learned, in exports of WhatsApp",
+    )
     stage: str = Field(
         default=DEFAULT,
         description="the method",

@@ -43,9 +43,11 @@ class Layout:
 
     Attributes:
         columns: role -> column of the files; empty to detect the format of each row.
+        me: the speaker of chats whose messages are to be learned, if they have speakers.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict[str, str])
+    me: str | None = None
 
     @property
     def keys(self) -> dict[str, str]:

@@ -2,14 +2,15 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
 from zoo.gym.data.mixing import Mix, mixed
-from zoo.gym.data.reading import preference, prompts
+from zoo.gym.data.reading import preference, prompts, whatsapp
 from zoo.gym.data.reading.columns import DETECTED, Layout, require_columns
 from zoo.gym.data.reading.dataset_info import Entry, described, entry_of
 from zoo.gym.data.reading.files import check_file, is_parquet
@@ -29,9 +30,11 @@ from zoo.gym.data.reading.preference import is_preference, parse_pair, parse_rat
 from zoo.gym.data.reading.streams import data_suffix
 from zoo.gym.data.reading.table import SUFFIXES, read_table
 from zoo.gym.data.reading.text import read_paragraphs
+from zoo.gym.data.reading.turns.exports import Export, chat_of, export_of
 from zoo.gym.data.record_file import RecordStore
 from zoo.gym.data.records import LEARNED, Dataset, Kind, Problem, Record
 from zoo.gym.errors import InputError
+from zoo.gym.humanize import counted
 from zoo.gym.terminal import visible
 
 CONCAT = Mix()
@@ -53,6 +56,7 @@ class _Row:
     label: bool | None = None
     problem: Problem | None = None
     keys: tuple[str, ...] = ()
+    dropped: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 EARLY_BYTES = 32_000_000
@@ -108,6 +112,13 @@ def read_dataset(
         formats[str(path)] = " + ".join(found.formats)
         if found.unread:
             notes.append(unread_note(name, found.unread))
+        if dropped := [counted(count, noun) for noun, count in found.dropped.items() if count]:
+            notes.append(f"{name}: left out of chats: {', '.join(dropped)}")
+    if layout.me is not None and whatsapp.NAME not in formats.values():
+        raise InputError(
+            "me: has no effect: expected an export of WhatsApp, which names its speakers",
+            hint="remove me",
+        )
     rows = [stop - start for start, stop in pairwise(ends)]
     records, taken = mixed(store.records(), rows, mix)
     notes += [] if mix.strategy == "concat" else _shares(paths, rows, taken)
@@ -133,6 +144,7 @@ class _Found:
         labels: the labels of rows with an answer.
         most: the number of rows to use, None for all.
         keys: the keys of the rows, where they have others than ours.
+        dropped: how much of what was left out of chats.
     """
 
     rows: int = 0
@@ -142,6 +154,7 @@ class _Found:
     labels: set[bool] = field(default_factory=set[bool])
     most: int | None = None
     keys: dict[str, None] = field(default_factory=dict[str, None])
+    dropped: Counter[str] = field(default_factory=Counter[str])
 
 
 def _collect(
@@ -154,26 +167,23 @@ def _collect(
     """
     before = len(store)
     entry = described(path, layout)
-    found = _collect_once(path, kinds, store, max_samples, entry, refuse_labelled=False)
+    limits = (max_samples, entry.num_samples if entry else None)
+    most = min((most for most in limits if most is not None), default=None)
+    rows = partial(_read_file, path, kinds, entry, layout.me)
+    found = _collect_once(rows(), most, store, refuse_labelled=False)
     if found.labels == {True, False}:
         store.truncate(before)
-        found = _collect_once(path, kinds, store, max_samples, entry, refuse_labelled=True)
+        found = _collect_once(rows(), most, store, refuse_labelled=True)
     return found
 
 
 def _collect_once(
-    path: Path,
-    kinds: Set[Kind],
-    store: RecordStore,
-    max_samples: int | None,
-    entry: Entry | None,
-    *,
-    refuse_labelled: bool,
+    rows: Iterator[_Row], most: int | None, store: RecordStore, *, refuse_labelled: bool
 ) -> _Found:
-    limits = (max_samples, entry.num_samples if entry else None)
-    found = _Found(most=min((most for most in limits if most is not None), default=None))
-    for row in _read_file(path, kinds, entry):
+    found = _Found(most=most)
+    for row in rows:
         found.keys.update(dict.fromkeys(row.keys))
+        found.dropped.update(row.dropped)
         if found.most is not None and found.rows >= found.most:
             found.rows += len(row.records)  # not used: neither learned nor reported
             continue
@@ -213,7 +223,7 @@ def _nothing_usable(path: Path, problems: Sequence[Problem]) -> InputError:
     return InputError(str(problems[0]), hint=hint)
 
 
-def _read_file(path: Path, kinds: Set[Kind], entry: Entry | None) -> Iterator[_Row]:
+def _read_file(path: Path, kinds: Set[Kind], entry: Entry | None, me: str | None) -> Iterator[_Row]:
     head = check_file(path)
     rows: Iterator[Row | Problem]
     if is_parquet(path, head):
@@ -222,6 +232,11 @@ def _read_file(path: Path, kinds: Set[Kind], entry: Entry | None) -> Iterator[_R
         rows = read_table(path, entry.columns if entry else {})
     elif data_suffix(path) in _JSON or holds_rows(path):
         rows = read_rows(path)
+    elif whatsapp.is_whatsapp(head):
+        for chat, dropped in whatsapp.read_whatsapp(path, me):
+            found = _parsed(chat, path, kinds, entry)
+            yield replace(found, format=whatsapp.NAME, dropped=dropped)
+        return
     else:
         for record in read_paragraphs(path):
             if record.kind in kinds:
@@ -241,6 +256,8 @@ def _read_file(path: Path, kinds: Set[Kind], entry: Entry | None) -> Iterator[_R
 def _parsed(row: Row, path: Path, kinds: Set[Kind], entry: Entry | None) -> _Row:
     """Returns a row under the keys that its `dataset_info.json` says, if there is one."""
     source = f"{path}:{row.line}"
+    if export := export_of(row.value):
+        return _exported(row.value, export, source, kinds)
     if entry is None:
         return _known_row(row.value, source, kinds)
     fields = cast("dict[str, object]", row.value) if isinstance(row.value, dict) else {}
@@ -251,6 +268,14 @@ def _parsed(row: Row, path: Path, kinds: Set[Kind], entry: Entry | None) -> _Row
     found = _known_row(value, source, kinds)
     left = unlisted_keys({key: fields[key] for key in unlisted})
     return replace(found, unread=found.unread | left, keys=(*fields,))
+
+
+def _exported(value: object, export: Export, source: str, kinds: Set[Kind]) -> _Row:
+    try:
+        chat, dropped = chat_of(cast("dict[str, object]", value), export)
+    except InputError as error:
+        return _Row(source, problem=Problem(source, error.message))
+    return replace(_known_row(chat, source, kinds), format=export.name, dropped=dropped)
 
 
 def _known_row(value: object, source: str, kinds: Set[Kind]) -> _Row:

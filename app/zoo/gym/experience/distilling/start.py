@@ -60,6 +60,7 @@ _OWN = {
     "max_new_tokens": "--max-new-tokens {value}",
     "dataset": "the files of tasks are arguments: zoo-gym experience distill LIBRARY TASKS",
     "columns": "the tasks have keys of their own: prompt and answer",
+    "me": "tasks have no speakers",
     "dataset_dir": "the files of tasks are arguments: zoo-gym experience distill LIBRARY TASKS",
 }
 """Settings of a training that a distillation sets, and how its user does."""

@@ -89,7 +89,7 @@ def layout_of(config: TrainConfig) -> "Layout":
     """Returns what the settings say of the rows of all files."""
     from zoo.gym.data.reading.columns import Layout
 
-    return Layout(config.columns or {})
+    return Layout(config.columns or {}, config.me)
 
 
 def check_packages(config: TrainConfig) -> None:
