@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from zoo.gym.config import report
 from zoo.gym.config.describe import describe_settings, is_switch
-from zoo.gym.config.foreign import ALIASES, SWITCHES, VALUES_OF_SWITCHES, WITHOUT_EFFECT
+from zoo.gym.config.foreign import ALIASES, SWITCHES, THINKING, VALUES_OF_SWITCHES, WITHOUT_EFFECT
 from zoo.gym.config.settings import Settings
 from zoo.gym.errors import InputError
 
@@ -97,7 +97,7 @@ def _setting_flags() -> list[inspect.Parameter]:
 
 
 def _foreign_flags() -> list[inspect.Parameter]:
-    keys = [*WITHOUT_EFFECT, *VALUES_OF_SWITCHES]
+    keys = [*WITHOUT_EFFECT, *VALUES_OF_SWITCHES, THINKING]
     return [_flag(key, [key], bool if key in SWITCHES else str) for key in keys]
 
 

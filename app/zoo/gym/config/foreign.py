@@ -101,6 +101,12 @@ VALUES_OF_SWITCHES = {
 }
 """Published switches that are a value of one of our settings here."""
 
+THINKING = "enable_thinking"
+"""LLaMA-Factory's switch for thinking in answers."""
+
+THINK = {"true": "template", "false": "drop"}
+"""What it means, as our `think`."""
+
 SWITCHES = frozenset(
     {"do_eval", "do_sample", "do_train", "overwrite_cache", "pissa_convert", "plot_loss"}
     | {"sequence_parallel", "use_ref_model", "use_unsloth"}

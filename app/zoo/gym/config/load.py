@@ -200,6 +200,9 @@ def _sort_out(
         if key == distributed.KEY:
             known += _divided(given, faults, ignored)
             continue
+        if key == foreign.THINKING:
+            known += _thinking(given, faults)
+            continue
         is_ours = key in all_fields()
         text = _refused_value(key, given.value)
         if not is_ours:
@@ -238,6 +241,16 @@ def _divided(given: Given, faults: dict[str, str], ignored: list[Ignored]) -> li
         reason = distributed.WHY_NO_BACKEND
         ignored.append(Ignored("distributed: backend", given.origin, reason))
     return [replace(given, key=key, value=value) for key, value in found.items()]
+
+
+def _thinking(given: Given, faults: dict[str, str]) -> list[Given]:
+    """Returns our setting for a published switch of thinking, which means something off as well."""
+    think = foreign.THINK.get(str(given.value).lower())
+    if think is None:
+        got = report.shown(given.value)
+        faults[given.label] = f"expected true or false, or think template, keep or drop, got {got}"
+        return []
+    return [replace(given, key="think", value=think)]
 
 
 def _with_lengths(layers: Sequence[list[Given]]) -> Sequence[list[Given]]:
