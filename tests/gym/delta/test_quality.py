@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import zoo.core
 from tests.gym.delta import models_on_disk as disk
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec
@@ -24,7 +25,10 @@ from zoo.gym.delta import (
     random_signs,
     recovered,
 )
-from zoo.gym.delta.check import judge_quality
+from zoo.gym.delta.check import Check, judge_quality
+from zoo.gym.delta.file.header import ROWS_DIGEST_KEY
+from zoo.gym.delta.file.writer import replace_header
+from zoo.gym.delta.quality import rows_digest
 from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.evaluate import held_out
 
@@ -197,24 +201,82 @@ def test_check_measures_again_and_agrees(
     assert "the file says" in checks[-1].detail
 
 
+@pytest.mark.slow
+@WORSE
+def test_a_block_of_invented_losses_fails_on_its_rows(
+    folders: dict[str, Path], measured: QualityInput, tmp_path: Path
+) -> None:
+    delta = load_delta(make(folders["lora"], folders, tmp_path / "d.safetensors", measured).file)
+    quality = delta.header.quality
+    assert quality is not None
+    lies = {"base": 9.0, "tuned": 1.0, "delta": 2.0, "recovered": 0.875}  # (9 - 2) / (9 - 1)
+    invented = quality.model_copy(update=lies)
+    replace_header(delta, delta.header.model_copy(update={"quality": invented}))
+    check = check_delta(delta.path, base=folders["base"], quality=measured)[-1]
+    assert (check.name, check.ok) == ("quality", False)
+
+
 STORED = Quality(rows=6, tokens=144, base=3.0, tuned=2.0, delta=2.2, recovered=0.8, kl=0.1)
+ROWS, OTHER_ROWS = "a" * 64, "b" * 64
+
+
+def judged(dense: Path, recorded: str | None, change: dict[str, Any]) -> Check:
+    """Compares a new measurement on ROWS with STORED on the recorded rows."""
+    recipe = {} if recorded is None else {ROWS_DIGEST_KEY: recorded}
+    known = {"quality": STORED, "recipe": recipe}
+    header = load_delta(dense).header.model_copy(update=known)
+    return judge_quality(header, STORED.model_copy(update=change), ROWS)
 
 
 @pytest.mark.parametrize(
-    ("change", "ok", "words"),
+    ("change", "ok"),
     [
-        ({"delta": 2.205}, True, "the file says 2.2000"),
-        ({"delta": 2.3}, False, "the file says 2.2000"),
-        ({"delta": 2.3, "tokens": 145}, True, "other examples"),
-        ({"delta": 2.3, "base": 3.1}, True, "other examples"),
+        ({"base": 3.005, "delta": 2.205, "kl": 0.105}, True),
+        ({"tuned": None, "kl": None}, True),
+        ({"base": 3.1}, False),
+        ({"base": 2.9}, False),
+        ({"delta": 2.3}, False),
+        ({"tuned": 1.9}, False),
+        ({"kl": 0.2}, False),
+        ({"tokens": 145}, False),
     ],
 )
-def test_a_loss_may_differ_on_other_examples_only(
-    change: dict[str, Any], ok: bool, words: str
-) -> None:
-    check = judge_quality(STORED, STORED.model_copy(update=change))
+def test_every_loss_agrees_on_the_same_rows(dense: Path, change: dict[str, Any], ok: bool) -> None:
+    check = judged(dense, ROWS, change)
     assert check.ok is ok
-    assert words in check.detail
+    assert "the file says base 3.0000, delta 2.2000" in check.detail
+
+
+@pytest.mark.parametrize("recorded", [OTHER_ROWS, None])
+def test_losses_may_differ_on_other_rows_only(dense: Path, recorded: str | None) -> None:
+    """Without a digest, another number of tokens shows other rows."""
+    check = judged(dense, recorded, {"delta": 2.3, "tokens": 145})
+    assert check.ok is True
+    assert "other examples" in check.detail
+
+
+@pytest.mark.parametrize(
+    ("change", "ok"),
+    [({"delta": 2.205}, True), ({"delta": 2.3}, False), ({"base": 3.1, "delta": 2.3}, None)],
+)
+def test_an_older_file_with_another_base_loss_is_not_judged(
+    dense: Path, change: dict[str, Any], ok: bool | None
+) -> None:
+    assert judged(dense, None, change).ok is ok
+
+
+def row(ids: Sequence[int], mask: Sequence[int]) -> Example:
+    return Example(np.array(ids), np.array(mask, np.bool_), "drawn:1", truncated=False)
+
+
+def test_the_digest_of_rows_is_of_their_tokens_and_of_what_is_scored() -> None:
+    rows = [row([5, 6], [0, 1]), row([7], [0]), row([8, 9], [0, 1])]
+    content = b"zoo-gym measured rows 1\n"
+    for ids in ([5, 6], [8, 9]):  # nothing of the second row is scored
+        content += (2).to_bytes(8, "little") + np.array(ids, "<i8").tobytes() + bytes([0, 1])
+    assert rows_digest(rows) == zoo.core.digest(content)
+    assert rows_digest(rows) != rows_digest([row([5, 6], [1, 1]), *rows[1:]])
+    assert rows_digest(rows) != rows_digest([row([5, 7], [0, 1]), *rows[1:]])
 
 
 @pytest.mark.slow

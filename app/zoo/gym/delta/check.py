@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.arguments import StrPath, instance_of, model_folder, path_of, path_or_none, text_of
-from zoo.gym.delta.file.header import Quality
+from zoo.gym.delta.file.header import ROWS_DIGEST_KEY, DeltaHeader, Quality
 from zoo.gym.delta.file.reader import (
     Delta,
     open_delta,
@@ -14,7 +14,7 @@ from zoo.gym.delta.file.reader import (
     verify_digest,
     verify_whole,
 )
-from zoo.gym.delta.quality import QualityInput, measure_quality, rows_in_words
+from zoo.gym.delta.quality import QualityInput, measure_quality, rows_digest, rows_in_words
 from zoo.gym.delta.reading.identity import verify_base
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.delta.sanity import warn_of_worse_delta
@@ -24,11 +24,11 @@ from zoo.gym.humanize import counted
 if TYPE_CHECKING:
     from zoo.core import Header, OpenFile
 
-SAME_EXAMPLES = 1e-3
-"""Relative difference of the base's loss up to which two measurements count as on the same rows."""
-
 SAME_LOSS = 0.01
-"""Nats per token by which a new measurement on the same rows may differ from the stored one."""
+"""Nats per token by which a new loss on the same rows may differ from the stored one.
+
+Another processor, or other products of bfloat16, change the mean loss of a model by less.
+"""
 
 SAME_ANSWERS = 2
 """Answers by which a new count may differ from the stored one: rounding decides near ties."""
@@ -95,7 +95,7 @@ def check_delta(
         return [*checks, Check("quality", ok=None, detail="no data was given")]
     measured = measure_quality(base, tuned, subject.delta, quality)
     warn_of_worse_delta(measured)
-    judged = judge_quality(subject.delta.header.quality, measured)
+    judged = judge_quality(subject.delta.header, measured, rows_digest(quality.examples))
     if not quality.held_out:
         rows = rows_in_words(measured.rows, quality.held_out)
         judged = replace(judged, detail=f"{judged.detail}; on {rows}")
@@ -137,19 +137,38 @@ class _Subject:
         return f"{stated.id} ({stated.identity[:12]})"
 
 
-def judge_quality(stored: Quality | None, measured: Quality) -> Check:
-    """Compares a measurement with the one in the file, if both are on the same examples."""
+def judge_quality(stored: DeltaHeader, measured: Quality, rows_digest: str) -> Check:
+    """Compares a measurement with the one in the file, if both are on the same examples.
+
+    `ok` is None if that is not known: an older file has no digest of its rows, as many rows and
+    tokens, and another loss of the base.
+    """
+    figures, digest = stored.quality, stored.recipe.get(ROWS_DIGEST_KEY)
     detail = f"base {measured.base:.4f}, delta {measured.delta:.4f} nats per token"
-    if stored is None:
+    if figures is None:
         return Check("quality", ok=True, detail=f"{detail}; the file has no measurement")
-    same_rows = (stored.rows, stored.tokens) == (measured.rows, measured.tokens)
-    if not same_rows or abs(stored.base - measured.base) > SAME_EXAMPLES * abs(stored.base):
+    same_counts = (figures.rows, figures.tokens) == (measured.rows, measured.tokens)
+    if not same_counts if digest is None else digest != rows_digest:
         detail += "; the file's measurement is on other examples"
         return Check("quality", ok=True, detail=detail)
-    ok = abs(stored.delta - measured.delta) <= SAME_LOSS
-    detail += f"; the file says {stored.delta:.4f}"
-    if stored.kept is not None and measured.kept is not None:
-        ok = ok and abs(stored.kept - measured.kept) <= SAME_ANSWERS
-        ok = ok and abs((stored.drift or 0.0) - (measured.drift or 0.0)) <= SAME_LOSS
-        detail += f"; kept {measured.kept} of {measured.right} answers, it says {stored.kept}"
+    says = f"the file says base {figures.base:.4f}, delta {figures.delta:.4f}"
+    if digest is None and not _same_loss(figures.base, measured.base):
+        detail += f"; {says}, and not on which examples"
+        return Check("quality", ok=None, detail=detail)
+    ok = same_counts and all(
+        _same_loss(getattr(figures, name), getattr(measured, name)) for name in _LOSSES
+    )
+    detail += f"; {says}"
+    if figures.kept is not None and measured.kept is not None:
+        ok = ok and abs(figures.kept - measured.kept) <= SAME_ANSWERS
+        ok = ok and abs((figures.drift or 0.0) - (measured.drift or 0.0)) <= SAME_LOSS
+        detail += f"; kept {measured.kept} of {measured.right} answers, it says {figures.kept}"
     return Check("quality", ok=ok, detail=detail)
+
+
+_LOSSES = ("base", "tuned", "delta", "kl")
+
+
+def _same_loss(stored: float | None, measured: float | None) -> bool:
+    """Returns whether two losses agree; one that was not measured agrees with any."""
+    return stored is None or measured is None or abs(stored - measured) <= SAME_LOSS

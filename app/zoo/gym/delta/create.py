@@ -22,7 +22,7 @@ from zoo.gym.delta.file.reader import Delta, is_delta, load_delta, refuse_delta
 from zoo.gym.delta.file.terms import TensorTerms
 from zoo.gym.delta.file.writer import Spool, replace_header, write_delta
 from zoo.gym.delta.progress import Watch, ignore, passing
-from zoo.gym.delta.quality import QualityInput, measure_quality
+from zoo.gym.delta.quality import QualityInput, measure_quality, rows_digest
 from zoo.gym.delta.reading.adapter import Adapter, is_adapter, read_adapter
 from zoo.gym.delta.reading.identity import IdentityHasher, base_name, check_named_base
 from zoo.gym.delta.reading.layers import named_as
@@ -174,7 +174,9 @@ def create_delta(
     delta = load_delta(out)
     if quality is not None:
         measured = measure_quality(base, source, delta, quality)
-        delta = replace_header(delta, measured_header(delta.header, measured, quality.held_out))
+        rows = rows_digest(quality.examples)
+        header = measured_header(delta.header, measured, quality.held_out, rows)
+        delta = replace_header(delta, header)
         warn_of_worse_delta(measured)
     return _report(delta, quality.held_out if quality else None)
 

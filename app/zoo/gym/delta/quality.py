@@ -33,6 +33,10 @@ Each row takes five passes, two of them for the divergence. For zen-nano on one 
 """
 
 
+_ROWS_LINE = b"zoo-gym measured rows 1\n"
+"""The start of the hashed bytes, so that no other digest is one of rows."""
+
+
 @dataclass(frozen=True)
 class QualityInput:
     """The examples to measure on, and the engine.
@@ -62,6 +66,23 @@ def rows_in_words(rows: int, held_out: bool | None, files: Sequence[str] = ()) -
     of = f" of {', '.join(files)}" if files else ""
     doubt = "; it is not known whether they were learned"
     return f"{rows:,} rows{of}{doubt if held_out is None else ', its training data'}"
+
+
+def rows_digest(examples: "Sequence[Example]") -> str:
+    """Returns the BLAKE3 of the rows that count, by their tokens and which of them are scored.
+
+    `docs/reference/delta-format.md` specifies the bytes.
+    """
+    from zoo.core import digest
+
+    scored = [example for example in examples if example.mask.any()]
+    rows = (
+        len(row.ids).to_bytes(8, "little")
+        + row.ids.astype("<i8").tobytes()
+        + row.mask.astype("u1").tobytes()
+        for row in scored
+    )
+    return digest(b"".join((_ROWS_LINE, *rows)))
 
 
 def sampled_rows(

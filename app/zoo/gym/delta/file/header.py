@@ -143,6 +143,9 @@ def _same_share(expected: float, got: float) -> bool:
 ROWS_KEY = "quality_rows"
 """A recipe key, present if the measured rows may be part of the known training data."""
 
+ROWS_DIGEST_KEY = "quality_rows_digest"
+"""A recipe key: the digest of the measured rows. Readers of before it accept any recipe."""
+
 
 class DeltaHeader(Model):
     """The header of a delta file: everything but its digest."""
@@ -219,9 +222,18 @@ def check_version(header: DeltaHeader, version: Version) -> None:
             raise ValueError(f"quality.{name}: expected a value or no field, got null")
 
 
-def measured_header(header: DeltaHeader, quality: Quality, held_out: bool | None) -> DeltaHeader:
-    """Returns the header with its quality, and a recipe entry if the rows may have been learned."""
-    recipe = header.recipe
+def measured_header(
+    header: DeltaHeader, quality: Quality, held_out: bool | None, rows_digest: str
+) -> DeltaHeader:
+    """Returns the header with its quality and, in its recipe, what is known of the rows.
+
+    Args:
+        header: the header.
+        quality: the measurement.
+        held_out: as in `QualityInput`.
+        rows_digest: of the rows that were measured.
+    """
+    recipe = header.recipe | {ROWS_DIGEST_KEY: rows_digest}
     if header.data is not None and not held_out:
         recipe = recipe | {ROWS_KEY: "not known" if held_out is None else "learned"}
     return header.model_copy(update={"quality": quality, "recipe": recipe})
