@@ -1,0 +1,90 @@
+"""The settings in a model's config that decide what it computes from its weights.
+
+Sizes, heads, rotary positions, epsilon of the norms, tied head, activation, sliding window, in one
+spelling for all families and for transformers 4 and 5, with the defaults that transformers writes
+out when it saves a config again. Types, versions, names and token ids are left out.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+_SPELLINGS = {
+    "hidden_size": ("hidden_size", "n_embd"),
+    "num_hidden_layers": ("num_hidden_layers", "n_layer"),
+    "num_attention_heads": ("num_attention_heads", "n_head"),
+    "num_key_value_heads": ("num_key_value_heads",),
+    "head_dim": ("head_dim",),
+    "intermediate_size": ("intermediate_size", "n_inner"),
+    "vocab_size": ("vocab_size",),
+    "norm_eps": ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"),
+    "hidden_act": ("hidden_activation", "hidden_act", "activation_function"),
+    "sliding_window": ("sliding_window",),
+    "tie_word_embeddings": ("tie_word_embeddings",),
+}
+_ROPE = "rope_parameters"
+_DEFAULT_THETA = 10_000.0
+
+
+def forward_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings that a config states or implies, by name.
+
+    Those of rotary positions are `rope_parameters.` and a name of transformers 5, with the type of
+    layer between them where types differ.
+
+    Args:
+        config: the content of config.json.
+
+    >>> forward_settings({"n_embd": 8, "rope_scaling": {"type": "linear", "factor": 2.0}})
+    ... # doctest: +NORMALIZE_WHITESPACE
+    {'hidden_size': 8, 'rope_parameters.factor': 2.0, 'rope_parameters.partial_rotary_factor': 1.0,
+     'rope_parameters.rope_theta': 10000.0, 'rope_parameters.rope_type': 'linear'}
+    """
+    text = config.get("text_config")
+    flat = _stated(config) | (_stated(text) if isinstance(text, dict) else {})
+    found = {name: _first(flat, keys) for name, keys in _SPELLINGS.items()}
+    heads, hidden = found["num_attention_heads"], found["hidden_size"]
+    if found["num_key_value_heads"] is None:
+        found["num_key_value_heads"] = heads
+    if found["head_dim"] is None and isinstance(heads, int) and isinstance(hidden, int) and heads:
+        found["head_dim"] = hidden // heads
+    if flat.get("use_sliding_window") is False:
+        found["sliding_window"] = None
+    return _stated(found) | _rope(flat)
+
+
+def _rope(flat: Mapping[str, Any]) -> dict[str, Any]:
+    stated = flat.get(_ROPE) or flat.get("rope_scaling")
+    stated = stated if isinstance(stated, dict) else {}
+    theta = _first(flat, ("rope_theta", "rotary_emb_base"))
+    layers: dict[str, tuple[Any, Any]] = {"": (stated, theta)}
+    if local := flat.get("rope_local_base_freq"):  # Gemma 3 in transformers 4
+        layers = {"full_attention": (stated, theta), "sliding_attention": ({}, local)}
+    if any(isinstance(value, dict) for value in stated.values()):
+        layers = {name: (value, theta) for name, value in stated.items()}
+    return {
+        ".".join(filter(None, (_ROPE, layer, name))): value
+        for layer, (parameters, theta) in layers.items()
+        for name, value in sorted(_rope_of_layer(_stated(parameters or {}), theta, flat).items())
+    }
+
+
+def _rope_of_layer(
+    parameters: dict[str, Any], theta: float | None, flat: Mapping[str, Any]
+) -> dict[str, Any]:
+    kind = parameters.pop("type", "default")  # a name of older configs
+    implied: dict[str, Any] = {
+        "partial_rotary_factor": _first(flat, ("partial_rotary_factor", "rotary_pct")) or 1.0,
+        "rope_theta": _DEFAULT_THETA if theta is None else theta,
+        "rope_type": kind,
+    }
+    if parameters.get("rope_type", kind) not in ("default", "linear"):
+        implied["original_max_position_embeddings"] = flat.get("max_position_embeddings")
+    return _stated(implied) | parameters
+
+
+def _stated(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if value is not None}
+
+
+def _first(flat: Mapping[str, Any], keys: tuple[str, ...]) -> Any:  # noqa: ANN401 - of a config
+    return next((flat[key] for key in keys if key in flat), None)
