@@ -149,6 +149,17 @@ def test_a_delta_on_another_base_names_both(
     assert not Path("never").exists()
 
 
+def test_a_base_with_another_config_needs_force(call: Call, base: Path, made: Path) -> None:
+    config = json.loads((base / "config.json").read_text())
+    (base / "config.json").write_text(json.dumps(config | {"rope_theta": 5.0}))
+    words = ("delta", "apply", str(made), "--base", str(base), "--json")
+    found = call(*words)
+    assert (found.code, "delta apply --force" in found.stderr) == (2, True)
+    forced = call(*words, "--force")
+    assert "'rope_parameters.rope_theta': expected 10000.0, got 5.0" in forced.json["other_base"]
+    assert forced.json["other_base"] in forced.stderr
+
+
 def test_a_file_that_is_no_delta_is_refused(call: Call, base: Path) -> None:
     found = call("delta", "info", str(base / "model.safetensors"))
     assert found.code == 2

@@ -117,6 +117,7 @@ def apply(
     base: str | None = None,
     out: str | None = None,
     dtype: Literal["f32", "bf16"] = "f32",
+    force: Switch = False,
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,
@@ -128,6 +129,8 @@ def apply(
         base: the base model's name or folder; by default the one recorded in the delta
         out: the folder to write; by default in this folder, named after the file
         dtype: the type of the written weights; bf16 rounds, and the loss is reported
+        force: accept a base whose config or unchanged tensors differ from the recorded one's; how
+            is reported
         yes: download without asking
         offline: never use the network
         as_json: print one JSON object as stdout's last line
@@ -146,8 +149,11 @@ def apply(
         out=folder,
         dtype=dtype,
         base_id=model.id,
+        force=force,
         watch=show_pass(screen),
     )
+    if report.other_base is not None:
+        screen.say(f"warning: this is another base: its {report.other_base}")
     if report.rounding_loss is not None:
         screen.say(f"rounding to bf16 loses {report.rounding_loss:.1%} of the delta")
     screen.answer(str(report.folder))

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo.gym.arguments import StrPath, model_folder, number_of, path_of, text_of, whole_of
+from zoo.gym.arguments import (
+    StrPath,
+    instance_of,
+    model_folder,
+    number_of,
+    path_of,
+    text_of,
+    whole_of,
+)
 from zoo.gym.delta.file.reader import load_delta
 from zoo.gym.delta.file.safetensors import ITEM_BYTES, Entry, write_safetensors
 from zoo.gym.delta.progress import Watch, ignore, passing
@@ -43,10 +51,12 @@ class AppliedReport:
         rounding_loss: None for float32. For bfloat16 |b - d| / |d| over all changed weights
             (Euclidean norms), where d is the delta and b = bf16(base + d) - bf16(base) is what
             the rounded model keeps: 0 if all is kept, 1 if the error is as large as d.
+        other_base: how the base differs from the recorded one, if `force` overrode that.
     """
 
     folder: Path
     rounding_loss: float | None
+    other_base: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Returns the report as the command prints it."""
@@ -54,6 +64,7 @@ class AppliedReport:
             "folder": str(self.folder),
             "model": str(self.folder),
             "rounding_loss": self.rounding_loss,
+            "other_base": self.other_base,
         }
 
 
@@ -66,6 +77,7 @@ def apply_delta(
     base_id: str | None = None,
     scaled: float = 1.0,
     shard_bytes: int = SHARD_BYTES,
+    force: bool = False,
     watch: Watch = ignore,
 ) -> AppliedReport:
     """Writes base plus delta as a model folder, with the base's config and tokenizer files.
@@ -78,6 +90,8 @@ def apply_delta(
         base_id: the name of the base in error messages; by default its folder's name.
         scaled: the factor for the delta; 1 rebuilds the fine-tune.
         shard_bytes: the bytes of weights per file.
+        force: accept a base whose config, or whose tensors that the delta does not change, are not
+            those of the recorded one; the report says how it differs.
         watch: called with the progress after each tensor.
 
     Raises:
@@ -89,11 +103,12 @@ def apply_delta(
     path, out = path_of("path", path), path_of("out", out)
     base_id = None if base_id is None else text_of("base_id", base_id)
     scaled, shard_bytes = number_of("scaled", scaled), whole_of("shard_bytes", shard_bytes)
+    force = instance_of("force", force, bool)
     if text_of("dtype", dtype) not in NAMES:
         raise InputError(f"dtype: expected 'f32' or 'bf16', got {dtype!r}")
     base = model_folder("base", base)
     delta, weights = load_delta(path), open_weights(base)
-    verify_base(delta, weights, base_id)
+    other_base = verify_base(delta, weights, base_id, force=force)
     config = _new_config(base, dtype)
     rebuild = Rebuild(delta, weights, dtype, scaled)
     with new_folder(out) as folder:
@@ -102,7 +117,7 @@ def apply_delta(
             (folder / "config.json").write_text(config, encoding="utf-8")
             keep_joint(folder, delta.header.recipe)
         _write_shards(folder, rebuild, _shards(rebuild, shard_bytes), watch)
-    return AppliedReport(out, rebuild.rounding_loss())
+    return AppliedReport(out, rebuild.rounding_loss(), other_base)
 
 
 def _new_config(base: Path, dtype: OutType) -> str:

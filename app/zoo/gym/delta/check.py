@@ -134,7 +134,9 @@ class _Subject:
         assert self.base is not None
         verify_base(self.delta, open_weights(self.base), self.base_id)
         stated = self.delta.header.base
-        return f"{stated.id} ({stated.identity[:12]})"
+        whole = self.delta.header.whole_base is not None
+        checked = "its config and all tensors" if whole else "only the tensors that it lists"
+        return f"{stated.id} ({stated.identity[:12]}): {checked}"
 
 
 def judge_quality(stored: DeltaHeader, measured: Quality, rows_digest: str) -> Check:

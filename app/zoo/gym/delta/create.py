@@ -17,14 +17,27 @@ from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta.changes import adapter_names, encode_adapted, encode_weight, weight_names
 from zoo.gym.delta.codecs.options import Coding, LowRank, choose_coding, form_of
 from zoo.gym.delta.codecs.tensor import Encoded
-from zoo.gym.delta.file.header import Base, DeltaHeader, Form, Quality, measured_header
+from zoo.gym.delta.file.header import (
+    WHOLE_BASE_KEY,
+    Base,
+    DeltaHeader,
+    Form,
+    Quality,
+    WholeBase,
+    measured_header,
+)
 from zoo.gym.delta.file.reader import Delta, is_delta, load_delta, refuse_delta
 from zoo.gym.delta.file.terms import TensorTerms
 from zoo.gym.delta.file.writer import Spool, replace_header, write_delta
 from zoo.gym.delta.progress import Watch, ignore, passing
 from zoo.gym.delta.quality import QualityInput, measure_quality, rows_digest
 from zoo.gym.delta.reading.adapter import Adapter, is_adapter, read_adapter
-from zoo.gym.delta.reading.identity import IdentityHasher, base_name, check_named_base
+from zoo.gym.delta.reading.identity import (
+    IdentityHasher,
+    base_name,
+    check_named_base,
+    whole_base,
+)
 from zoo.gym.delta.reading.layers import named_as
 from zoo.gym.delta.reading.parents import parents_of
 from zoo.gym.delta.reading.prefetch import reading_ahead
@@ -165,11 +178,12 @@ def create_delta(
                 tensors.append(change.tensor)
         if not tensors:
             raise InputError(f"{source}: expected a fine-tune, got no change from the base {base}")
+        whole = whole_base(before, [tensor.name for tensor in tensors])
         base_info = Base(identity=hasher.finish(), id=base_id, revision=base_revision)
         check_named_base(base_info, before, [tensor.name for tensor in tensors])
         if source.is_dir() and (joint := joint_of_result(source)):
             origin = replace(origin, recipe={**origin.recipe, JOINT_KEY: joint})
-        header = _header(form_of(coding), base_info, tuple(tensors), origin)
+        header = _header(form_of(coding), base_info, whole, tuple(tensors), origin)
         write_delta(out, header.model_copy(update={"parents": parents}), spool)
     delta = load_delta(out)
     if quality is not None:
@@ -255,7 +269,7 @@ def _refuse_overwriting(out: Path, *inputs: Weights, force: bool) -> None:
 
 
 def _header(
-    form: Form, base: Base, tensors: tuple[TensorTerms, ...], origin: Origin
+    form: Form, base: Base, whole: WholeBase, tensors: tuple[TensorTerms, ...], origin: Origin
 ) -> DeltaHeader:
     from zoo.core import __version__
 
@@ -263,7 +277,7 @@ def _header(
         form=form,
         base=base,
         tensors=tensors,
-        recipe=dict(origin.recipe),
+        recipe={**origin.recipe, WHOLE_BASE_KEY: whole.model_dump()},
         seed=origin.seed,
         data=origin.data,
         privacy=None,

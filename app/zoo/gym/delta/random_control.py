@@ -4,9 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import JsonValue
+
 from zoo.gym.delta.codecs.lowrank import code_factor, decode_factors
 from zoo.gym.delta.codecs.tensor import Encoded
 from zoo.gym.delta.codecs.values import Parts
+from zoo.gym.delta.file.header import WHOLE_BASE_KEY
 from zoo.gym.delta.file.reader import Delta, load_delta, tensor_parts
 from zoo.gym.delta.file.terms import (
     IntTerm,
@@ -55,9 +58,11 @@ def random_signs(path: Path, out: Path, seed: int) -> Delta:
             tensors.append(encoded.tensor)
         if not any(tensor.terms for tensor in tensors):
             raise InputError(f"{path}: expected sign or lowrank terms, got only raw terms")
+        recorded = delta.header.recipe.get(WHOLE_BASE_KEY)
+        base: dict[str, JsonValue] = {} if recorded is None else {WHOLE_BASE_KEY: recorded}
         changed = {
             "tensors": tuple(tensors),
-            "recipe": {"control": "random-signs", "of": delta.digest},
+            "recipe": {"control": "random-signs", "of": delta.digest} | base,
             "seed": seed,
             "data": None,
             "quality": None,

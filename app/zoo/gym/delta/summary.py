@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from zoo.gym.delta.file.header import DeltaHeader, Quality, was_held_out
+from zoo.gym.delta.file.header import RECORDS, DeltaHeader, Quality, was_held_out
 from zoo.gym.delta.file.reader import Delta
 from zoo.gym.delta.quality import rows_in_words
 from zoo.gym.humanize import counted
@@ -34,7 +34,8 @@ def as_text(delta: Delta) -> str:
             f"base      {header.base.id}{revision} ({header.base.identity[:12]})",
             f"quality   {_quality(header.quality, was_held_out(header))}",
             *_of_version_2(header),
-            f"recipe    {counted(len(header.recipe), 'setting')}, seed {header.seed}",
+            f"recipe    {counted(len(header.recipe.keys() - RECORDS), 'setting')}, seed "
+            f"{header.seed}",
             f"written   by {header.tool}, digest {delta.digest[:12]}",
         )
     )

@@ -4,6 +4,7 @@ Every input is a small fraction, so that no rounding of any library shows in the
 """
 
 import json
+import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from zoo.gym.delta.codecs.lowrank import code_factor
 from zoo.gym.delta.codecs.options import Dense
 from zoo.gym.delta.codecs.tensor import Encoded, encode_tensor
 from zoo.gym.delta.codecs.values import Values
-from zoo.gym.delta.file.header import Control, Quality
+from zoo.gym.delta.file.header import WHOLE_BASE_KEY, Control, Quality
 from zoo.gym.delta.file.privacy import Privacy
 from zoo.gym.delta.file.reader import tensor_parts
 from zoo.gym.delta.file.safetensors import Entry, write_safetensors
@@ -58,7 +59,8 @@ LOWRANK = {
     "lowrank-bf16": DeltaConfig(codec="bf16"),
     "lowrank-f32": DeltaConfig(codec="f32"),
 }
-NAMES = (*FIRST, "control", *DENSE, *LOWRANK, "sum", "odd", "private")
+RECORDED = "recorded"
+NAMES = (*FIRST, "control", *DENSE, *LOWRANK, "sum", "odd", "private", RECORDED)
 """The files of the first slice come first: their bytes never change."""
 
 
@@ -78,6 +80,9 @@ def make_all(folder: Path) -> list[Path]:
                 origin=Origin(recipe={"learning_rate": 0.002}, seed=42, data="0f" * 32),
                 force=True,
             )
+            if kind == "lowrank":
+                shutil.copyfile(folder / f"{kind}.safetensors", folder / f"{RECORDED}.safetensors")
+            _forget_whole_base(folder / f"{kind}.safetensors")
     random_signs(folder / "dense.safetensors", folder / "control.safetensors", seed=7)
     _write_sum(folder)
     _write_odd(folder)
@@ -87,6 +92,13 @@ def make_all(folder: Path) -> list[Path]:
         delta = load_delta(out)
         replace_header(delta, delta.header.model_copy(update={"tool": "zoo-gym golden"}))
     return made
+
+
+def _forget_whole_base(file: Path) -> None:
+    """Rewrites a delta as versions before the record of the whole base wrote it."""
+    delta = load_delta(file)
+    recipe = {key: value for key, value in delta.header.recipe.items() if key != WHOLE_BASE_KEY}
+    replace_header(delta, delta.header.model_copy(update={"recipe": recipe}))
 
 
 def _write_sum(folder: Path) -> None:

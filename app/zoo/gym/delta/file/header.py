@@ -54,6 +54,24 @@ class Base(Model):
     revision: Line | None = Field(description="its revision, where it has one")
 
 
+WHOLE_BASE_KEY = "whole_base"
+"""A recipe key: the rest of the base's identity. Readers of before it accept any recipe."""
+
+
+ROUND_TOOL = "zoo-gym round 1"
+"""What stands for the program in files of rounds: not its version, which says more than needed.
+
+A round fixes the tensors that it changes and not the rest of its base, which its files leave out.
+"""
+
+
+class WholeBase(Model):
+    """What a base has besides the tensors that a delta lists."""
+
+    untouched: Hex64 = Field(description="hash over the base tensors that are not listed")
+    settings: dict[str, JsonValue] = Field(description="what its config computes with, by name")
+
+
 class Control(Model):
     """The loss of a control on the same examples: a delta that should be no good."""
 
@@ -147,6 +165,10 @@ ROWS_DIGEST_KEY = "quality_rows_digest"
 """A recipe key: the digest of the measured rows. Readers of before it accept any recipe."""
 
 
+RECORDS = frozenset({ROWS_KEY, ROWS_DIGEST_KEY, WHOLE_BASE_KEY})
+"""The recipe keys that are no settings of a fine-tune."""
+
+
 class DeltaHeader(Model):
     """The header of a delta file: everything but its digest."""
 
@@ -181,6 +203,21 @@ class DeltaHeader(Model):
         if len(set(self.parents)) != len(self.parents):
             raise ValueError("parents: expected each once")
         return self
+
+    @model_validator(mode="after")
+    def _records_are_whole(self) -> Self:
+        _ = self.whole_base
+        return self
+
+    @property
+    def whole_base(self) -> WholeBase | None:
+        """The rest of the base's identity, None in an older file.
+
+        Raises:
+            ValueError: the record is malformed.
+        """
+        record = self.recipe.get(WHOLE_BASE_KEY)
+        return None if record is None else WholeBase.model_validate(record)
 
     @property
     def version(self) -> Version:

@@ -1,14 +1,30 @@
-"""Verifies that a base belongs to a delta, by a hash of the tensors in the delta."""
+"""Verifies that a base belongs to a delta: its tensors and the settings of its config.
 
-from collections.abc import Sequence
+The tensors that a delta lists have one hash, in every file; those that it leaves as they are have
+another, which older files lack, as they lack the settings.
+"""
+
+import warnings
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from zoo.gym.delta.file.header import Base
+from zoo.gym.delta.file.header import ROUND_TOOL, Base, WholeBase
 from zoo.gym.delta.file.reader import Delta
-from zoo.gym.delta.reading.weights import FLOATS, Weights, open_weights, stored_bytes
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.delta.reading.weights import (
+    CONSTANTS,
+    FLOATS,
+    Weights,
+    is_tied,
+    open_weights,
+    own_tensors,
+    stored_bytes,
+)
+from zoo.gym.errors import GymWarning, InputError, NotAvailableError
+from zoo.models.folder import read_config
+from zoo.models.forward_settings import forward_settings
 from zoo.models.resolve import model_of_folder, model_of_text, resolve
+from zoo.models.tied_head import HEAD
 
 _Key: TypeAlias = tuple[tuple[tuple[Path, int, int], ...], tuple[str, ...]]
 _known: dict[_Key, str] = {}
@@ -55,6 +71,26 @@ class IdentityHasher:
         found = self._hasher.finish()
         _known[_key(self._weights, self._names)] = found
         return found
+
+
+def whole_base(weights: Weights, listed: Iterable[str]) -> WholeBase:
+    """Returns what a base has besides the tensors that a delta lists."""
+    return WholeBase(untouched=_untouched(weights, listed), settings=_settings(weights))
+
+
+def _untouched(weights: Weights, listed: Iterable[str]) -> str:
+    """Returns the hash of all other tensors: a tied head once, and no constants."""
+    from zoo.core import digest
+
+    others = own_tensors(weights, tied=is_tied(weights)) - set(listed)
+    names = sorted(name for name in others if not name.endswith(CONSTANTS))
+    return identity(weights, names) if names else digest(b"")
+
+
+def _settings(weights: Weights) -> dict[str, Any]:
+    settings = forward_settings(read_config(weights.source))
+    implied = HEAD not in weights.tensors or is_tied(weights)
+    return {"tie_word_embeddings": implied} | settings
 
 
 def base_name(base: Path, base_id: str | None, revision: str | None) -> tuple[str, str | None]:
@@ -107,16 +143,25 @@ def check_named_base(stated: Base, base: Weights, names: Sequence[str]) -> None:
         )
 
 
-def verify_base(delta: Delta, base: Weights, base_id: str | None = None) -> None:
+def verify_base(
+    delta: Delta, base: Weights, base_id: str | None = None, *, force: bool = False
+) -> str | None:
     """Refuses a base that the delta was not made from.
 
     Args:
         delta: the delta.
         base: the given base.
         base_id: its name in error messages; by default its folder's name.
+        force: accept other settings and other tensors that the delta does not list.
+
+    Returns:
+        How the base differs, where `force` accepts it; otherwise None.
 
     Raises:
         InputError: the base does not match; the message has both names.
+
+    Warns:
+        GymWarning: the delta is an older one, which records only the tensors that it lists.
     """
     given = base_id or base.source.resolve().name
     stated = delta.header.base
@@ -136,8 +181,44 @@ def verify_base(delta: Delta, base: Weights, base_id: str | None = None) -> None
             got = f"expected shape {list(base.shape(tensor.name))}, got {list(tensor.shape)}"
             raise InputError(f"{where}: {got}")
         if base.dtype(tensor.name) not in FLOATS:
-            expected = f"expected a type of {', '.join(FLOATS)} in the base"
-            raise InputError(f"{where}: {expected}, got {base.dtype(tensor.name)!r}")
+            types = f"expected a type of {', '.join(FLOATS)} in the base"
+            raise InputError(f"{where}: {types}, got {base.dtype(tensor.name)!r}")
+    difference = _other_rest(delta, base)
+    if difference is not None and not force:
+        hint += "; on this base all the same: zoo-gym delta apply --force"
+        raise InputError(f"{expected}, got {given!r}, whose {difference}", hint=hint)
+    return difference
+
+
+def _other_rest(delta: Delta, base: Weights) -> str | None:
+    """Returns how the rest of a base differs from the recorded one, None if it does not."""
+    recorded = delta.header.whole_base
+    if recorded is None:
+        if delta.header.tool != ROUND_TOOL:
+            _warn_of_older_file(delta)
+        return None
+    settings = _settings(base)
+    differing = [
+        f"{name!r}: expected {recorded.settings.get(name)!r:.80}, got {settings.get(name)!r:.80}"
+        for name in sorted(recorded.settings.keys() | settings.keys())
+        if recorded.settings.get(name) != settings.get(name)
+    ]
+    if differing:
+        return f"config differs: {'; '.join(differing[:3])}"
+    untouched = _untouched(base, [tensor.name for tensor in delta.header.tensors])
+    if untouched != recorded.untouched:
+        hashes = f"expected {recorded.untouched[:12]}, got {untouched[:12]}"
+        return f"tensors that the delta leaves as they are differ: {hashes}"
+    return None
+
+
+def _warn_of_older_file(delta: Delta) -> None:
+    warnings.warn(
+        f"{delta.path}: this delta does not record the config of its base, nor the tensors that it "
+        "leaves as they are: that they are the same was not checked",
+        GymWarning,
+        stacklevel=4,
+    )
 
 
 def _key(weights: Weights, names: Sequence[str]) -> _Key:

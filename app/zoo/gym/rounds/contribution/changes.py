@@ -12,7 +12,7 @@ from zoo.gym.delta.changes import adapter_names, weight_names
 from zoo.gym.delta.codecs.values import change_of
 from zoo.gym.delta.file.reader import Delta, is_delta, load_delta
 from zoo.gym.delta.reading.adapter import Adapter, is_adapter, read_adapter, read_factors
-from zoo.gym.delta.reading.identity import identity
+from zoo.gym.delta.reading.identity import verify_base
 from zoo.gym.delta.reading.layers import named_as
 from zoo.gym.delta.reading.weights import (
     Weights,
@@ -69,10 +69,7 @@ class _DeltaChanges(Changes):
         self.kind = CODED_FACTORS if lowrank else "a delta of coded weights"
         self._terms = {tensor.name: tensor for tensor in delta.header.tensors if tensor.terms}
         self.names = sorted(self._terms)
-        listed = [tensor.name for tensor in delta.header.tensors]
-        strange = next((name for name in listed if name not in base.tensors), None)
-        if strange or identity(base, listed) != delta.header.base.identity:
-            raise InputError(f"{delta.path}: expected a delta of the base {base.source}")
+        verify_base(delta, base)
 
     def change(self, name: str) -> "NDArray[np.float32]":
         tensor = self._terms[name]

@@ -4,6 +4,7 @@ from typing import Literal
 
 from zoo.gym.delta.codecs.dense import dense_term
 from zoo.gym.delta.codecs.options import Dense
+from zoo.gym.delta.file.header import ROUND_TOOL
 from zoo.gym.delta.file.terms import LowRankTerm, RawTerm, Term
 from zoo.gym.rounds.protocol.manifest import Form
 
@@ -13,8 +14,8 @@ SIGNS = Dense("sign", scale="matrix", zero="minus")
 FACTORS: Literal["f32"] = "f32"
 """The codec of both factors of form lowrank."""
 
-TOOL = "zoo-gym round 1"
-"""What stands for the program in the header: not its version, which says more than needed."""
+TOOL = ROUND_TOOL
+"""What stands for the program in the header."""
 
 
 def has_form(term: Term, form: Form) -> bool:
