@@ -1,6 +1,7 @@
 """The template and the end of texts that an adapter's folder has of its own."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,10 @@ import pytest
 
 from zoo.gym import GymWarning, TrainConfig, open_chat, run_training
 from zoo.gym.data import EncodeOptions, Message, encode_prompt, load_tokenizer
-from zoo.gym.data.own_tokenizer import own_in, own_parts, tokenizer_of
+from zoo.gym.data.own_tokenizer import own_in, own_parts, tokenizer_of, write_own
 from zoo.gym.data.records import Record
 from zoo.gym.data.rows import encode_row, make_encoder
+from zoo.gym.delta import apply_delta, create_delta
 from zoo.gym.errors import InputError
 from zoo.gym.train.rows import prepare_rows
 from zoo.models import pico_folder
@@ -131,3 +133,26 @@ def test_an_adapter_is_asked_and_continued_with_its_template(
     assert any("its own chat template" in note for note in learned.notes)
     again = run_training(more).model
     assert (again / "chat_template.jinja").read_text() == OWN
+    delta = tmp_path / "mine.safetensors"
+    create_delta(again, base=pico_folder(), out=delta)
+    with open_chat("zen-pico", delta=delta) as chat:
+        assert chat.tokenizer.chat_template == OWN
+    rebuilt = apply_delta(delta, base=pico_folder(), out=tmp_path / "rebuilt").folder
+    with open_chat(rebuilt) as chat:
+        assert chat.tokenizer.chat_template == OWN
+
+
+@pytest.mark.parametrize("template", [OWN, {"default": OWN, "tool_use": OTHER}])
+def test_a_rebuilt_folder_has_what_the_recipe_says(tmp_path: Path, template: object) -> None:
+    folder = tmp_path / "rebuilt"
+    shutil.copytree(pico_folder(), folder)
+    base = load_tokenizer(pico_folder())
+    other = next(
+        iter(
+            {*map(str, base.special_tokens_map.values())} - {base.decode([base.eos_token_id or 0])}
+        )
+    )
+    write_own(folder, {"tokenizer": {"chat_template": template, "eos_token": other}})
+    rebuilt = load_tokenizer(folder)
+    assert rebuilt.chat_template == template
+    assert rebuilt.decode([rebuilt.eos_token_id or 0]) == other

@@ -5,13 +5,15 @@ end-of-text token that the adapter was trained with, which may not be those of t
 are the base's, as the embeddings are.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from zoo.gym.data.reading.files import read_text
-from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer
+from zoo.gym.data.tokenizer import Tokenizer, has_tokenizer, load_tokenizer
 from zoo.gym.errors import InputError
+from zoo.gym.files import write_beside
 from zoo.models.folder import read_object
 
 TEMPLATE, CONFIG = "chat_template.jinja", "tokenizer_config.json"
@@ -56,13 +58,34 @@ def with_own(tokenizer: Tokenizer, own: Mapping[str, object]) -> Tokenizer:
     return tokenizer
 
 
-def own_parts(base: Path, adapter: Path) -> dict[str, Any]:
-    """Returns what an adapter's folder says otherwise than the base, by the keys of `PARTS`."""
-    stated = _stated(adapter)
-    if not stated:
+def own_parts(base: Path, tuned: Path) -> dict[str, Any]:
+    """Returns what a fine-tune's folder says otherwise than the base, by the keys of `PARTS`."""
+    stated = _stated(tuned)
+    if not stated or not has_tokenizer(base):
         return {}
     tokenizer: Any = load_tokenizer(base)
     return {key: value for key, value in stated.items() if getattr(tokenizer, key, None) != value}
+
+
+def write_own(folder: Path, recipe: Mapping[str, object]) -> None:
+    """Writes what a delta's recipe says of the tokenizer into the folder rebuilt from it.
+
+    Raises:
+        InputError: the folder's tokenizer_config.json is damaged.
+    """
+    own = own_in(recipe)
+    if not own:
+        return
+    config = read_object(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    template = own.pop("chat_template", None)
+    if isinstance(template, str):
+        write_beside(folder / TEMPLATE, template)
+        config.pop("chat_template", None)
+    elif template:
+        (folder / TEMPLATE).unlink(missing_ok=True)
+        named = [{"name": name, "template": text} for name, text in template.items()]
+        config["chat_template"] = named
+    write_beside(folder / CONFIG, json.dumps(config | own, indent=2, ensure_ascii=False) + "\n")
 
 
 def own_in(recipe: Mapping[str, object]) -> dict[str, Any]:

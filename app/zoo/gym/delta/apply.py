@@ -20,6 +20,7 @@ from zoo.gym.arguments import (
     text_of,
     whole_of,
 )
+from zoo.gym.data.own_tokenizer import write_own
 from zoo.gym.delta.file.reader import load_delta
 from zoo.gym.delta.file.safetensors import ITEM_BYTES, Entry, write_safetensors
 from zoo.gym.delta.progress import Watch, ignore, passing
@@ -116,6 +117,7 @@ def apply_delta(
         with storage_errors(out):
             (folder / "config.json").write_text(config, encoding="utf-8")
             keep_joint(folder, delta.header.recipe)
+            write_own(folder, delta.header.recipe)
         _write_shards(folder, rebuild, _shards(rebuild, shard_bytes), watch)
     return AppliedReport(out, rebuild.rounding_loss(), other_base)
 

@@ -14,6 +14,7 @@ from pydantic import JsonValue
 
 from zoo.gym.arguments import StrPath, instance_of, model_folder, path_of, text_of
 from zoo.gym.config.delta import DeltaConfig
+from zoo.gym.data.own_tokenizer import TOKENIZER_KEY, own_parts
 from zoo.gym.delta.changes import adapter_names, encode_adapted, encode_weight, weight_names
 from zoo.gym.delta.codecs.options import Coding, LowRank, choose_coding, form_of
 from zoo.gym.delta.codecs.tensor import Encoded
@@ -181,8 +182,7 @@ def create_delta(
         whole = whole_base(before, [tensor.name for tensor in tensors])
         base_info = Base(identity=hasher.finish(), id=base_id, revision=base_revision)
         check_named_base(base_info, before, [tensor.name for tensor in tensors])
-        if source.is_dir() and (joint := joint_of_result(source)):
-            origin = replace(origin, recipe={**origin.recipe, JOINT_KEY: joint})
+        origin = replace(origin, recipe={**origin.recipe, **_prompt_form(source, base)})
         header = _header(form_of(coding), base_info, whole, tuple(tensors), origin)
         write_delta(out, header.model_copy(update={"parents": parents}), spool)
     delta = load_delta(out)
@@ -193,6 +193,14 @@ def create_delta(
         delta = replace_header(delta, header)
         warn_of_worse_delta(measured)
     return _report(delta, quality.held_out if quality else None)
+
+
+def _prompt_form(source: Path, base: Path) -> dict[str, Any]:
+    """Returns how a fine-tune is asked, where that is not as its base is."""
+    if not source.is_dir():
+        return {}
+    joint, own = joint_of_result(source), own_parts(base, source)
+    return ({JOINT_KEY: joint} if joint else {}) | ({TOKENIZER_KEY: own} if own else {})
 
 
 def _refuse_reward_model(source: Path) -> None:
