@@ -191,3 +191,63 @@ def test_a_description_by_the_library_datasets_changes_nothing(tmp_path: Path) -
     (tmp_path / "dataset_info.json").write_text(json.dumps(info))
     (tmp_path / "a.jsonl").write_text('{"text": "a"}')
     assert only(tmp_path / "a.jsonl").text == "a"
+
+
+DRAFTS = [{"draft": f"no {n}", "final": f"yes {n}", "q": "?"} for n in range(20)]
+FINALS = {"columns": {"prompt": "q", "response": "final"}, "num_samples": 3}
+
+
+def named(info: Path, file: Path, file_name: str) -> None:
+    """Writes rows to a file, and an entry that names it."""
+    for place in (info, file):
+        place.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(json.dumps(row) + "\n" for row in DRAFTS))
+    info.write_text(json.dumps({"mine": {"file_name": file_name, **FINALS}}))
+
+
+@pytest.mark.parametrize(
+    ("info", "file", "file_name"),
+    [
+        ("data", "data/a/b/c/mine.jsonl", "a/b/c/mine.jsonl"),
+        ("data", "data/a/mine.jsonl", "a/../a/mine.jsonl"),
+        ("data", "raw/mine.jsonl", "../raw/mine.jsonl"),
+    ],
+    ids=["far below", "there and back", "beside"],
+)
+def test_an_entry_goes_with_its_name(tmp_path: Path, info: str, file: str, file_name: str) -> None:
+    named(tmp_path / info / "dataset_info.json", tmp_path / file, file_name)
+    config = TrainConfig(
+        model_name_or_path="x", dataset=("mine",), dataset_dir=str(tmp_path / info)
+    )
+    path = dataset_files(config)[0].absolute()  # as a run stores it
+    assert [row.completion for row in read_dataset([path]).records] == ["yes 0", "yes 1", "yes 2"]
+
+
+def test_an_entry_goes_with_the_name_of_a_link(tmp_path: Path) -> None:
+    named(tmp_path / "data/dataset_info.json", tmp_path / "data/store/1.jsonl", "mine.jsonl")
+    (tmp_path / "data/mine.jsonl").symlink_to(tmp_path / "data/store/1.jsonl")
+    (tmp_path / "elsewhere").symlink_to(tmp_path / "data")
+    config = TrainConfig(
+        model_name_or_path="x", dataset=("mine",), dataset_dir=str(tmp_path / "elsewhere")
+    )
+    (path,) = dataset_files(config)
+    assert len(read_dataset([path]).records) == 3
+    assert len(read_dataset([path.resolve()]).records) == 3
+
+
+def test_an_entry_that_a_run_would_not_find_again_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "raw/mine.jsonl"
+    named(tmp_path / "data/dataset_info.json", file, str(file))
+    config = TrainConfig(
+        model_name_or_path="x", dataset=("mine",), dataset_dir=str(tmp_path / "data")
+    )
+    with pytest.raises(InputError, match="below it"):
+        dataset_files(config)
+
+
+def test_what_lies_far_above_the_data_and_is_no_description_changes_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "a/b/c/rows.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"prompt": "a", "completion": "b"}\n')
+    (tmp_path / "dataset_info.json").write_text("[1]")
+    assert only(file).completion == "b"

@@ -116,17 +116,27 @@ def described(path: Path, layout: Layout) -> Entry | None:
 def entry_of(path: Path) -> Entry | None:
     """Returns the entry for a data file in a `dataset_info.json` beside or above it, or None.
 
+    Of a link, the folders above what it points to are searched, too.
+
     Raises:
-        InputError: the file is not valid, the entry has unknown keys, or two entries differ.
+        InputError: a file near the data is not valid, the entry has unknown keys, or two entries
+            differ.
     """
-    for folder in list(path.absolute().parents)[:2]:
+    above = list(path.absolute().parents)
+    for folder in dict.fromkeys((*above, *path.resolve().parents)):
         info = folder / INFO_FILE
         if not info.is_file():
             continue
+        try:
+            entries = _read(info)
+        except InputError:
+            if folder in above[:2]:
+                raise
+            continue  # of something else
         found = [
             _entry(info, name, fields)
-            for name, fields in _read(info).items()
-            if _is_for(folder, fields, path.absolute())
+            for name, fields in entries.items()
+            if _is_for(folder, fields, path)
         ]
         if len({entry.content for entry in found}) > 1:
             names = " and ".join(entry.where.rpartition(": ")[2] for entry in found)
@@ -154,8 +164,10 @@ def named_files(name: str, folder: Path | None) -> list[Path] | None:
     for info in infos:
         entries = _read(info)
         if name in entries:
-            _entry(info, name, entries[name])
-            return [info.parent / str(entries[name]["file_name"])]
+            entry = _entry(info, name, entries[name])
+            file = info.parent / str(entries[name]["file_name"])
+            _require_found_again(file, entry)
+            return [file]
     if infos and not Path(name).suffix:
         near = get_close_matches(name, _read(infos[0]), n=1)
         mean = f". Did you mean {near[0]!r}?" if near else ""
@@ -167,8 +179,22 @@ def _is_for(folder: Path, fields: Fields, path: Path) -> bool:
     name = fields.get("file_name")
     if not isinstance(name, str) or not name:
         return False
-    described = folder / name
-    return described == path or described in path.parents
+    described, file = (folder / name).resolve(), path.resolve()
+    return described == file or described in file.parents
+
+
+def _require_found_again(file: Path, entry: Entry) -> None:
+    """Refuses an entry that describes a file elsewhere: a run stores the path alone.
+
+    Raises:
+        InputError: the file has another entry or none, and would be read otherwise.
+    """
+    found = entry_of(file) or Entry("")
+    if found.content != entry.content:
+        raise InputError(
+            f"{entry.where}: expected the file in this folder or below it, got {file}",
+            hint=f"move the entry to a {INFO_FILE} beside the file",
+        )
 
 
 def _read(info: Path) -> dict[str, Fields]:
