@@ -9,9 +9,11 @@ import pytest
 
 from zoo.gym import TrainConfig, open_chat, run_training
 from zoo.gym.data import EncodeOptions, encode_prompt, load_tokenizer
+from zoo.gym.data.inspection import inspect_dataset
 from zoo.gym.data.notes import survey
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.records import LEARNED, Kind
+from zoo.gym.data.report import report
 from zoo.gym.data.rows import as_chat, encode_row, make_encoder
 from zoo.gym.delta import apply_delta, create_delta
 from zoo.gym.train.rows import prepare_rows
@@ -56,6 +58,25 @@ def test_the_prompt_of_each_format_begins_what_is_learned(form: str, tmp_path: P
     asked = encode_prompt(as_chat(learned)[:-1], tokenizer, options)
     assert row.ids[: len(asked)] == asked
     assert row.learned.index(True) == len(asked)
+
+
+@pytest.mark.parametrize("form", ROWS)
+@pytest.mark.parametrize("has_template", [True, False])
+def test_inspect_shows_the_prompt_of_each_format(
+    form: str, tmp_path: Path, has_template: bool
+) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps(ROWS[form]) + "\n")
+    kinds: dict[str, set[Kind]] = {"pair": {"pair"}, "rated": {"rated"}}
+    base = pico_folder() if has_template else without_template(tmp_path / "base")
+    found = inspect_dataset(
+        [file], base, EncodeOptions(200), kinds.get(form.split(maxsplit=1)[0], LEARNED)
+    )
+    read = "".join(piece.text for piece in found.example)
+    assert found.prompt
+    assert read.startswith(found.prompt)
+    assert found.prompt in report(found, show_prompt=True)
+    assert "ask for this answer" not in report(found)
 
 
 @pytest.mark.slow

@@ -35,6 +35,7 @@ def inspect(
     think: Literal["template", "keep", "drop"] = "template",
     split_special_tokens: Special = True,
     stage: str | None = None,
+    show_prompt: Switch = False,
     strict: Switch = False,
     yes: Yes = False,
     offline: Offline = False,
@@ -54,6 +55,7 @@ def inspect(
         think: thinking in answers: as the chat template does, all kept, dropped
         split_special_tokens: special tokens in the data are plain text
         stage: the method; by default the first that can learn from the rows
+        show_prompt: print what chat, samples and rewards ask for the answer of the example
         strict: end with exit code 1 if a row cannot be used
         yes: download without asking
         offline: never use the network
@@ -74,7 +76,7 @@ def inspect(
     folder = resolve_model(name, yes=yes, offline=offline).folder
     out = Output(as_json)
     found, stages = _inspected(paths, folder, flags, [stage] if stage else list(METHODS))
-    out.styled(report(found, stages, colour=out.colour))
+    out.styled(report(found, stages, colour=out.colour, show_prompt=show_prompt))
     figures = found.as_json() | {"stages": stages}
     if found.refusal is not None:
         hint = "training would refuse this data"

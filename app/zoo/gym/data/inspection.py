@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from math import ceil
 from operator import itemgetter
@@ -22,6 +22,7 @@ from zoo.gym.data.rows import (
     Encoder,
     as_chat,
     make_encoder,
+    prompt_ids,
     tools_of,
 )
 from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer
@@ -94,6 +95,8 @@ class Inspection:
         refusal: why training would refuse the data, None where it would not.
         example_source: `file:line` of the example.
         example: one row as the model reads it.
+        prompt: what chat, samples and rewards ask for the answer of the example, which is all that
+            the model reads before it; empty for texts.
         rejected: of a pair: its worse answer as the model reads it, with the prompt; else empty.
         example_good: of a rated answer: whether the example is a good one, or one to retain; else
             None.
@@ -125,6 +128,7 @@ class Inspection:
     refusal: str | None
     example_source: str
     example: tuple[Piece, ...]
+    prompt: str
     rejected: tuple[Piece, ...]
     example_good: bool | None
     ratings: dict[str, int]
@@ -204,6 +208,7 @@ def inspect_dataset(
         refusal=refusal,
         example_source=shown.source,
         example=tuple(_pieces(tokenizer, example)),
+        prompt=_prompt(encoder, shown, found.common_joint),
         rejected=_rejected(encoder, shown),
         example_good=shown.good,
         ratings=_ratings(records, scale),
@@ -260,6 +265,17 @@ def _refusal(
     except InputError as error:
         return error.message
     return None
+
+
+def _prompt(encoder: Encoder, record: Record, joint: str) -> str:
+    """Returns what comes before the last answer of a row, as it is asked."""
+    if record.kind == "text":
+        return ""
+    turns = as_chat(record)
+    asked = turns if turns[-1].role != "assistant" else turns[:-1]
+    options = replace(encoder.options, joint=joint)
+    ids = prompt_ids(replace(encoder, options=options), asked, tools_of(record))
+    return encoder.tokenizer.decode(ids)
 
 
 def _rejected(encoder: Encoder, record: Record) -> tuple[Piece, ...]:

@@ -12,13 +12,20 @@ _RATINGS = {"good": "retain", "bad": "forget"}
 _BRIGHT, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
-def report(found: Inspection, stages: Sequence[str] = (), *, colour: bool = False) -> str:
+def report(
+    found: Inspection,
+    stages: Sequence[str] = (),
+    *,
+    colour: bool = False,
+    show_prompt: bool = False,
+) -> str:
     """Returns the figures of an inspection, one per line, and its example.
 
     Args:
         found: the figures.
         stages: the methods that learn from such rows.
         colour: mark learned tokens with ANSI bright and dim instead of [[ and ]].
+        show_prompt: add what is asked for the answer of the example.
     """
     warnings = [f"warning: {text}" for text in found.warnings]
     parts = [
@@ -26,6 +33,7 @@ def report(found: Inspection, stages: Sequence[str] = (), *, colour: bool = Fals
         *warnings,
         *_problems(found),
         *_example(found, colour=colour),
+        *(_prompt(found) if show_prompt else ()),
     ]
     return "\n".join(parts)
 
@@ -92,6 +100,11 @@ def _example(found: Inspection, *, colour: bool) -> Iterator[str]:
     if found.rejected:
         yield "the worse answer:"
         yield _text(found.rejected, colour=colour)
+
+
+def _prompt(found: Inspection) -> Iterator[str]:
+    yield "chat, samples and rewards ask for this answer with:"
+    yield _text([Piece(found.prompt, learned=False)], colour=False) or "(nothing: texts)"
 
 
 def _text(pieces: Sequence[Piece], *, colour: bool) -> str:
