@@ -232,7 +232,9 @@ def check_sampling(
     """
     from zoo.backends.base import Sampling
 
-    drawn = dict(stated or {}) if temperature is None else {"temperature": temperature}
+    drawn: dict[str, Any] = dict(stated or {})
+    if temperature is not None:
+        drawn = {"temperature": temperature}
     drawn["temperature"] = number_of("temperature", drawn.get("temperature", 0.0))
     max_new_tokens = whole_of("max_new_tokens", max_new_tokens)
     if not 0 <= whole_of("seed", seed) <= MOST_SEED:
