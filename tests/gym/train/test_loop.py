@@ -16,8 +16,8 @@ from zoo.gym.data import Unit, alone, rows_of
 from zoo.gym.errors import GuardError, InterruptedRunError
 from zoo.gym.evaluate import Score
 from zoo.gym.objectives.sft import SupervisedLoss
-from zoo.gym.train.loop import fit, take_best
-from zoo.gym.train.progress import BEST_FILE, best_folder
+from zoo.gym.train.loop import fit, is_over, take_best
+from zoo.gym.train.progress import BEST_FILE, Progress, best_folder
 
 
 def weights(job: object) -> dict[str, np.ndarray]:
@@ -216,6 +216,14 @@ def test_a_run_ends_after_evaluations_without_a_better_one(
         # a run that is killed now has no step left
         again = fit(make_job(tiny, tmp_path, Recorder(), **settings))
     assert (again.step, again.best_step) == (last, best)
+
+
+def test_patience_counts_evaluations_and_not_steps(tiny: Path, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"max_steps": 50, "eval_steps": 2, "early_stopping_steps": 3}
+    job = make_job(tiny, tmp_path, Recorder(), **settings)
+    # evaluated every 10 steps before a resume changed that
+    assert not is_over(job, Progress(step=42, best_step=30, worse=2))
+    assert is_over(job, Progress(step=44, best_step=30, worse=3))
 
 
 @pytest.mark.slow

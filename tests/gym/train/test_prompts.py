@@ -21,7 +21,7 @@ def test_prompts_with_better_and_worse_answers_are_asked_again() -> None:
     first = queue.draw(40)
     queue.measured(first, [place < 20 for place in range(40)])
     later = queue.draw(8)
-    assert later[:5] == first[:5]  # a quarter of the 20, the others rest
+    assert later[:5] == first[:5]  # a quarter of the 20, the others have their turn
     assert not set(later[5:]) & set(first)
     queue.measured(later[:5], [False] * 5)
     assert not set(queue.draw(8)) & set(first[:5])
@@ -59,3 +59,14 @@ def test_a_queue_goes_on_from_its_state(count: int, steps: list[tuple[int, int]]
         assert len(drawn) == size
         assert size > count or len(set(drawn)) == size
         queue.measured(drawn, [bool(bits >> place & 1) for place in range(size)])
+
+
+@pytest.mark.parametrize("good", [1, 2, 3, 6, 20])
+def test_prompts_that_teach_are_asked_at_least_as_often_as_others(good: int) -> None:
+    queue, asked = PromptQueue(100, seed=1), [0] * 100
+    for _ in range(500):
+        drawn = queue.draw(8)
+        for prompt in drawn:
+            asked[prompt] += 1
+        queue.measured(drawn, [prompt < good for prompt in drawn])
+    assert min(asked[:good]) >= 0.9 * max(asked[good:])

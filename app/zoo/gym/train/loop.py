@@ -142,10 +142,8 @@ def fit(job: Job) -> Progress:
 
 def is_over(job: Job, progress: Progress) -> bool:
     """Returns whether `early_stopping_steps` evaluations in a row were not better."""
-    patience, every = job.plan.config.early_stopping_steps, job.plan.config.eval_steps
-    if not patience or not every or not job.method.held_out or progress.step % every:
-        return False
-    return progress.step - progress.best_step >= patience * every
+    patience = job.plan.config.early_stopping_steps
+    return 0 < patience <= progress.worse
 
 
 def end_early(job: Job, progress: Progress) -> None:
@@ -261,6 +259,7 @@ def evaluate(job: Job, progress: Progress) -> None:
     best = progress.step > 0 and method.improves(score, progress.best_score)
     if progress.step == 0:
         progress.base_score, progress.base_tied = score, method.is_tied(found)
+    progress.worse = 0 if best else progress.worse + (progress.step > 0)
     if best:
         progress.best_step, progress.best_score = progress.step, score
         with method.policy.collected(optimizer=False):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from zoo.gym import rewards
-from zoo.gym.config.rollouts import LIVE_REWARD, RolloutConfig
+from zoo.gym.config.rollouts import LIVE_REWARD, ClippedConfig, RolloutConfig
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import chat_stops
 from zoo.gym.data.batches import GROUP_TOKENS
@@ -117,12 +117,15 @@ class Online(Method, Generic[C]):
                 keep_samples(self.samples, 0)
             self.buffer = self._learnable(self._sampled(step), step)
         self.step = step
-        return self.step_window(self.buffer)
+        found = self.step_window(self.buffer)
+        self.buffer = replace(self.buffer, notes=())  # emitted once, also for several steps
+        return found
 
     @property
     def selects(self) -> bool:
         """Whether prompts without better and worse answers are replaced by others."""
-        return self.compares_groups and getattr(self.settings, "dynamic_sampling", False)
+        config = self.settings
+        return isinstance(config, ClippedConfig) and config.dynamic_sampling
 
     def _sampled(self, step: int) -> "list[list[Answer]]":
         """Returns answers to the prompts of a step, [N][G]; to more of them if it selects."""
@@ -158,8 +161,13 @@ class Online(Method, Generic[C]):
             metrics["equal_groups"] = float(equal_N.mean())
         else:  # all answers of a step are compared
             equal_N = np.repeat(without_spread(adjusted_NG.reshape(1, -1)), len(adjusted_NG))
-        self.spread.check(equal_N.tolist(), rewards_NG, adjusted_NG)
-        notes = (*unscored(answers, step), *self.alarms.look(answers, adjusted_NG))
+        if not self.selects or equal_N.all():
+            self.spread.check(equal_N.tolist(), rewards_NG, adjusted_NG)
+        else:  # the others are replaced
+            learnable_N = ~equal_N
+            self.spread.check([False] * int(learnable_N.sum()), rewards_NG[learnable_N])
+        alarms = self.alarms.look(answers, adjusted_NG) if self.compares_groups else ()
+        notes = (*unscored(answers, step), *alarms)
         if self.selects and not equal_N.all():
             chosen = np.flatnonzero(~equal_N)[: self.plan.rows_per_step].tolist()
             others = [group for place, group in enumerate(answers) if place not in chosen]

@@ -42,6 +42,7 @@ class Progress:
         best_score: the score of that step; for supervised training nats per token.
         base_score: the score before step 1.
         base_tied: whether that score is 0 because all margins are.
+        worse: evaluations since the best one.
         training_s: wall-clock seconds spent in steps.
         evaluation_s: wall-clock seconds spent in evaluations.
         training_cpu_s: CPU seconds spent in steps, over all threads.
@@ -57,6 +58,7 @@ class Progress:
     best_score: float | None = None
     base_score: float | None = None
     base_tied: bool = False
+    worse: int = 0
     training_s: float = 0.0
     evaluation_s: float = 0.0
     training_cpu_s: float = 0.0

@@ -15,7 +15,7 @@ AGAIN = 0.75
 """The most prompts of a draw that are asked again."""
 
 REST = 4
-"""A prompt rests until this many times as many others have been asked again."""
+"""A prompt is asked again before its turn once so many times as many others have been."""
 
 MOST_DRAWN = 3
 """Prompts asked for each that is learned, at most."""
@@ -44,13 +44,13 @@ class PromptQueue:
         drawn = list(self._mixed)[:again]
         for prompt in drawn:
             del self._mixed[prompt]
-        taken = {*drawn, *self._mixed}
+        taken = set(drawn)
         while len(drawn) < count:
             epoch, place = divmod(self._position, self._count)
             prompt = int(permutation(self._count, self._seed, epoch)[place])
             self._position += 1
-            if len(taken) == self._count:  # of few prompts none rests, or some are asked twice
-                taken = set(drawn) if len(set(drawn)) < self._count else set()
+            if len(taken) == self._count:
+                taken = set()  # of few prompts some are asked twice
             if prompt not in taken:
                 drawn.append(prompt)
                 taken.add(prompt)

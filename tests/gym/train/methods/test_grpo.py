@@ -211,6 +211,12 @@ def test_each_method_resumes_to_the_same_bytes(sums: Path, own: dict[str, Any]) 
 
 
 @pytest.mark.slow
+def test_ppo_compares_no_groups_and_warns_of_none(sums: Path) -> None:
+    run = start(sums, **PPO, max_steps=12, eval_steps=12, save_steps=12)
+    assert not [event for event in events(run, "warn") if "the last 10 steps" in event["message"]]
+
+
+@pytest.mark.slow
 def test_ppo_learns_values_and_leaves_their_head_out_of_the_result(sums: Path) -> None:
     run = start(sums, stage="ppo", num_iterations=8, max_steps=8, learning_rate=1e-3)
     losses = [event["metrics"]["value_loss"] for event in events(run, "step")]
