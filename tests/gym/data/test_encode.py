@@ -123,6 +123,13 @@ def test_each_document_begins_anew_and_learns_to_end(byte_tokenizer: Make) -> No
     assert learned(tokenizer, example) == "ab</s>c</s>d\n\ne</s>"
 
 
+def test_a_file_whose_end_is_left_out_is_a_document_all_the_same(byte_tokenizer: Make) -> None:
+    tokenizer = byte_tokenizer(None)
+    rows = [Record("a:1", "text", text="a"), Record("b:1", "text", text="b", ends=True)]
+    (example,) = encoded(tokenizer, *rows, append_eos=True).examples
+    assert read(tokenizer, example) == "<s>a<s>b</s>"
+
+
 def test_without_append_eos_documents_are_one(byte_tokenizer: Make) -> None:
     tokenizer = byte_tokenizer(None)
     (example,) = encoded(tokenizer, *documents("ab", "c")).examples

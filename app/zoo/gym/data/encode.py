@@ -286,10 +286,17 @@ def _text_examples(encoder: Encoder, records: Sequence[Record]) -> list[Example]
     return examples
 
 
+def _file(record: Record) -> str:
+    return record.source.rpartition(":")[0]
+
+
 def _documents(encoder: Encoder, records: Sequence[Record]) -> Iterator[list[Record]]:
     """Yields the texts of each document; if no end is learned, all are one document."""
     document: list[Record] = []
     for record in records:
+        if document and encoder.options.append_eos and _file(document[-1]) != _file(record):
+            yield document  # its end was left out
+            document = []
         document.append(record)
         if end_of(encoder, record):
             yield document

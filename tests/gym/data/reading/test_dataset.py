@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoo.gym.data.reading.columns import Layout
 from zoo.gym.data.reading.dataset import fingerprint, read_dataset
 from zoo.gym.data.reading.text import read_paragraphs
 from zoo.gym.errors import InputError, NotAvailableError
@@ -218,3 +219,10 @@ def test_the_fingerprint_depends_on_bytes_and_order_only(write: Write) -> None:
     a, b, same = write("a.txt", b"1"), write("b.txt", b"2"), write("c.txt", b"1")
     assert fingerprint([a, b]) == fingerprint([same, b])
     assert len({fingerprint([a, b]), fingerprint([b, a]), fingerprint([a])}) == 3
+
+
+def test_columns_that_are_not_named_are_text_whatever_their_name(write: Write) -> None:
+    path = write("rows.csv", b"Question,Response,History,Tools\nHi,Yo,of Rome,hammer\n")
+    layout = Layout({"prompt": "Question", "response": "Response"})
+    (record,) = read_dataset([path], layout=layout).records
+    assert (record.prompt, record.completion) == ("Hi", "Yo")

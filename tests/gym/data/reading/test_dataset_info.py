@@ -251,3 +251,15 @@ def test_what_lies_far_above_the_data_and_is_no_description_changes_nothing(tmp_
     file.write_text('{"prompt": "a", "completion": "b"}\n')
     (tmp_path / "dataset_info.json").write_text("[1]")
     assert only(file).completion == "b"
+
+
+def test_an_entry_from_far_above_is_named(tmp_path: Path) -> None:
+    named(tmp_path / "dataset_info.json", tmp_path / "a/b/c/mine.jsonl", "a/b/c/mine.jsonl")
+    notes = read_dataset([tmp_path / "a/b/c/mine.jsonl"]).notes
+    assert any("dataset_info.json: 'mine'" in note for note in notes)
+
+
+def test_an_entry_with_a_name_that_is_no_path_is_of_no_file(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "a", "completion": "b"}\n')
+    (tmp_path / "dataset_info.json").write_text('{"x": {"file_name": "a\\u0000b"}}')
+    assert only(tmp_path / "rows.jsonl").completion == "b"

@@ -106,3 +106,15 @@ def test_columns_that_mean_something_else_are_refused(
 ) -> None:
     with pytest.raises(InputError, match="no known format"):
         read(tmp_path, row)
+
+
+@pytest.mark.parametrize(
+    "header", ["Question,A,B,C,D,Answer", "Passage,Question,Answer", "Problem,Options,Solution"]
+)
+def test_a_table_with_more_parts_of_a_prompt_is_refused_with_its_columns(
+    tmp_path: Path, header: str
+) -> None:
+    file = tmp_path / "quiz.csv"
+    file.write_text(f"{header}\n{','.join('x' * (header.count(',') + 1))}\n")
+    with pytest.raises(InputError, match="columns="):
+        read_dataset([file])

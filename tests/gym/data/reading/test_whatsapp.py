@@ -152,3 +152,22 @@ def _written(folder: Path, text: str) -> Path:
 def test_the_name_of_a_person_is_not_in_what_is_shared() -> None:
     config = TrainConfig(model_name_or_path="zen-pico", dataset="chat.txt", me="Anna")
     assert "Anna" not in str(config.public_settings())
+
+
+def test_a_system_line_with_a_colon_is_nobody(tmp_path: Path) -> None:
+    text = (
+        '31/12/23, 21:00 - Anna changed the group name to "Trip: Rome"\n'
+        "31/12/23, 21:04 - Bob: Hi\n31/12/23, 21:05 - Anna: Yo\n"
+    )
+    assert chats(read(tmp_path, text)) == [[("user", "Hi"), ("assistant", "Yo")]]
+
+
+def test_marks_and_files_of_other_languages_are_left_out(tmp_path: Path) -> None:
+    text = (
+        "31.12.23, 21:04 - Bob: Hallo <Diese Nachricht wurde bearbeitet.>\n"
+        "31.12.23, 21:05 - Bob: IMG-2.jpg (Datei angehängt)\nDas Haus\n"
+        "31.12.23, 21:06 - Bob: Diese Nachricht wurde gelöscht.\n"
+        "31.12.23, 21:07 - Anna: Schön\n"
+    )
+    [[(_, asked), (_, answered)]] = chats(read(tmp_path, text))
+    assert (asked.split(), answered) == (["Hallo", "Das", "Haus"], "Schön")

@@ -12,7 +12,7 @@ from typing import cast
 from zoo.gym.data.mixing import Mix, mixed
 from zoo.gym.data.reading import preference, prompts, whatsapp
 from zoo.gym.data.reading.columns import DETECTED, Layout, require_columns
-from zoo.gym.data.reading.dataset_info import Entry, described, entry_of
+from zoo.gym.data.reading.dataset_info import Entry, described, entry_of, far_entry
 from zoo.gym.data.reading.files import check_file, is_parquet
 from zoo.gym.data.reading.formats import READS, has_format, parse_row
 from zoo.gym.data.reading.jsonl import Row, holds_rows, read_rows
@@ -112,6 +112,8 @@ def read_dataset(
         formats[str(path)] = " + ".join(found.formats)
         if found.unread:
             notes.append(unread_note(name, found.unread))
+        if (entry := far_entry(path)) is not None:
+            notes.append(f"{name}: read as {entry.where} says")
         if dropped := [counted(count, noun) for noun, count in found.dropped.items() if count]:
             notes.append(f"{name}: left out of chats: {', '.join(dropped)}")
     if layout.me is not None and whatsapp.NAME not in formats.values():

@@ -149,6 +149,13 @@ def entry_of(path: Path) -> Entry | None:
     return None
 
 
+def far_entry(path: Path) -> Entry | None:
+    """Returns the entry of a file if it is farther than beside the file or a folder above."""
+    entry = entry_of(path)
+    near = [f"{folder / INFO_FILE}: " for folder in list(path.absolute().parents)[:2]]
+    return None if entry is None or entry.where.startswith(tuple(near)) else entry
+
+
 def named_files(name: str, folder: Path | None) -> list[Path] | None:
     """Returns the files of a data set named in a `dataset_info.json`, or None if there is no such.
 
@@ -177,7 +184,7 @@ def named_files(name: str, folder: Path | None) -> list[Path] | None:
 
 def _is_for(folder: Path, fields: Fields, path: Path) -> bool:
     name = fields.get("file_name")
-    if not isinstance(name, str) or not name:
+    if not isinstance(name, str) or not name or "\0" in name:
         return False
     described, file = (folder / name).resolve(), path.resolve()
     return described == file or described in file.parents

@@ -14,7 +14,7 @@ from zoo.gym.data.reading.keys import (
     refuse_unlearnable,
     with_system,
 )
-from zoo.gym.data.reading.names import ANSWERED, ASKED, CONTEXT
+from zoo.gym.data.reading.names import ANSWERED, ASKED, PARTS
 from zoo.gym.data.reading.text import BLANK_LINE
 from zoo.gym.data.reading.turns.chat import (
     MEDIA_KEYS,
@@ -145,9 +145,10 @@ def _unknown(row: Fields) -> str:
     keys = ", ".join(shown(key) for key in list(row)[:8]) or "none"
     if pair := _other_pair(row):
         return f"no known format: expected 'chosen' and 'rejected', got {pair}: rename the keys"
-    asked, answered = _named(row, (*ASKED, CONTEXT)), _named(row, ANSWERED)
-    if asked and answered and len(asked + answered) > 2:
-        got = ", ".join(map(repr, asked + answered))
+    asked, answered = _named(row, ASKED), _named(row, ANSWERED)
+    parts = [key for key in row if key.strip().casefold() in PARTS]
+    if asked and answered and len(asked + parts + answered) > 2:
+        got = ", ".join(map(repr, asked + parts + answered))
         choice = f"columns=prompt:{asked[0]},response:{answered[0]}"
         return f"expected a column of prompts and one of answers, got {got}: choose, as {choice}"
     # a prompt alone makes no tree
@@ -245,7 +246,8 @@ def _question_answer(row: Fields) -> Format | None:
     misspelt = any(
         get_close_matches(key, others, n=1, cutoff=0.8) for known in FORMATS for key in known.keys
     )
-    if (len(asked), len(answered)) != (1, 1) or misspelt or CONTEXT in row:
+    parts = {key.strip().casefold() for key in row} & PARTS
+    if (len(asked), len(answered)) != (1, 1) or misspelt or parts:
         return None
     keys = (asked[0], answered[0])
     return Format(QUESTION_ANSWER, keys, partial(_answered, keys), _BESIDE)

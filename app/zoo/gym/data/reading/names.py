@@ -13,6 +13,12 @@ ASKED = ("prompt", "question", "query", "problem", "input", "instruction")
 CONTEXT = "context"
 """A key that means a part of a prompt, beside another one."""
 
+PARTS = frozenset(
+    {CONTEXT, "passage", "article", "document", "paragraph", "story", "options", "choices"}
+    | {"distractors", "a", "b", "c", "d", "e"}
+)
+"""Keys of parts of a prompt in other tables, such as the options of a question."""
+
 ANSWERED = ("answer", "response", "solution", "output", "completion", "target")
 """Keys that mean the answer to a prompt."""
 

@@ -53,7 +53,7 @@ def read_table(path: Path, columns: Mapping[str, str]) -> Iterator[Row | Problem
             )
         try:
             pairs = zip(names, cells, strict=True)
-            yield Row(line, {n: _value(columns.get(n, n.lower()), c) for n, c in pairs if n})
+            yield Row(line, {n: _value(_key(n, columns), c) for n, c in pairs if n})
         except InputError as error:
             yield Problem(f"{path}:{line}", error.message)
 
@@ -97,6 +97,11 @@ def _check_header(path: Path, names: list[str]) -> None:
     twice = [name for name, count in Counter(filter(None, names)).items() if count > 1]
     if twice:
         raise InputError(f"{path}:1: duplicate column {twice[0][:60]!r}: expected it once")
+
+
+def _key(name: str, columns: Mapping[str, str]) -> str:
+    """Returns the key that a column stands for; where columns are named, others are plain text."""
+    return columns.get(name, "") if columns else name.lower()
 
 
 def _value(name: str, cell: str) -> object:

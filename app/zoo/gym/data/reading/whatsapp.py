@@ -32,10 +32,18 @@ _STAMP = (
 )
 _ANDROID, _IOS = re.compile(rf"{_STAMP} - "), re.compile(rf"\u200e?\[{_STAMP}\] ")
 _DIRECTIONS = dict.fromkeys(map(ord, "\u200e\u200f\u202a\u202b\u202c\u202d\u202e"))
-_EDITED = re.compile(r"\s*(\u200e<[^<>]+>|<This message was edited>)$")
+_EDITED = re.compile(r"\s*(\u200e<[^<>]+>|<[^<>\n]+ [^<>\n]+>)$")
+"""The mark of an edited message, in any language: words in angle brackets at its end."""
+
+_FILE = re.compile(r"\u200e?\S+\.\w{2,4} \([^()\n]+\)(\n|$)")
+"""The line of an attached file on Android, in any language; its caption follows."""
+
 _NO_TEXT = re.compile(
     r"\u200e.*|<[^<>\n]+>|.+ \(file attached\)|(image|video|audio|sticker|gif|document) omitted"
-    r"|(this message was deleted|you deleted this message)\.?|null",
+    r"|(this message was deleted|you deleted this message)\.?|null"
+    r"|(diese nachricht wurde gelöscht|du hast diese nachricht gelöscht)\.?"
+    r"|(se eliminó este mensaje|eliminaste este mensaje)\.?"
+    r"|(ce message a été supprimé|vous avez supprimé ce message)\.?",
     re.IGNORECASE | re.DOTALL,
 )
 """A message that WhatsApp wrote in place of media or of a deleted one; iOS marks it by U+200E."""
@@ -106,6 +114,8 @@ def _messages(text: str, dropped: "Counter[str]") -> Iterator[_Message]:
         if last is not None and last.speaker:
             yield last
         name, colon, said = line[start.end() :].partition(": ")
+        if '"' in name or "“" in name:  # as in: Anna changed the group name to "Trip: Rome"
+            colon = ""
         if not colon:
             dropped["system line"] += 1
         speaker = name.translate(_DIRECTIONS).strip() if colon else ""
@@ -124,7 +134,7 @@ def _time(start: "re.Match[str]") -> dt.timedelta:
 
 def _with_text(messages: Iterator[_Message], dropped: "Counter[str]") -> Iterator[_Message]:
     for message in messages:
-        text = _EDITED.sub("", message.text).strip()
+        text = _EDITED.sub("", _FILE.sub("", message.text, count=1)).strip()
         if not text or _NO_TEXT.fullmatch(text):
             dropped["placeholder"] += 1
             continue

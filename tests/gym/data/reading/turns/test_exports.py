@@ -140,3 +140,43 @@ def test_the_text_of_an_attachment_is_read_and_other_files_are_refused(tmp_path:
     for other in ({"files": [{"file_name": "b.png"}]}, {"attachments": [{"file_name": "a.txt"}]}):
         with pytest.raises(InputError, match="files are not supported"):
             read(tmp_path, {"chat_messages": [{**asked, **other}, answer]})
+
+
+def test_marks_of_sources_and_turns_without_weight_are_left_out(tmp_path: Path) -> None:
+    data = read(
+        tmp_path,
+        chain(
+            said("user", "When?"),
+            said("assistant", "In 1969.\ue200cite\ue202turn0search1\ue201"),
+            said("user", "And who?"),
+            said("assistant", "no", weight=0),
+            said("assistant", "Two men."),
+        ),
+    )
+    assert turns(data)[1:] == [
+        ("assistant", "In 1969."),
+        ("user", "And who?"),
+        ("assistant", "Two men."),
+    ]
+    assert "1 hidden turn" in data.notes[0]
+
+
+def test_an_image_that_a_tool_returned_is_a_problem(tmp_path: Path) -> None:
+    drawn = said("tool", {"content_type": "image_asset_pointer"}, kind="multimodal_text")
+    talk = chain(
+        said("user", "Draw a cat"), drawn, said("user", "Why blue?"), said("assistant", "So.")
+    )
+    with pytest.raises(InputError, match="images"):
+        read(tmp_path, talk)
+
+
+def test_of_two_answers_of_claude_the_last_is_learned(tmp_path: Path) -> None:
+    def message(uuid: str, parent: str, sender: str, text: str) -> dict[str, Any]:
+        return {"uuid": uuid, "parent_message_uuid": parent, "sender": sender, "text": text}
+
+    talk = [
+        message("a", "none", "human", "2+3?"),
+        message("b", "a", "assistant", "6"),
+        message("c", "a", "assistant", "5"),
+    ]
+    assert turns(read(tmp_path, {"chat_messages": talk})) == [("user", "2+3?"), ("assistant", "5")]

@@ -5,8 +5,9 @@ text alone is left out and counted: calls of tools and what they returned, hidde
 A conversation with images or other files is refused, as its answers are about them.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -18,6 +19,9 @@ from zoo.gym.errors import InputError
 
 Fields = Mapping[str, object]
 Turns = Iterator[tuple[str, str]]
+
+_CITED = re.compile("\ue200[^\ue201]*\ue201")
+"""A mark of ChatGPT for a source, in characters for private use."""
 
 BETWEEN = "\n\n"
 """The separator of parts of one turn, such as those around a call of a tool."""
@@ -74,9 +78,11 @@ def _chatgpt(row: Fields, dropped: "Counter[str]") -> Turns:
         content = object_of(message.get("content"), "content")
         metadata = object_of(message.get("metadata") or {}, "metadata")
         kind = content.get("content_type")
-        if metadata.get("is_visually_hidden_from_conversation") or author.get("role") == "system":
+        hidden = metadata.get("is_visually_hidden_from_conversation") or message.get("weight") == 0
+        if hidden or author.get("role") == "system":
             dropped["hidden turn"] += 1
         elif author.get("role") == "tool" or message.get("recipient", "all") != "all":
+            _parts(content.get("parts"))  # refuses an image that the next answers are about
             dropped["tool turn"] += 1
         elif kind in ("thoughts", "reasoning_recap"):
             dropped["reasoning turn"] += 1
@@ -107,16 +113,19 @@ def _parts(parts: object) -> str:
     listed = cast("list[object]", parts) if isinstance(parts, list) else []
     if not all(isinstance(part, str) for part in listed):
         raise InputError("images, audio and video are not supported: expected only text")
-    return "".join(cast("list[str]", listed))
+    return _CITED.sub("", "".join(cast("list[str]", listed)))
 
 
 def _claude(row: Fields, dropped: "Counter[str]") -> Turns:
     messages = row["chat_messages"]
     if not isinstance(messages, list):
         raise InputError(f"'chat_messages': expected a list, got {type_name(messages)}")
-    for index, value in enumerate(cast("list[object]", messages)):
+    listed = [
+        object_of(value, f"chat_messages[{index}]")
+        for index, value in enumerate(cast("list[object]", messages))
+    ]
+    for index, message in _last_branch(listed):
         where = f"chat_messages[{index}]"
-        message = object_of(value, where)
         texts = [_text(part, where) for part in _listed(message, "attachments")]
         blocks = _listed(message, "content")
         for block in blocks:
@@ -131,6 +140,24 @@ def _claude(row: Fields, dropped: "Counter[str]") -> Turns:
         if any(part.get("file_name") not in read for part in _listed(message, "files")):
             raise InputError(f"{where}: files are not supported: expected only text")
         yield str(message.get("sender")), BETWEEN.join(filter(None, texts))
+
+
+def _last_branch(messages: Sequence[Fields]) -> list[tuple[int, Fields]]:
+    """Returns the messages that lead to the last one, with their places; all if none names one."""
+    places = {
+        uuid: place
+        for place, message in enumerate(messages)
+        if isinstance(uuid := message.get("uuid"), str)
+    }
+    parents = [places.get(str(message.get("parent_message_uuid"))) for message in messages]
+    if all(parent is None for parent in parents):
+        return list(enumerate(messages))
+    branch: list[tuple[int, Fields]] = []
+    place: int | None = len(messages) - 1
+    while place is not None and (not branch or place < branch[-1][0]):
+        branch.append((place, messages[place]))
+        place = parents[place]
+    return branch[::-1]
 
 
 def _text(attachment: Fields, where: str) -> str:
