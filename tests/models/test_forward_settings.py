@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from zoo.models.forward_settings import forward_settings
+from zoo.models.forward_settings import differing, forward_settings
 
 QWEN3: dict[str, Any] = {
     "model_type": "qwen3",
@@ -113,7 +113,7 @@ def test_a_config_means_the_same_after_transformers_saved_it_again(name: str) ->
     kind = {key: value for key, value in raw.items() if key != "model_type"}
     saved = json.loads(AutoConfig.for_model(raw["model_type"], **kind).to_json_string())
     assert "rope_parameters" in saved
-    assert forward_settings(saved) == forward_settings(raw)
+    assert differing(forward_settings(saved), forward_settings(raw)) == []
 
 
 def test_the_settings_of_a_model_for_images_are_those_of_its_text_part() -> None:
@@ -146,3 +146,16 @@ def test_scaled_positions_are_relative_to_those_of_training() -> None:
     assert forward_settings(scaled) != forward_settings(scaled | {"max_position_embeddings": 64})
     linear = scaled | {"rope_scaling": {"type": "linear", "factor": 4.0}}
     assert forward_settings(linear) == forward_settings(linear | {"max_position_embeddings": 64})
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"model_type": "gemma"}, {"final_logit_softcapping": 30.0}, {"num_experts_per_tok": 2}],
+)
+def test_what_a_family_computes_with_is_compared_where_both_state_it(
+    changed: dict[str, Any],
+) -> None:
+    stated = {"final_logit_softcapping": 20.0, "num_experts_per_tok": 4}
+    before, after = (forward_settings(QWEN3 | stated | part) for part in ({}, changed))
+    assert differing(before, after) == list(changed)
+    assert differing(forward_settings(QWEN3 | stated), forward_settings(QWEN3)) == []

@@ -1,8 +1,9 @@
 """The settings in a model's config that decide what it computes from its weights.
 
-Sizes, heads, rotary positions, epsilon of the norms, tied head, activation, sliding window, in one
-spelling for all families and for transformers 4 and 5, with the defaults that transformers writes
-out when it saves a config again. Types, versions, names and token ids are left out.
+Architecture, sizes, heads, rotary positions, epsilon of the norms, tied head, activation, sliding
+window, multipliers and caps of attention and logits, routing of experts. In one spelling for all
+families and for transformers 4 and 5, with the defaults that transformers writes out when it saves
+a config again. Types, versions, names and token ids are left out.
 """
 
 from collections.abc import Mapping
@@ -20,8 +21,18 @@ _SPELLINGS = {
     "hidden_act": ("hidden_activation", "hidden_act", "activation_function"),
     "sliding_window": ("sliding_window",),
     "tie_word_embeddings": ("tie_word_embeddings",),
+    "model_type": ("model_type",),
 }
 _ROPE = "rope_parameters"
+
+_OF_FAMILIES = (
+    *("num_experts_per_tok", "norm_topk_prob", "logits_scaling", "residual_multiplier"),
+    *("embedding_multiplier", "attention_multiplier", "attn_logit_softcapping"),
+    *("final_logit_softcapping", "query_pre_attn_scalar", "layer_types", "no_rope_layers"),
+    *("clip_qkv", "alibi"),
+)
+"""Settings with defaults that only the classes of their families know."""
+
 _DEFAULT_THETA = 10_000.0
 
 
@@ -42,6 +53,7 @@ def forward_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     text = config.get("text_config")
     flat = _stated(config) | (_stated(text) if isinstance(text, dict) else {})
     found = {name: _first(flat, keys) for name, keys in _SPELLINGS.items()}
+    found |= {name: flat.get(name) for name in _OF_FAMILIES}
     heads, hidden = found["num_attention_heads"], found["hidden_size"]
     if found["num_key_value_heads"] is None:
         found["num_key_value_heads"] = heads
@@ -50,6 +62,20 @@ def forward_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     if flat.get("use_sliding_window") is False:
         found["sliding_window"] = None
     return _stated(found) | _rope(flat)
+
+
+def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Returns the names of settings that are not the same.
+
+    Those with defaults of a family differ only if both configs state them: transformers writes the
+    default out when it saves a config again.
+
+    >>> differing({"alibi": True, "hidden_size": 8}, {"hidden_size": 9})
+    ['hidden_size']
+    """
+    names = sorted(one.keys() | other.keys())
+    unstated = {name for name in _OF_FAMILIES if not (name in one and name in other)}
+    return [name for name in names if one.get(name) != other.get(name) and name not in unstated]
 
 
 def _rope(flat: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from zoo.gym.delta.reading.weights import (
 )
 from zoo.gym.errors import GymWarning, InputError, NotAvailableError
 from zoo.models.folder import read_config
-from zoo.models.forward_settings import forward_settings
+from zoo.models.forward_settings import differing, forward_settings
 from zoo.models.resolve import model_of_folder, model_of_text, resolve
 from zoo.models.tied_head import HEAD
 
@@ -198,13 +198,12 @@ def _other_rest(delta: Delta, base: Weights) -> str | None:
             _warn_of_older_file(delta)
         return None
     settings = _settings(base)
-    differing = [
+    changes = [
         f"{name!r}: expected {recorded.settings.get(name)!r:.80}, got {settings.get(name)!r:.80}"
-        for name in sorted(recorded.settings.keys() | settings.keys())
-        if recorded.settings.get(name) != settings.get(name)
+        for name in differing(recorded.settings, settings)
     ]
-    if differing:
-        return f"config differs: {'; '.join(differing[:3])}"
+    if changes:
+        return f"config differs: {'; '.join(changes[:3])}"
     untouched = _untouched(base, [tensor.name for tensor in delta.header.tensors])
     if untouched != recorded.untouched:
         hashes = f"expected {recorded.untouched[:12]}, got {untouched[:12]}"
