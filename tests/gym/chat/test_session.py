@@ -220,7 +220,7 @@ def test_a_chat_warns_of_settings_that_it_does_not_apply(tmp_path: Path) -> None
         ({}, (0.0, 1.0, 0)),
         ({"temperature": 0.6, "top_p": 0.9}, (0.0, 1.0, 0)),
         ({"do_sample": True, "temperature": 0.6, "top_p": 0.9, "top_k": 20}, (0.6, 0.9, 20)),
-        ({"do_sample": True}, (1.0, 1.0, 0)),
+        ({"do_sample": True}, (1.0, 1.0, 50)),
     ],
     ids=["nothing", "greedy", "sampled", "sampled by default"],
 )
@@ -247,3 +247,22 @@ def test_retry_answers_the_last_turn_with_other_draws() -> None:
             "What is 1+1?",
             "Spell abc.",
         ]
+
+
+@pytest.mark.parametrize("value", [{"top_k": 20.5}, {"temperature": 10**400}, {"top_p": 0}])
+def test_a_sampling_setting_out_of_range_names_its_file(
+    tmp_path: Path, value: dict[str, Any]
+) -> None:
+    folder = tmp_path / "base"
+    shutil.copytree(pico_folder(), folder)
+    (folder / "generation_config.json").write_text(json.dumps({"do_sample": True, **value}))
+    with pytest.raises(InputError, match="generation_config"), open_chat(folder, temperature=None):
+        pass
+
+
+def test_settings_of_sampling_that_are_not_applied_are_reported(tmp_path: Path) -> None:
+    folder = tmp_path / "base"
+    shutil.copytree(pico_folder(), folder)
+    (folder / "generation_config.json").write_text('{"do_sample": true, "min_p": 0.3}')
+    with pytest.warns(GymWarning, match="min_p"), open_chat(folder, temperature=None):
+        pass

@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from zoo.gym.errors import GymWarning
+from zoo.gym.errors import GymWarning, InputError
 from zoo.models.folder import read_object
 
 FILES = ("generation_config.json", "config.json")
@@ -37,8 +37,11 @@ NEUTRAL: dict[str, int] = {
 }
 """Settings that change greedy answers of transformers, and their neutral values."""
 
-SAMPLED = ("temperature", "top_p", "top_k")
-"""The settings of sampling that chat applies."""
+SAMPLED = {"temperature": 1.0, "top_p": 1.0, "top_k": 50}
+"""The settings of sampling that chat applies, with what transformers takes where none is stated."""
+
+UNSAMPLED = ("min_p", "typical_p", "epsilon_cutoff", "eta_cutoff", "top_h")
+"""Those that it does not."""
 
 FORCED = ("forced_bos_token_id", "forced_eos_token_id")
 """Token ids, for which 0 is an ordinary value."""
@@ -67,14 +70,32 @@ def stated_sampling(folder: Path) -> dict[str, Any]:
     """Returns `temperature`, `top_p` and `top_k` of a model whose files say to sample, else {}.
 
     Raises:
-        InputError: the file is damaged.
+        InputError: the file is damaged, or has a value out of range.
+
+    Warns:
+        GymWarning: it has settings of sampling that are not applied.
     """
+    from zoo.backends.base import Sampling
+
     path = folder / FILES[0]
     stated = read_object(path) if path.is_file() else {}
     if stated.get("do_sample") is not True:
         return {}
-    chosen = {key: stated[key] for key in SAMPLED if isinstance(stated.get(key), int | float)}
-    return {"temperature": 1.0} | chosen
+    drawn: dict[str, Any] = {
+        key: idle if stated.get(key) is None else stated[key] for key, idle in SAMPLED.items()
+    }
+    try:
+        drawn["temperature"] = float(drawn["temperature"])
+        Sampling(**drawn)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path}: {error}",
+            hint="give a temperature, which is used instead: 0 is greedy",
+        ) from None
+    if left := [key for key in UNSAMPLED if stated.get(key)]:
+        text = f"{path}: not applied: {', '.join(left)}; answers of transformers may differ"
+        warnings.warn(text, GymWarning, stacklevel=4)
+    return drawn
 
 
 def unapplied(settings: dict[str, Any]) -> list[str]:

@@ -291,7 +291,8 @@ def open_chat(
     system = None if system is None else text_of("system", system)
     require_unicode(system or "", "system prompt")
     base = model_folder("base", base)
-    sampling = check_sampling(max_new_tokens, temperature, seed, stated_sampling(base))
+    stated = stated_sampling(base) if temperature is None else None
+    sampling = check_sampling(max_new_tokens, temperature, seed, stated)
     trained = _trained(base, adapter, delta)
     if system is None:
         system = _known_system(trained, adapter or delta)

@@ -148,7 +148,8 @@ class Base(ExitStack):
         base = self._opened or self._open()
         base.system, base.lessons = session.system, session.lessons
         base.sampling = replace(session.sampling, stop_ids=base.sampling.stop_ids)
-        base.messages = session.messages[:-2]
+        base.messages, base.seed = session.messages[:-2], session.seed
+        base.options = replace(base.options, joint=session.options.joint)
         return base.talk(session.messages[-2].content)
 
     def _open(self) -> "ChatSession":
