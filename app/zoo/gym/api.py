@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from zoo.gym.arguments import StrPath, instance_of, model_folder, path_of, text_of
-from zoo.gym.config import Ignored, TrainConfig, dump_config, load_config
+from zoo.gym.config import Ignored, TrainConfig, dump_config
 from zoo.gym.config.conflicts import require_processes
 from zoo.gym.config.values import Rows
 from zoo.gym.errors import GymWarning, InputError
@@ -201,6 +201,7 @@ def quality_input(
     from zoo.gym.delta import QualityInput
     from zoo.gym.jobs.run import open_run
     from zoo.gym.train.measuring import rows_of_files, rows_of_run
+    from zoo.gym.train.run_folder.settings import read_settings
 
     paths = files_in([path_of("files", file) for file in files])
     if not paths and run is None:
@@ -208,7 +209,7 @@ def quality_input(
     folder = model_folder("base", base)
     found = None if run is None else open_run(text_of("run", run))
     if found is not None:
-        config = load_config([found.config_file], [], {}).config
+        config = read_settings(found.config_file)
     else:
         today = dt.datetime.now().astimezone().date().isoformat()
         config = TrainConfig(model_name_or_path=folder, dataset=paths, date=today)

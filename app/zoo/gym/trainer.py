@@ -161,10 +161,10 @@ class Trained:
 def measured_on(result: "RunResult") -> tuple[Path, Any]:
     """Returns the base of a run, and the held-out examples to measure a delta on, if it has any."""
     from zoo.gym.api import quality_input
-    from zoo.gym.config import load_config
+    from zoo.gym.train.run_folder.settings import read_settings
     from zoo.models import resolve
 
-    config = load_config([result.folder / "config.yaml"], [], {}).config
+    config = read_settings(result.folder / "config.yaml")
     base = resolve(config.model_name_or_path, offline=True).folder
     if config.val_size == 0:
         return base, None

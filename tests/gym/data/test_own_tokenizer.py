@@ -3,7 +3,7 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,6 +14,8 @@ from zoo.gym.data.records import Record
 from zoo.gym.data.rows import encode_row, make_encoder
 from zoo.gym.delta import apply_delta, create_delta
 from zoo.gym.errors import InputError
+from zoo.gym.train.measuring import rows_of_files
+from zoo.gym.train.result.origin import check_same_tokenizer
 from zoo.gym.train.rows import prepare_rows
 from zoo.models import pico_folder
 
@@ -156,3 +158,89 @@ def test_a_rebuilt_folder_has_what_the_recipe_says(tmp_path: Path, template: obj
     rebuilt = load_tokenizer(folder)
     assert rebuilt.chat_template == template
     assert rebuilt.decode([rebuilt.eos_token_id or 0]) == other
+
+
+def with_tool_use(folder: Path) -> Path:
+    """Copies zen-pico with the templates `default` and `tool_use`, as transformers saves them."""
+    shutil.copytree(pico_folder(), folder)
+    (folder / "chat_template.jinja").write_text(OTHER)
+    (folder / "additional_chat_templates").mkdir()
+    (folder / "additional_chat_templates/tool_use.jinja").write_text(OWN)
+    return folder
+
+
+def test_a_saved_copy_of_the_bases_templates_is_no_other(tmp_path: Path) -> None:
+    base, adapter = with_tool_use(tmp_path / "base"), tmp_path / "adapter"
+    cast("Any", load_tokenizer(base)).save_pretrained(adapter)
+    assert own_parts(base, adapter) == {}
+    assert tokenizer_of(base, adapter).get_chat_template(tools=[]) == OWN
+
+
+def test_one_template_of_an_adapter_does_not_take_the_others_away(tmp_path: Path) -> None:
+    base, adapter = with_tool_use(tmp_path / "base"), tmp_path / "adapter"
+    adapter.mkdir()
+    (adapter / "chat_template.jinja").write_text("mine")
+    tokenizer = tokenizer_of(base, adapter)
+    assert (tokenizer.get_chat_template(), tokenizer.get_chat_template(tools=[])) == ("mine", OWN)
+
+
+@pytest.mark.parametrize("template", ["mine", {"default": "mine", "tool_use": "yours"}])
+def test_a_rebuilt_folder_has_no_template_of_the_base(tmp_path: Path, template: Any) -> None:
+    folder = with_tool_use(tmp_path / "base")
+    write_own(folder, {"tokenizer": {"chat_template": template}})
+    assert load_tokenizer(folder).chat_template == template
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *({"chat_template": 5}, {"chat_template": ["x"]}, {"eos_token": ["x"]}),
+        *({"chat_template": {"../x": "a"}}, {"chat_template": {"a": 1}}),
+    ],
+)
+def test_what_a_stranger_writes_in_a_recipe_is_no_error(tmp_path: Path, odd: Any) -> None:
+    shutil.copytree(pico_folder(), tmp_path / "base")
+    assert own_in({"tokenizer": odd}) == {}
+    write_own(tmp_path / "base", {"tokenizer": odd})
+
+
+def test_a_run_does_not_go_on_with_another_template(tmp_path: Path) -> None:
+    env_file = tmp_path / "env.json"
+    env_file.write_text("{}")
+    own = {"chat_template": OWN}
+    check_same_tokenizer(env_file, own, resumes=False)
+    check_same_tokenizer(env_file, own, resumes=True)
+    for other in ({}, {"chat_template": OTHER}):
+        with pytest.raises(InputError):
+            check_same_tokenizer(env_file, other, resumes=True)
+
+
+@pytest.mark.parametrize(("own", "fits"), [({}, True), ({"chat_template": OWN}, False)])
+def test_a_run_from_before_goes_on_with_the_bases_template_alone(
+    tmp_path: Path, own: dict[str, Any], fits: bool
+) -> None:
+    (tmp_path / "env.json").write_text("{}")
+    if fits:
+        check_same_tokenizer(tmp_path / "env.json", own, resumes=True)
+    else:
+        with pytest.raises(InputError):
+            check_same_tokenizer(tmp_path / "env.json", own, resumes=True)
+
+
+@pytest.mark.parametrize("as_delta", [True, False])
+def test_rows_are_measured_as_the_fine_tune_is_asked(tmp_path: Path, as_delta: bool) -> None:
+    rows = tmp_path / "held.jsonl"
+    rows.write_text('{"prompt": "Hi", "completion": "Yo"}\n')
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    (adapter / "chat_template.jinja").write_text(OWN)
+    config = TrainConfig(
+        model_name_or_path=str(pico_folder()),
+        dataset=str(rows),
+        date="2026-01-01",
+        **({} if as_delta else {"adapter_name_or_path": str(adapter)}),
+    )
+    own = {"chat_template": OWN} if as_delta else None
+    (example,) = rows_of_files([rows], config, pico_folder(), None, own).examples
+    text = load_tokenizer(pico_folder()).decode(example.ids.tolist())
+    assert text.startswith("user: Hi\nassistant: Yo")

@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from zoo.gym.cli.ending import fail
 from zoo.gym.cli.flags import read_flags, with_model_flags
@@ -270,7 +270,11 @@ def _source(source: str) -> _Source:
 def _examples(source: _Source, data: Sequence[str], folder: Path, screen: Output) -> "Measuring":
     """Returns the rows to measure on: those of the files, otherwise the run's held-out ones."""
     from zoo.gym.data import fingerprint
+    from zoo.gym.data.own_tokenizer import own_in
     from zoo.gym.data.reading.files import files_in
+    from zoo.gym.delta import load_delta
+    from zoo.gym.delta.file.reader import is_delta
+    from zoo.gym.delta.reading.adapter import is_adapter
     from zoo.gym.train.measuring import Measuring, rows_of_files, rows_of_run
     from zoo.gym.train.result.origin import doubt_of_base
 
@@ -279,9 +283,14 @@ def _examples(source: _Source, data: Sequence[str], folder: Path, screen: Output
     if files:
         today = dt.datetime.now().astimezone().date().isoformat()
         names = tuple(map(str, files))
-        new = TrainConfig(model_name_or_path=str(folder), dataset=names, date=today)
+        settings: dict[str, Any] = {"model_name_or_path": str(folder), "dataset": names}
+        if source.path.is_dir() and is_adapter(source.path):
+            settings["adapter_name_or_path"] = str(source.path)  # whose tokenizer is used
+        new = TrainConfig(**settings, date=today)
         run = source.run.folder if source.run else None
-        found = rows_of_files(files, source.config or new, folder, run)
+        delta = load_delta(source.path) if source.path.is_file() and is_delta(source.path) else None
+        own = own_in(delta.header.recipe) if delta else {}
+        found = rows_of_files(files, source.config or new, folder, run, own)
         if run is None and _trained_on(source.path) == fingerprint(files):
             found = replace(found, held_out=False)
     elif source.run and source.config:

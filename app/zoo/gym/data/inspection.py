@@ -272,7 +272,8 @@ def _prompt(encoder: Encoder, record: Record, joint: str) -> str:
     if record.kind == "text":
         return ""
     turns = as_chat(record)
-    asked = turns if turns[-1].role != "assistant" else turns[:-1]
+    answers = [place for place, turn in enumerate(turns) if turn.role == "assistant"]
+    asked = turns[: answers[-1]] if answers and record.kind != "prompt" else turns
     options = replace(encoder.options, joint=joint)
     ids = prompt_ids(replace(encoder, options=options), asked, tools_of(record))
     return encoder.tokenizer.decode(ids)

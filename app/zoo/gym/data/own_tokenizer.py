@@ -6,6 +6,7 @@ are the base's, as the embeddings are.
 """
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +18,8 @@ from zoo.gym.files import write_beside
 from zoo.models.folder import read_object
 
 TEMPLATE, CONFIG = "chat_template.jinja", "tokenizer_config.json"
+MORE = "additional_chat_templates"
+"""The folder of further templates, a file each."""
 
 TOKENIZER_KEY = "tokenizer"
 """In a delta's recipe: what is not as in the base."""
@@ -37,11 +40,13 @@ def tokenizer_of(base: Path, adapter: Path | None = None) -> Tokenizer:
             see also `load_tokenizer`.
     """
     tokenizer = load_tokenizer(base)
-    return with_own(tokenizer, {} if adapter is None else _stated(adapter))
+    return tokenizer if adapter is None else with_own(tokenizer, _differing(tokenizer, adapter))
 
 
 def with_own(tokenizer: Tokenizer, own: Mapping[str, object]) -> Tokenizer:
     """Returns a tokenizer of the base with what a fine-tune has of its own.
+
+    Several templates without one named `default` are refused where a chat is rendered.
 
     Raises:
         InputError: the base lacks the end-of-text token.
@@ -60,10 +65,16 @@ def with_own(tokenizer: Tokenizer, own: Mapping[str, object]) -> Tokenizer:
 
 def own_parts(base: Path, tuned: Path) -> dict[str, Any]:
     """Returns what a fine-tune's folder says otherwise than the base, by the keys of `PARTS`."""
-    stated = _stated(tuned)
-    if not stated or not has_tokenizer(base):
+    if not has_tokenizer(base) or not _stated(tuned):
         return {}
-    tokenizer: Any = load_tokenizer(base)
+    return _differing(load_tokenizer(base), tuned)
+
+
+def _differing(tokenizer: Any, tuned: Path) -> dict[str, Any]:  # noqa: ANN401
+    stated, named = _stated(tuned), tokenizer.chat_template
+    if isinstance(named, dict) and isinstance(stated.get("chat_template"), str):
+        # written by what knows one template alone: the others are not taken away
+        stated["chat_template"] = {**named, "default": stated["chat_template"]}
     return {key: value for key, value in stated.items() if getattr(tokenizer, key, None) != value}
 
 
@@ -74,25 +85,38 @@ def write_own(folder: Path, recipe: Mapping[str, object]) -> None:
         InputError: the folder's tokenizer_config.json is damaged.
     """
     own = own_in(recipe)
-    if not own:
-        return
     config = read_object(folder / CONFIG) if (folder / CONFIG).is_file() else {}
-    template = own.pop("chat_template", None)
-    if isinstance(template, str):
-        write_beside(folder / TEMPLATE, template)
+    if template := own.pop("chat_template", None):
         config.pop("chat_template", None)
-    elif template:
-        (folder / TEMPLATE).unlink(missing_ok=True)
-        named = [{"name": name, "template": text} for name, text in template.items()]
-        config["chat_template"] = named
-    write_beside(folder / CONFIG, json.dumps(config | own, indent=2, ensure_ascii=False) + "\n")
+        shutil.rmtree(folder / MORE, ignore_errors=True)
+        templates = template if isinstance(template, dict) else {"default": template}
+        (folder / MORE).mkdir()
+        for name, text in templates.items():
+            file = TEMPLATE if name == "default" else f"{MORE}/{name}.jinja"
+            write_beside(folder / file, text)
+        write_beside(folder / CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
+    if eos := own.get("eos_token"):
+        write_beside(folder / CONFIG, json.dumps(config | own, indent=2, ensure_ascii=False) + "\n")
+        number = load_tokenizer(folder).backend_tokenizer.token_to_id(eos)
+        for name in ("config.json", "generation_config.json"):
+            if (folder / name).is_file():
+                settings = read_object(folder / name) | {"eos_token_id": number}
+                write_beside(folder / name, json.dumps(settings, indent=2) + "\n")
 
 
 def own_in(recipe: Mapping[str, object]) -> dict[str, Any]:
     """Returns what a delta's recipe says of the tokenizer, otherwise than the base."""
     stored = recipe.get(TOKENIZER_KEY)
     own = cast("dict[str, Any]", stored) if isinstance(stored, dict) else {}
-    return {key: value for key, value in own.items() if key in PARTS}
+    return {key: value for key, value in own.items() if key in PARTS and _is_part(key, value)}
+
+
+def _is_part(key: str, value: object) -> bool:
+    if key == "chat_template" and isinstance(value, dict):
+        names = cast("dict[object, object]", value)
+        plain = all(isinstance(name, str) and name.isidentifier() for name in names)
+        return plain and all(isinstance(text, str) for text in names.values())
+    return isinstance(value, str)
 
 
 def own_note(base: Path, adapter: Path) -> str | None:
@@ -110,6 +134,9 @@ def _stated(adapter: Path) -> dict[str, Any]:
     stated = {"chat_template": _templates(config), "eos_token": _token(config.get("eos_token"))}
     if (adapter / TEMPLATE).is_file():
         stated["chat_template"] = read_text(adapter / TEMPLATE)
+        more = {file.stem: read_text(file) for file in sorted((adapter / MORE).glob("*.jinja"))}
+        if more:
+            stated["chat_template"] = {"default": stated["chat_template"], **more}
     return {key: value for key, value in stated.items() if value}
 
 

@@ -3,7 +3,7 @@
 The run's own held-out rows are used only if its data files are unchanged, byte for byte.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -21,7 +21,7 @@ from zoo.gym.data import (
 )
 from zoo.gym.data.equality import related_rows
 from zoo.gym.data.lazy import SAMPLED_ROWS, LazyUnits, encode_dataset
-from zoo.gym.data.own_tokenizer import tokenizer_of
+from zoo.gym.data.own_tokenizer import tokenizer_of, with_own
 from zoo.gym.data.record_file import StoredRecords
 from zoo.gym.data.rows import with_answer
 from zoo.gym.data.units import RATING
@@ -30,6 +30,7 @@ from zoo.gym.train.order import spread
 from zoo.gym.train.rows import encode_options, prepare_rows
 from zoo.gym.train.run_folder.pinned import layout_of, mix_of, with_own_rows
 from zoo.gym.train.run_folder.split import stored_split
+from zoo.models.adapters import CONFIG_FILE
 from zoo.models.folder import read_object
 
 
@@ -68,6 +69,7 @@ def rows_of_run(folder: Path, config: TrainConfig, model_folder: Path) -> Measur
     config = with_own_rows(config, folder)
     if reason := _why_not(folder, config):
         return Measuring(notes=(reason,))
+    config = _as_asked(config, folder)
     rows = prepare_rows(config, model_folder, lambda records: _split(folder, config, records))
     few = isinstance(rows.held_out, LazyUnits)
     note = f"{SAMPLED_ROWS:,} of the {len(rows.held_out):,} held-out rows are used"
@@ -77,8 +79,19 @@ def rows_of_run(folder: Path, config: TrainConfig, model_folder: Path) -> Measur
     return Measuring(examples, (note,) if few else (), held_out=True)
 
 
+def _as_asked(config: TrainConfig, folder: Path) -> TrainConfig:
+    """Returns the settings with a run's result as the adapter whose tokenizer is used."""
+    result = folder / "result"
+    is_adapter = (result / CONFIG_FILE).is_file()
+    return config.model_copy(update={"adapter_name_or_path": str(result)} if is_adapter else {})
+
+
 def rows_of_files(
-    files: Sequence[Path], config: TrainConfig, model_folder: Path, folder: Path | None
+    files: Sequence[Path],
+    config: TrainConfig,
+    model_folder: Path,
+    folder: Path | None,
+    own: Mapping[str, object] | None = None,
 ) -> Measuring:
     """Returns the rows of files, without those that a run was trained on.
 
@@ -90,6 +103,7 @@ def rows_of_files(
         config: how rows are encoded: a run's settings, or a new run's.
         model_folder: the base, whose tokenizer is used.
         folder: the run folder, None if there is no run.
+        own: what a delta's tokenizer has otherwise than the base's.
 
     Raises:
         InputError: the run was trained on every row.
@@ -102,9 +116,10 @@ def rows_of_files(
     kinds, layout = load_method(config.stage).reads, layout_of(config)
     records = read_dataset(files, kinds=kinds, layout=layout).records
     learned = _learned(folder, config) if folder is not None else None
+    config = config if folder is None else _as_asked(config, folder)
     if learned is None:
         unknown = "it is no longer known whether the run was trained on some of these rows"
-        encoded = _encode(records, config, model_folder)
+        encoded = _encode(records, config, model_folder, own)
         return Measuring(encoded, (unknown,) if folder is not None else ())
     fresh = _unrelated(records, learned)
     examples = _encode(fresh, config, model_folder) if fresh else ()
@@ -121,13 +136,13 @@ def rows_of_files(
 
 
 def _encode(
-    records: Sequence[Record], config: TrainConfig, model_folder: Path
+    records: Sequence[Record],
+    config: TrainConfig,
+    model_folder: Path,
+    own: Mapping[str, object] | None = None,
 ) -> tuple[Example, ...]:
-    tokenizer, options = (
-        tokenizer_of(model_folder, config.first_adapter),
-        encode_options(config, model_folder),
-    )
-    encoded = encode_dataset(records, tokenizer, options)
+    tokenizer = with_own(tokenizer_of(model_folder, config.first_adapter), own or {})
+    encoded = encode_dataset(records, tokenizer, encode_options(config, model_folder))
     return _answered(_better(encoded.units), config, model_folder)
 
 

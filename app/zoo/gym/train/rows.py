@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
@@ -19,7 +20,7 @@ from zoo.gym.data import (
 )
 from zoo.gym.data.lazy import LazyUnits, encode_dataset
 from zoo.gym.data.notes import Figures, notes_of, survey
-from zoo.gym.data.own_tokenizer import own_note, tokenizer_of
+from zoo.gym.data.own_tokenizer import own_note, own_parts, tokenizer_of
 from zoo.gym.data.rows import make_encoder
 from zoo.gym.errors import InputError
 from zoo.gym.train.answers import Probe, draw_probes
@@ -46,6 +47,7 @@ class Rows:
         cutoff_len: the setting, or the context length of the model if that is shorter.
         system: the system prompt of at least half of the chats; empty for none.
         joint: what most prompts end with, for a model without a chat template.
+        tokenizer: what the adapter that is continued has otherwise than the base.
         probes: prompts of held-out and learned rows, whose answers a run shows.
     """
 
@@ -62,7 +64,13 @@ class Rows:
     cutoff_len: int
     system: str
     joint: str
+    tokenizer: dict[str, Any]
     probes: tuple[Probe, ...]
+
+    @property
+    def form(self) -> tuple[str, str, dict[str, Any]]:
+        """How the model is asked: system prompt, end of a prompt, and what its tokenizer has."""
+        return self.system, self.joint, self.tokenizer
 
 
 def prepare_rows(
@@ -88,7 +96,8 @@ def prepare_rows(
         mix_of(config),
         layout_of(config),
     )
-    tokenizer = tokenizer_of(model_folder, config.first_adapter)
+    adapter = config.first_adapter
+    tokenizer = tokenizer_of(model_folder, adapter)
     options = encode_options(config, model_folder)
     split = (
         choose(dataset.records)
@@ -121,6 +130,7 @@ def prepare_rows(
         cutoff_len=options.cutoff_len,
         system=found.common_system,
         joint=found.common_joint,
+        tokenizer=own_parts(model_folder, adapter) if adapter else {},
         probes=(
             *draw_probes(held_out, encoder, held_out=True),
             *draw_probes(train, encoder, held_out=False),

@@ -107,7 +107,7 @@ def run_session(
         rows = prepare_rows(
             config, base.folder, lambda records: run_split(folder, config, records, data)
         )
-    remember_form(run.env_file, rows.system, rows.joint)
+    remember_form(run.env_file, *rows.form, resumes=run.checkpoints.exists())
     must = must_pack(config, run.env_file)
     facts = facts_of(config, base.folder, rows)
     plan = resumed_plan(make_plan(config, facts), run.env_file, len(rows.held_out))

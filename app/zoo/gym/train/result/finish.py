@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.gym.data.own_tokenizer import MORE
 from zoo.gym.files import new_folder, storage_errors
 from zoo.gym.humanize import counted
 from zoo.gym.train.answers import alarms_of, learned_sentence
@@ -134,6 +135,8 @@ def write_result(
         for name in TOKENIZER_FILES:
             if source is not None and (source / name).is_file():
                 shutil.copyfile(source / name, beside / name)
+        if source is not None and (source / MORE).is_dir():
+            shutil.copytree(source / MORE, beside / MORE)
 
 
 def metrics_of(

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from zoo.gym.data.own_tokenizer import TOKENIZER_KEY
 from zoo.gym.data.reading.text import BLANK_LINE
+from zoo.gym.errors import InputError
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.train.run_folder.base import BASE_KEY, WEIGHTS_PART, stored_weights_digest
 from zoo.gym.train.run_folder.env import remembered
@@ -26,10 +28,33 @@ JOINT_KEY = "prompt_joint"
 no chat template and most rows were of instructions and outputs."""
 
 
-def remember_form(env_file: Path, system: str, joint: str) -> None:
-    """Stores how a run asks, unless it has stored that before."""
+def remember_form(
+    env_file: Path, system: str, joint: str, own: Mapping[str, object], *, resumes: bool
+) -> None:
+    """Stores how a run asks, unless it has stored that before; see `check_same_tokenizer`."""
+    check_same_tokenizer(env_file, own, resumes=resumes)
     remembered(env_file, SYSTEM_KEY, lambda: system)
     remembered(env_file, JOINT_KEY, lambda: joint)
+
+
+def check_same_tokenizer(env_file: Path, own: Mapping[str, object], *, resumes: bool) -> None:
+    """Stores what the tokenizer of a run has from its first adapter, and refuses another.
+
+    Args:
+        env_file: the run's `env.json`.
+        own: what it has, otherwise than the base.
+        resumes: whether the run has checkpoints; those of earlier versions used the base's alone.
+
+    Raises:
+        InputError: the run began with another.
+    """
+    before = read_env(env_file).get(TOKENIZER_KEY, {} if resumes else own)
+    if remembered(env_file, TOKENIZER_KEY, lambda: dict(own)) != own or before != own:
+        raise InputError(
+            "adapter_name_or_path: expected the chat template and end of texts that the run began "
+            "with, got others",
+            hint="put the adapter's tokenizer files back, or start a new run",
+        )
 
 
 def joint_of(origin: Mapping[str, object]) -> str:
