@@ -157,7 +157,7 @@ def test_tools_and_calls_are_rendered_as_transformers_renders_them(
 ) -> None:
     # the date is the one thing that is another on purpose
     source = templates[name].source.replace("strftime_now(", "(")
-    template = replace(templates[name], source=source)
+    template = replace(templates[name], source=source, tool_source=source)
     chat = data.draw(chats(1 if name == "llama3.2" else 3))
     tools = data.draw(st.lists(definitions, max_size=2))
     expected = as_transformers(template, chat, tools)
