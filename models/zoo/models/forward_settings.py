@@ -86,7 +86,7 @@ def _rope(flat: Mapping[str, Any]) -> dict[str, Any]:
     if local := flat.get("rope_local_base_freq"):  # Gemma 3 in transformers 4
         layers = {"full_attention": (stated, theta), "sliding_attention": ({}, local)}
     if any(isinstance(value, dict) for value in stated.values()):
-        layers = {name: (value, theta) for name, value in stated.items()}
+        layers = {n: (value, theta) for n, value in stated.items() if isinstance(value, dict)}
     return {
         ".".join(filter(None, (_ROPE, layer, name))): value
         for layer, (parameters, theta) in layers.items()
