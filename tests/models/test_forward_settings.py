@@ -163,6 +163,5 @@ def test_what_a_family_computes_with_is_compared_where_both_state_it(
 
 def test_rotary_settings_of_some_layers_beside_others_are_read() -> None:
     odd = {"rope_type": "default", "full_attention": {"rope_theta": 5.0}}
-    assert (
-        forward_settings({"rope_parameters": odd})["rope_parameters.full_attention.rope_theta"] == 5
-    )
+    found = forward_settings({"rope_parameters": odd})
+    assert found["rope_parameters.full_attention.rope_theta"] == 5
