@@ -227,6 +227,7 @@ def test_weights_stored_in_float32_stay_so(untied: Path, monkeypatch: pytest.Mon
     assert choose_precision(untied, "cpu", lambda: SLOW).dtype == "f32"
 
 
+@pytest.mark.slow
 def test_a_measurement_takes_every_way_and_leaves_the_threads() -> None:
     before = torch.get_num_threads()
     found = measure_products()

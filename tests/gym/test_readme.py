@@ -34,6 +34,7 @@ def test_the_python_examples_train_answer_and_measure_a_delta(
     assert json.loads(example)["messages"]
 
 
+@pytest.mark.slow
 def test_the_examples_of_every_way_to_train_in_python_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,6 +136,7 @@ PASSING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("odd", "wait_s"), PASSING.values(), ids=PASSING)
 def test_a_failure_that_passes_is_repeated_when_the_server_wants_it(
     odd: Odd, wait_s: float

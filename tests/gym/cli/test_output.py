@@ -255,6 +255,7 @@ def test_a_log_has_a_line_for_each_evaluation(capsys: pytest.CaptureFixture[str]
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [["--help"], ["--version"], ["train", "--help"], ["models"], ["delta"]]
 )

@@ -177,6 +177,7 @@ def test_a_library_that_could_not_be_read_again_is_no_version() -> None:
     assert store.versions("rules") == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["markdown", "skill", "json", "youtu", "ace"])
 def test_lessons_go_out_and_come_back(form: str, call: Call) -> None:
     store.save("rules", Library(tuple(RULES[:3]), "m", evidence={"effect": 0.5}))

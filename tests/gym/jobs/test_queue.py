@@ -105,6 +105,7 @@ def test_runs_get_the_device_in_the_order_of_coming(two: tuple[Run, Run], until:
     assert follow(two[1]).updated <= begun
 
 
+@pytest.mark.slow
 def test_another_device_is_not_waited_for(run: Run) -> None:
     with turn_on_device(run, "cpu"), turn_on_device(create_run(CONFIG, {}), "cuda-0", wait=False):
         assert states(run) == ["queued"]

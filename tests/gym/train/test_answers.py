@@ -118,6 +118,7 @@ def events(result: RunResult) -> list[dict[str, Any]]:
     return [event for event in map(json.loads, lines) if event["kind"] == "answers"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home")
 def test_a_run_reports_answers_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"prompt": f"Say {n}.", "completion": f"{n} it is"} for n in range(12)]

@@ -23,6 +23,7 @@ def test_what_no_program_takes_is_our_error(text: str) -> None:
         asyncio.run(ask_command(["data", "inspect", text]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_paste_that_no_program_takes_is_refused_on_the_screen(drive: Drive, text: str) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
@@ -38,6 +39,7 @@ def test_a_paste_that_no_program_takes_is_refused_on_the_screen(drive: Drive, te
     drive(visit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["ctrl+p", "pageup", "pagedown", "n", "2", "question_mark"])
 def test_no_key_ends_the_app_in_three_lines(drive: Drive, key: str) -> None:
     async def visit(_: GymApp, pilot: Pilot[None]) -> None:
@@ -63,6 +65,7 @@ cli.main()
 """
 
 
+@pytest.mark.slow
 def test_an_app_that_ends_in_a_fault_prints_no_variables() -> None:
     driver = "textual.drivers.headless_driver:HeadlessDriver"
     environment = os.environ | {"OPENAI_API_KEY": "sk-canary", "TEXTUAL_DRIVER": driver}

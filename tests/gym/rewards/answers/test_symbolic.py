@@ -90,6 +90,7 @@ def test_many_answers_keep_their_order(reward: Reward) -> None:
     assert [score.value for score in reward.score(samples)] == [1.0, 1.0, 1.0] + [0.0] * 9
 
 
+@pytest.mark.slow
 def test_it_works_outside_the_main_thread(reward: Reward) -> None:
     scores: list[Score] = []
     thread = threading.Thread(target=lambda: scores.extend(reward.score([sample("5", "5")])))
