@@ -336,7 +336,7 @@ CANARY = "sk-canary/0123+456789xyz"
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("near", "no_waits")
-@pytest.mark.parametrize("place", ["environment", pytest.param("keyring", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("place", ["environment", "keyring"])
 def test_a_key_is_in_no_file_and_in_no_output(
     place: str,
     call: Call,
