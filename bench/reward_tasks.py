@@ -1,4 +1,4 @@
-"""Four tasks that zen-pico answers right in 3 to 8 %, to test rewards that are seldom earned.
+"""Four tasks that zen-pico seldom answers right, to test rewards that are seldom earned.
 
 Defaults are tuned on additions alone (`bench.rewards`), and these are only measured. Each prompt
 has one right answer. All are drawn with one seed, and no unseen prompt is among the learned ones.
@@ -9,6 +9,7 @@ usage: python -m bench.reward_tasks      prints what zen-pico answers right befo
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 SEED = 11
 LEARNED, UNSEEN = 2000, 200
@@ -64,16 +65,13 @@ def problems(name: str) -> tuple[list[Problem], list[Problem]]:
     return drawn[unseen : unseen + LEARNED], drawn[:unseen]
 
 
-def share_right(name: str, adapter: object = None) -> float:
+def share_right(name: str, adapter: Path | None = None) -> float:
     """Returns the share of a task's unseen prompts that zen-pico answers right, greedily."""
-    from pathlib import Path
-
     from zoo.gym import generate
 
     _, unseen = problems(name)
     prompts = [each.prompt for each in unseen]
-    tuned = None if adapter is None else Path(str(adapter))
-    answers = generate("zen-pico", prompts, adapter=tuned, max_new_tokens=16)
+    answers = generate("zen-pico", prompts, adapter=adapter, max_new_tokens=16)
     pairs = zip(answers, unseen, strict=True)
     return sum(answer.strip() == each.answer for answer, each in pairs) / len(unseen)
 

@@ -178,7 +178,11 @@ def _without_effect(config: TrainConfig, ignored: Sequence[Ignored]) -> list[Ign
 
 
 def quality_input(
-    files: Sequence[StrPath] = (), *, base: StrPath, run: str | None = None
+    files: Sequence[StrPath] = (),
+    *,
+    base: StrPath,
+    run: str | None = None,
+    adapter: StrPath | None = None,
 ) -> "QualityInput":
     """Returns the examples that `create_delta` and `check_delta` measure on.
 
@@ -187,6 +191,8 @@ def quality_input(
             held out.
         base: the base model's name or folder, whose tokenizer is used.
         run: the run of the fine-tune: rows that it has learned are excluded.
+        adapter: the folder of an adapter that no run has made, whose chat template is used where it
+            differs from the base's.
 
     Raises:
         InputError: neither files nor a run are given, or the run has learned every row.
@@ -212,7 +218,10 @@ def quality_input(
         config = read_settings(found.config_file)
     else:
         today = dt.datetime.now().astimezone().date().isoformat()
-        config = TrainConfig(model_name_or_path=folder, dataset=paths, date=today)
+        settings: dict[str, Any] = {"model_name_or_path": folder, "dataset": paths, "date": today}
+        if adapter is not None:
+            settings["adapter_name_or_path"] = path_of("adapter", adapter)
+        config = TrainConfig(**settings)
     if paths:
         rows = rows_of_files(paths, config, folder, found.folder if found else None)
     else:

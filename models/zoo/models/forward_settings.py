@@ -52,19 +52,24 @@ def forward_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """
     text = config.get("text_config")
     flat = _stated(config) | (_stated(text) if isinstance(text, dict) else {})
-    found = {name: _first(flat, keys) for name, keys in _SPELLINGS.items()}
-    found |= {name: flat.get(name) for name in _OF_FAMILIES}
-    heads, hidden = found["num_attention_heads"], found["hidden_size"]
-    if found["num_key_value_heads"] is None:
-        found["num_key_value_heads"] = heads
-    if found["head_dim"] is None and isinstance(heads, int) and isinstance(hidden, int) and heads:
-        found["head_dim"] = hidden // heads
+    settings = {name: _first(flat, keys) for name, keys in _SPELLINGS.items()}
+    settings |= {name: flat.get(name) for name in _OF_FAMILIES}
+    heads, hidden = settings["num_attention_heads"], settings["hidden_size"]
+    if settings["num_key_value_heads"] is None:
+        settings["num_key_value_heads"] = heads
+    if (
+        settings["head_dim"] is None
+        and isinstance(heads, int)
+        and isinstance(hidden, int)
+        and heads
+    ):
+        settings["head_dim"] = hidden // heads
     if flat.get("use_sliding_window") is False:
-        found["sliding_window"] = None
-    return _stated(found) | _rope(flat)
+        settings["sliding_window"] = None
+    return _stated(settings) | _rope(flat)
 
 
-def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+def differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Returns the names of settings that are not the same.
 
     Those with defaults of a family differ only if both configs state them: transformers writes the
@@ -73,9 +78,9 @@ def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     >>> differing({"alibi": True, "hidden_size": 8}, {"hidden_size": 9})
     ['hidden_size']
     """
-    names = sorted(one.keys() | other.keys())
-    unstated = {name for name in _OF_FAMILIES if not (name in one and name in other)}
-    return [name for name in names if one.get(name) != other.get(name) and name not in unstated]
+    names = sorted(before.keys() | after.keys())
+    unstated = {name for name in _OF_FAMILIES if not (name in before and name in after)}
+    return [name for name in names if before.get(name) != after.get(name) and name not in unstated]
 
 
 def _rope(flat: Mapping[str, Any]) -> dict[str, Any]:

@@ -184,7 +184,10 @@ def test_one_template_of_an_adapter_does_not_take_the_others_away(tmp_path: Path
     assert (tokenizer.get_chat_template(), tokenizer.get_chat_template(tools=[])) == ("mine", OWN)
 
 
-@pytest.mark.parametrize("template", ["mine", {"default": "mine", "tool_use": "yours"}])
+@pytest.mark.parametrize(
+    "template",
+    ["mine", {"default": "mine", "tool_use": "yours"}, {"default": "mine", "tool-v2": "yours"}],
+)
 def test_a_rebuilt_folder_has_no_template_of_the_base(tmp_path: Path, template: Any) -> None:
     folder = with_tool_use(tmp_path / "base")
     write_own(folder, {"tokenizer": {"chat_template": template}})

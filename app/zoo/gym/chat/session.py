@@ -22,10 +22,11 @@ from zoo.gym.data import (
     Tokenizer,
     chat_stops,
     encode_prompt,
+    load_tokenizer,
     require_unicode,
     split_thinking,
 )
-from zoo.gym.data.own_tokenizer import own_note, tokenizer_of, with_own
+from zoo.gym.data.own_tokenizer import own_note, own_parts, with_own
 from zoo.gym.errors import GymWarning, InputError
 
 if TYPE_CHECKING:
@@ -143,11 +144,11 @@ class ChatSession:
         """
         if not self.messages:
             raise InputError("nothing to answer again: expected a prompt before")
-        whole, self.messages = self.messages, self.messages[:-2]
+        conversation, self.messages = self.messages, self.messages[:-2]
         try:
-            return self.talk(whole[-2].content)
+            return self.talk(conversation[-2].content)
         except BaseException:  # also when it is stopped by Ctrl-C
-            self.messages = whole
+            self.messages = conversation
             raise
 
     def replies(
@@ -298,10 +299,11 @@ def open_chat(
         system = _known_system(trained, adapter or delta)
     if adapter is not None:
         warn_of_other_base(adapter, base)
-        if note := own_note(base, adapter):
-            warnings.warn(note, GymWarning, stacklevel=4)
     warn_of_settings(base)
-    tokenizer = with_own(tokenizer_of(base, adapter), trained.tokenizer)
+    own = trained.tokenizer if adapter is None else own_parts(base, adapter)
+    if note := own_note(adapter or delta, own):
+        warnings.warn(note, GymWarning, stacklevel=3)
+    tokenizer = with_own(load_tokenizer(base), own)
     threads = choose_threads(count_parameters(base))
     today = dt.datetime.now().astimezone().date().isoformat()
     positions = model_positions(base)

@@ -107,9 +107,9 @@ def chat(
         if temperature is None and session.sampling.temperature:
             out.say(_sampled_as(session))
         if sys.stdin.isatty():
-            with Base(base, tuned) as asked:
-                ask = None if asked.is_what_answers else asked.answer
-                turns = converse(session, out, name, top_k, ask)
+            with UntunedModel(base, tuned) as untuned:
+                ask_base = None if tuned == Tuned() else untuned.answer
+                turns = converse(session, out, name, top_k, ask_base)
         else:
             turns = answer_lines(session, out)
     out.result({"turns": turns, "system": system})
@@ -124,7 +124,7 @@ def _sampled_as(session: "ChatSession") -> str:
     return f"sampled as the model says: temperature {drawn.temperature:g}{more} (--temperature 0)"
 
 
-class Base(ExitStack):
+class UntunedModel(ExitStack):
     """The base of a fine-tune, loaded when it is asked for the first time.
 
     Args:
@@ -136,12 +136,6 @@ class Base(ExitStack):
         super().__init__()
         self._folder, self._tuned = folder, tuned
         self._opened: ChatSession | None = None
-
-    @property
-    def is_what_answers(self) -> bool:
-        """Whether there is no fine-tune."""
-        tuned = self._tuned
-        return (tuned.adapter, tuned.delta, tuned.folder) == (None, None, None)
 
     def answer(self, session: "ChatSession") -> str:
         """Returns what it answers to the last turn of a conversation with the fine-tune."""

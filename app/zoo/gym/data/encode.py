@@ -291,7 +291,7 @@ def _file(record: Record) -> str:
 
 
 def _documents(encoder: Encoder, records: Sequence[Record]) -> Iterator[list[Record]]:
-    """Yields the texts of each document; if no end is learned, all are one document."""
+    """Yields the texts of each document; without `append_eos`, all are one."""
     document: list[Record] = []
     for record in records:
         if document and encoder.options.append_eos and _file(document[-1]) != _file(record):

@@ -6,6 +6,7 @@ are the base's, as the embeddings are.
 """
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,9 @@ from zoo.models.folder import read_object
 TEMPLATE, CONFIG = "chat_template.jinja", "tokenizer_config.json"
 MORE = "additional_chat_templates"
 """The folder of further templates, a file each."""
+
+_PLAIN = re.compile(r"[\w-]+")
+"""The names of templates that become names of files."""
 
 TOKENIZER_KEY = "tokenizer"
 """In a delta's recipe: what is not as in the base."""
@@ -89,11 +93,14 @@ def write_own(folder: Path, recipe: Mapping[str, object]) -> None:
     if template := own.pop("chat_template", None):
         config.pop("chat_template", None)
         shutil.rmtree(folder / MORE, ignore_errors=True)
-        templates = template if isinstance(template, dict) else {"default": template}
-        (folder / MORE).mkdir()
+        templates = dict(template) if isinstance(template, dict) else {"default": template}
+        if (default := templates.pop("default", None)) is None:
+            (folder / TEMPLATE).unlink(missing_ok=True)
+        else:
+            write_beside(folder / TEMPLATE, default)
         for name, text in templates.items():
-            file = TEMPLATE if name == "default" else f"{MORE}/{name}.jinja"
-            write_beside(folder / file, text)
+            (folder / MORE).mkdir(exist_ok=True)
+            write_beside(folder / MORE / f"{name}.jinja", text)
         write_beside(folder / CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
     if eos := own.get("eos_token"):
         write_beside(folder / CONFIG, json.dumps(config | own, indent=2, ensure_ascii=False) + "\n")
@@ -114,18 +121,17 @@ def own_in(recipe: Mapping[str, object]) -> dict[str, Any]:
 def _is_part(key: str, value: object) -> bool:
     if key == "chat_template" and isinstance(value, dict):
         names = cast("dict[object, object]", value)
-        plain = all(isinstance(name, str) and name.isidentifier() for name in names)
+        plain = all(isinstance(name, str) and _PLAIN.fullmatch(name) for name in names)
         return plain and all(isinstance(text, str) for text in names.values())
     return isinstance(value, str)
 
 
-def own_note(base: Path, adapter: Path) -> str | None:
+def own_note(adapter: Path | None, own: Mapping[str, object]) -> str | None:
     """Returns what of an adapter's tokenizer is used in place of the base's, or None."""
-    differing = own_parts(base, adapter)
-    if not differing:
+    if not own:
         return None
-    names = " and ".join(name for key, name in PARTS.items() if key in differing)
-    return f"{adapter}: its own {names} is used, which the base does not have"
+    names = " and ".join(name for key, name in PARTS.items() if key in own)
+    return f"{adapter}: its own {names}, not the base's, is used"
 
 
 def _stated(adapter: Path) -> dict[str, Any]:

@@ -179,11 +179,11 @@ def create_delta(
                 tensors.append(change.tensor)
         if not tensors:
             raise InputError(f"{source}: expected a fine-tune, got no change from the base {base}")
-        whole = whole_base(before, [tensor.name for tensor in tensors])
+        rest = whole_base(before, [tensor.name for tensor in tensors])
         base_info = Base(identity=hasher.finish(), id=base_id, revision=base_revision)
         check_named_base(base_info, before, [tensor.name for tensor in tensors])
         origin = replace(origin, recipe={**origin.recipe, **_prompt_form(source, base)})
-        header = _header(form_of(coding), base_info, whole, tuple(tensors), origin)
+        header = _header(form_of(coding), base_info, rest, tuple(tensors), origin)
         write_delta(out, header.model_copy(update={"parents": parents}), spool)
     delta = load_delta(out)
     if quality is not None:
@@ -277,7 +277,7 @@ def _refuse_overwriting(out: Path, *inputs: Weights, force: bool) -> None:
 
 
 def _header(
-    form: Form, base: Base, whole: WholeBase, tensors: tuple[TensorTerms, ...], origin: Origin
+    form: Form, base: Base, rest: WholeBase, tensors: tuple[TensorTerms, ...], origin: Origin
 ) -> DeltaHeader:
     from zoo.core import __version__
 
@@ -285,7 +285,7 @@ def _header(
         form=form,
         base=base,
         tensors=tensors,
-        recipe={**origin.recipe, WHOLE_BASE_KEY: whole.model_dump()},
+        recipe={**origin.recipe, WHOLE_BASE_KEY: rest.model_dump()},
         seed=origin.seed,
         data=origin.data,
         privacy=None,

@@ -117,9 +117,9 @@ class Online(Method, Generic[C]):
                 keep_samples(self.samples, 0)
             self.buffer = self._learnable(self._sampled(step), step)
         self.step = step
-        found = self.step_window(self.buffer)
+        window = self.step_window(self.buffer)
         self.buffer = replace(self.buffer, notes=())  # emitted once, also for several steps
-        return found
+        return window
 
     @property
     def selects(self) -> bool:
@@ -138,14 +138,14 @@ class Online(Method, Generic[C]):
         answers: list[list[Answer]] = []
         missing, left = wanted, MOST_DRAWN * wanted
         while missing > wanted // 8 and left:
-            places = self.prompts.draw(min(self.prompts.wanted(missing), left))
-            rows = [self.units[place].rows[0] for place in places]
+            indices = self.prompts.draw(min(self.prompts.wanted(missing), left))
+            rows = [self.units[index].rows[0] for index in indices]
             size, first = config.group_size, len(answers)
             drawn = self.sampler.answer(rows, size, seed=config.seed, step=step, first=first)
             spread_N = ~without_spread(self.adjusted(drawn, rewards_of(drawn)))
-            self.prompts.measured(places, spread_N.tolist())
+            self.prompts.measured(indices, spread_N.tolist())
             answers += drawn
-            missing, left = missing - int(spread_N.sum()), left - len(places)
+            missing, left = missing - int(spread_N.sum()), left - len(indices)
         return answers
 
     def _learnable(self, answers: "Sequence[Sequence[Answer]]", step: int) -> Buffer:

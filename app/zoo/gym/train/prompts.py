@@ -1,9 +1,8 @@
 """Which prompts a step asks, by the rewards of earlier answers to them.
 
-A group of answers with equal rewards has no gradient. So prompts whose last answers were neither
-all right nor all wrong are asked again first (arXiv:2503.14476, section 3.2, draws until groups
-have a spread; that they are worth asking again is the prioritised replay of arXiv:1511.05952 in its
-simplest form), and all others in turn, each once an epoch.
+A group of answers with equal rewards has no gradient. All prompts are asked in turn, once an epoch,
+and those whose last answers had different rewards are asked again before their turn. A step draws
+more of them until enough groups have a spread (arXiv:2503.14476, section 3.2).
 """
 
 from collections.abc import Mapping, Sequence

@@ -15,12 +15,13 @@ from zoo.gym.data import (
     Split,
     Tokenizer,
     Unit,
+    load_tokenizer,
     read_dataset,
     split_records,
 )
 from zoo.gym.data.lazy import LazyUnits, encode_dataset
 from zoo.gym.data.notes import Figures, notes_of, survey
-from zoo.gym.data.own_tokenizer import own_note, own_parts, tokenizer_of
+from zoo.gym.data.own_tokenizer import own_note, own_parts, with_own
 from zoo.gym.data.rows import make_encoder
 from zoo.gym.errors import InputError
 from zoo.gym.train.answers import Probe, draw_probes
@@ -97,7 +98,8 @@ def prepare_rows(
         layout_of(config),
     )
     adapter = config.first_adapter
-    tokenizer = tokenizer_of(model_folder, adapter)
+    own = own_parts(model_folder, adapter) if adapter else {}
+    tokenizer = with_own(load_tokenizer(model_folder), own)
     options = encode_options(config, model_folder)
     split = (
         choose(dataset.records)
@@ -123,14 +125,14 @@ def prepare_rows(
         truncated=truncated,
         unlearned=unlearned,
         notes=(
-            *filter(None, [doubt_of_base(model_folder), _note_of_tokenizer(config, model_folder)]),
+            *filter(None, [doubt_of_base(model_folder), own_note(adapter, own)]),
             *dataset.notes,
             *notes_of(found, Figures(truncated, unlearned, *alike, learned.sampled)),
         ),
         cutoff_len=options.cutoff_len,
         system=found.common_system,
         joint=found.common_joint,
-        tokenizer=own_parts(model_folder, adapter) if adapter else {},
+        tokenizer=own,
         probes=(
             *draw_probes(held_out, encoder, held_out=True),
             *draw_probes(train, encoder, held_out=False),
@@ -174,11 +176,6 @@ def readable_tokens(config: TrainConfig, model_folder: Path) -> int | None:
             hint="leave rope_scaling out",
         )
     return positions * -(-config.cutoff_len // positions)
-
-
-def _note_of_tokenizer(config: TrainConfig, model_folder: Path) -> str | None:
-    adapter = config.first_adapter
-    return None if adapter is None else own_note(model_folder, adapter)
 
 
 def encode_options(config: TrainConfig, model_folder: Path) -> EncodeOptions:

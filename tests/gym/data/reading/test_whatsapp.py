@@ -171,3 +171,12 @@ def test_marks_and_files_of_other_languages_are_left_out(tmp_path: Path) -> None
     )
     [[(_, asked), (_, answered)]] = chats(read(tmp_path, text))
     assert (asked.split(), answered) == (["Hallo", "Das", "Haus"], "Schön")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["see report.pdf (the draft)", "vector<unsigned int>", "example.com (nice)", 'He: "a: b"'],
+)
+def test_what_only_looks_like_a_mark_is_learned(tmp_path: Path, text: str) -> None:
+    chat = f"31/12/23, 21:04 - Bob: Hi\n31/12/23, 21:05 - Anna: {text}\nmore\n"
+    assert chats(read(tmp_path, chat)) == [[("user", "Hi"), ("assistant", f"{text}\nmore")]]

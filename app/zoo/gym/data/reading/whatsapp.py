@@ -32,10 +32,13 @@ _STAMP = (
 )
 _ANDROID, _IOS = re.compile(rf"{_STAMP} - "), re.compile(rf"\u200e?\[{_STAMP}\] ")
 _DIRECTIONS = dict.fromkeys(map(ord, "\u200e\u200f\u202a\u202b\u202c\u202d\u202e"))
-_EDITED = re.compile(r"\s*(\u200e<[^<>]+>|<[^<>\n]+ [^<>\n]+>)$")
+_EDITED = re.compile(r"\s*\u200e<[^<>]+>$|(^|\s+)<[^<>\n]+ [^<>\n]+>$")
 """The mark of an edited message, in any language: words in angle brackets at its end."""
 
-_FILE = re.compile(r"\u200e?\S+\.\w{2,4} \([^()\n]+\)(\n|$)")
+_FILE = re.compile(
+    r"\A\u200e?\S+\.(jpe?g|png|webp|gif|mp4|3gp|opus|m4a|mp3|aac|ogg|pdf|docx?|xlsx?|pptx?|vcf|zip)"
+    r" \([^()\n]+\)(\n|$)"
+)
 """The line of an attached file on Android, in any language; its caption follows."""
 
 _NO_TEXT = re.compile(
@@ -145,7 +148,9 @@ def _with_text(messages: Iterator[_Message], dropped: "Counter[str]") -> Iterato
 def _apart(messages: Sequence[_Message]) -> Iterator[Sequence[_Message]]:
     """Yields the conversations: runs of messages without a long silence."""
     times = _times(messages)
-    cuts = [i for i, (one, two) in enumerate(pairwise(times), 1) if abs(two - one) >= GAP]
+    cuts = [
+        i for i, (earlier, later) in enumerate(pairwise(times), 1) if abs(later - earlier) >= GAP
+    ]
     for start, stop in pairwise([0, *cuts, len(messages)]):
         yield messages[start:stop]
 
@@ -156,15 +161,18 @@ def _times(messages: Sequence[_Message]) -> list[dt.datetime]:
     Raises:
         InputError: no order makes dates of all of them.
     """
-    found: list[list[dt.datetime]] = []
+    orders: list[list[dt.datetime]] = []
     for order in _ORDERS:
         try:
-            found.append([_date(message.date, order) + message.time for message in messages])
+            orders.append([_date(message.date, order) + message.time for message in messages])
         except ValueError:
             continue
-    if not found:
+    if not orders:
         raise InputError(f"expected dates of days, months and years, got {messages[0].date}")
-    return min(found, key=lambda times: sum((abs(two - one) for one, two in pairwise(times)), GAP))
+    return min(
+        orders,
+        key=lambda times: sum((abs(later - earlier) for earlier, later in pairwise(times)), GAP),
+    )
 
 
 def _date(parts: tuple[int, ...], order: str) -> dt.datetime:
@@ -183,16 +191,16 @@ def _turns(
         dropped: counts of what is left out.
         named: others' messages begin with their names, as in a group.
     """
-    first = next((i for i, one in enumerate(messages) if one.speaker != me), len(messages))
+    first = next((i for i, message in enumerate(messages) if message.speaker != me), len(messages))
     dropped["opening message"] += first
     heard = messages[first:]
     if all(message.speaker != me for message in heard):
         dropped["unanswered message"] += len(heard)
         return
     turns = [
-        ("assistant", one.text)
-        if one.speaker == me
-        else ("user", f"{one.speaker}: {one.text}" if named else one.text)
-        for one in heard
+        ("assistant", message.text)
+        if message.speaker == me
+        else ("user", f"{message.speaker}: {message.text}" if named else message.text)
+        for message in heard
     ]
     yield heard[0].line, joined(turns, "\n")

@@ -109,7 +109,7 @@ def few_rows(method: "Method", progress: Progress) -> str | None:
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
-    """Returns the 95 % interval of a share of `count` trials (Wilson 1927, eq. of the score)."""
+    """Returns the 95 % interval of a share of `count` trials (the score interval, Wilson 1927)."""
     squared = 1.96**2
     middle = share + squared / (2 * count)
     half = 1.96 * math.sqrt(share * (1 - share) / count + squared / (4 * count**2))
