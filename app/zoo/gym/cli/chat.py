@@ -56,8 +56,8 @@ def chat(
         run: a run whose result to chat with
         max_new_tokens: the maximum number of tokens in an answer
         temperature: 0 picks the most likely token, without penalties or bans from the model's
-            files; 1 samples from the model's distribution; by default as its generation_config.json
-            says, with top_p and top_k, or 0
+            files; 1 samples from the model's distribution; by default what its
+            generation_config.json says, and 0 if that says nothing
         seed: the sampling seed
         system: the system prompt; by default the one it was trained with; '' for none
         experience: libraries of lessons to read before the prompt: NAME[,NAME]
