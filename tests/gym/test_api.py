@@ -147,8 +147,8 @@ def test_training_warns_of_its_data_as_inspecting_does(rows: Path) -> None:
     result = run_training(settings)
     events = map(json.loads, (result.folder / "events.jsonl").read_text().splitlines())
     told = [event["message"] for event in events if event["kind"] == "warn"]
-    assert [text for text in told if not text.startswith("no gain")] == list(warnings)
-    assert len(warnings) == 5
+    assert told[:5] == list(warnings)
+    assert all(text.startswith(("no gain", "the held-out loss is that of")) for text in told[5:])
 
 
 @pytest.mark.slow
