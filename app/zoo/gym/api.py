@@ -121,7 +121,7 @@ def train_here(
     from zoo.gym.jobs.remove import remove
     from zoo.gym.jobs.run import create_run
     from zoo.gym.jobs.worker import work
-    from zoo.gym.train.run_folder.pinned import idle_date, pinned
+    from zoo.gym.train.run_folder.pinned import idle_date, left_out, pinned
     from zoo.gym.train.session import run_session
     from zoo.models import resolve
     from zoo.models.offline import offline
@@ -131,7 +131,7 @@ def train_here(
     )
     rows = _checked_rows(config)
     base = resolve(config.model_name_or_path, offline=True)
-    ignored = [*ignored, *idle_date(config, "Python", base.folder)]
+    ignored = [*ignored, *left_out(config), *idle_date(config, "Python", base.folder)]
     config = pinned(config, base)
     _check_before(config, base.folder)
     env: dict[str, object] = {"settings": config.model_dump(mode="json")}
@@ -270,7 +270,8 @@ def _check_data(config: TrainConfig, rows: str) -> None:
     kinds, layout = load_method(config.stage).reads, layout_of(config)
     if not config.rows:
         check_dataset_dir(config)
-        check_dataset(dataset_files(config), kinds, layout)
+        data = dataset_files(config)
+        check_dataset([*data.train, *data.validation], kinds, layout)
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "dataset.jsonl"

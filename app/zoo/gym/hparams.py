@@ -89,9 +89,18 @@ class DataArguments(Arguments):
     """The examples and how they become tokens."""
 
     keys = frozenset(
-        {"dataset", "dataset_dir", "cutoff_len", "max_samples", "val_size", "think", "date"}
+        {
+            "dataset",
+            "eval_dataset",
+            "dataset_dir",
+            "cutoff_len",
+            "max_samples",
+            "val_size",
+            "think",
+            "date",
+        }
         | {"split_special_tokens", "append_eos", "packing", "mix_strategy", "interleave_probs"}
-        | {"columns", "me"}
+        | {"columns", "me", "think", "date"}
     )
 
 

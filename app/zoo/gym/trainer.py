@@ -166,7 +166,7 @@ def measured_on(result: "RunResult") -> tuple[Path, Any]:
 
     config = read_settings(result.folder / "config.yaml")
     base = resolve(config.model_name_or_path, offline=True).folder
-    if config.val_size == 0:
+    if config.val_size == 0 and not config.eval_dataset:
         return base, None
     quality = quality_input(base=base, run=result.run)
     return base, quality if quality.examples else None

@@ -52,7 +52,7 @@ def test_what_is_chosen_at_the_start_has_no_default() -> None:
 
 def test_settings_that_name_places_are_kept_out_of_what_is_shared() -> None:
     named = {key for key in KEYS if key.endswith(("_dir", "_path"))}
-    named |= {"dataset", "teacher_model"}
+    named |= {"dataset", "eval_dataset", "teacher_model"}
     assert {key for key in named if not is_switch(key)} == PLACES
 
 

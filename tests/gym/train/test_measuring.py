@@ -12,9 +12,10 @@ from zoo.gym.data import fingerprint, load_tokenizer, read_dataset, rows_of
 from zoo.gym.errors import InputError
 from zoo.gym.train.measuring import rows_of_files, rows_of_run
 from zoo.gym.train.rows import prepare_rows
+from zoo.gym.train.run_folder.pinned import left_out, pinned
 from zoo.gym.train.run_folder.settings import read_env
 from zoo.gym.train.run_folder.split import SPLIT_FILE, SPLIT_KEY, run_split, stored_split
-from zoo.models import pico_folder
+from zoo.models import pico_folder, resolve
 
 TEN = [{"prompt": f"Say {n}.", "completion": str(n)} for n in range(10)]
 
@@ -31,7 +32,7 @@ def run(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "env.json").write_text(json.dumps({"data": fingerprint([data])}))
-    run_split(folder, settings(folder), read_dataset([data]).records, fingerprint([data]))
+    run_split(folder, settings(folder), read_dataset([data]), fingerprint([data]))
     return folder
 
 
@@ -71,8 +72,8 @@ def test_a_run_on_prompts_is_measured_on_their_answers(
     folder.mkdir()
     (folder / "env.json").write_text(json.dumps({"data": fingerprint([data])}))
     config = settings(folder, stage="grpo", val_size=1)
-    records = read_dataset([data], kinds=frozenset({"prompt"})).records
-    run_split(folder, config, records, fingerprint([data]))
+    dataset = read_dataset([data], kinds=frozenset({"prompt"}))
+    run_split(folder, config, dataset, fingerprint([data]))
     found = rows_of_run(folder, config, pico_folder())
     decode = load_tokenizer(pico_folder()).decode
     texts = [decode(example.ids[example.mask].tolist()) for example in found.examples]
@@ -103,8 +104,8 @@ def test_a_run_from_before_splits_were_stored_is_measured_on_its_last_rows(run: 
     last = [f"{run.parent}/rows.jsonl:{line}" for line in (9, 10)]
     assert sources(run, settings(run)) == last
     (run / "checkpoints").mkdir()
-    records = read_dataset([run.parent / "rows.jsonl"]).records
-    assert run_split(run, settings(run), records, "0").held_out == (8, 9)
+    dataset = read_dataset([run.parent / "rows.jsonl"])
+    assert run_split(run, settings(run), dataset, "0").held_out == (8, 9)
 
 
 def remove_split(run: Path) -> None:
@@ -129,7 +130,7 @@ def test_a_split_that_is_not_the_run_s_own_is_neither_trained_nor_measured_on(
     data = run.parent / "rows.jsonl"
     told = f"the split that the run wrote at its start, got {got}"
     with pytest.raises(InputError, match=told):
-        run_split(run, settings(run), read_dataset([data]).records, fingerprint([data]))
+        run_split(run, settings(run), read_dataset([data]), fingerprint([data]))
     with pytest.raises(InputError, match=told):
         rows_of_run(run, settings(run), pico_folder())
 
@@ -137,7 +138,7 @@ def test_a_split_that_is_not_the_run_s_own_is_neither_trained_nor_measured_on(
 def test_a_split_from_before_its_digest_was_stored_is_taken_and_held_to(run: Path) -> None:
     before = forget_split(run)
     data = run.parent / "rows.jsonl"
-    run_split(run, settings(run), read_dataset([data]).records, fingerprint([data]))
+    run_split(run, settings(run), read_dataset([data]), fingerprint([data]))
     assert read_env(run / "env.json") == before
 
 
@@ -223,9 +224,10 @@ def test_learned_rows_with_other_blanks_or_more_turns_are_left_out(run: Path, ch
 def test_a_cut_text_is_stored_and_a_lone_one_of_an_earlier_run_is_read(tmp_path: Path) -> None:
     texts = ["one two", "".join(f"line {n}\n" for n in range(10))]
     data = write(tmp_path / "rows.jsonl", [{"text": text} for text in texts])
-    config, records = settings(tmp_path / "run", val_size=0.09), read_dataset([data]).records
+    config, dataset = settings(tmp_path / "run", val_size=0.09), read_dataset([data])
+    records = dataset.records
     (tmp_path / "env.json").write_text("{}")
-    stored = run_split(tmp_path, config, records, "0")
+    stored = run_split(tmp_path, config, dataset, "0")
     assert stored_split(tmp_path) == ("0", stored)
     assert [row.text for row in stored.apply(records)[1]] == ["line 9\n"]
     forget_split(tmp_path)
@@ -260,9 +262,51 @@ def test_a_run_on_the_first_rows_is_measured_on_some_of_those(tmp_path: Path) ->
     rows = prepare_rows(
         config,
         pico_folder(),
-        lambda records: run_split(folder, config, records, fingerprint([data])),
+        lambda dataset: run_split(folder, config, dataset, fingerprint([data])),
     )
     assert (len(rows.train), len(rows.held_out)) == (4, 2)
     assert sources(folder, config) == [row.source for row in rows_of(rows.held_out)]
     with pytest.raises(InputError, match="rows"):
         rows_of_run(folder, settings(folder), pico_folder())
+
+
+def test_the_rows_of_an_eval_dataset_alone_are_measured(tmp_path: Path) -> None:
+    learned = write(tmp_path / "rows.jsonl", TEN)
+    kept = write(tmp_path / "kept.jsonl", [{"prompt": "Say more.", "completion": "m"}, TEN[3]])
+    config = TrainConfig(
+        model_name_or_path="zen-pico",
+        dataset=str(learned),
+        eval_dataset=str(kept),
+        date="2026-01-01",
+        mix_strategy="concat",
+    )
+    data = fingerprint([learned, kept])
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "env.json").write_text(json.dumps({"data": data}))
+    rows = prepare_rows(config, pico_folder(), lambda rows: run_split(run, config, rows, data))
+    assert len(rows.train) == 10
+    assert [row.source for row in rows_of(rows.held_out)] == [f"{kept}:1", f"{kept}:2"]
+    assert any(note.startswith("1 held-out row equal to a learned one") for note in rows.notes)
+    assert sources(run, config) == [f"{kept}:1", f"{kept}:2"]
+    again = rows_of_files([learned, kept], config, pico_folder(), run)
+    assert [row.source for row in again.examples] == [f"{kept}:1", f"{kept}:2"]
+    assert len(rows_of_files([kept], config, pico_folder(), run).examples) == 1
+
+
+def test_validation_files_of_a_folder_are_held_out_and_test_files_left_out(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for name in ("train-0-of-1", "validation-0-of-1", "test-0-of-1"):
+        write(tmp_path / f"data/{name}.jsonl", TEN)
+
+    def files(**given: object) -> list[tuple[str, ...]]:
+        data = str(tmp_path / "data")
+        config = TrainConfig(model_name_or_path="zen-pico", dataset=data, **given)
+        fixed = pinned(config, resolve("zen-pico", offline=True))
+        used = (fixed.dataset, fixed.eval_dataset, [one.origin for one in left_out(config)])
+        return [tuple(Path(name).name.split("-")[0] for name in names) for names in used]
+
+    assert files() == [("train",), ("validation",), ("test",)]
+    assert files(val_size=2) == [("train",), (), ("validation", "test")]
+    own = str(write(tmp_path / "own.jsonl", TEN[:2]))
+    assert files(eval_dataset=own) == [("train",), ("own.jsonl",), ("validation", "test")]

@@ -61,12 +61,13 @@ def inspect(
         offline: never use the network
         as_json: print one JSON object as stdout's last line
     """
-    from zoo.gym.data.reading.files import files_in
+    from zoo.gym.data.reading.files import data_files
     from zoo.gym.data.report import report
 
     if not files:
         raise InputError("FILE: expected at least one file of examples, got none")
-    paths = files_in([existing(file) for file in files])
+    data = data_files([existing(file) for file in files])
+    paths = list(data.train)
     name = PICO if model is None else model
     today = dt.datetime.now().astimezone().date().isoformat()
     flags: dict[str, object] = {"model_name_or_path": name, "dataset": files, "date": today}
@@ -75,6 +76,9 @@ def inspect(
     _config(flags, stage)  # refuses an unknown stage
     folder = resolve_model(name, yes=yes, offline=offline).folder
     out = Output(as_json)
+    for others, use in ((data.validation, "held out"), (data.test, "not learned")):
+        if others:
+            out.say(f"{use}: {', '.join(map(str, others))}")
     found, stages = _inspected(paths, folder, flags, [stage] if stage else list(METHODS))
     out.styled(report(found, stages, colour=out.colour, show_prompt=show_prompt))
     figures = found.as_json() | {"stages": stages}

@@ -14,6 +14,7 @@ from zoo.gym.config.values import is_chosen
 from zoo.gym.errors import NotAvailableError
 from zoo.gym.train.planning.faults import check_engine
 from zoo.gym.train.planning.memory import check_fit
+from zoo.gym.train.run_folder.pinned import dataset_files
 from zoo.models import registry, resolve
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def print_config(loaded: Loaded, out: Output) -> int:
     for line in yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).splitlines():
         origin = _origin(line.partition(":")[0], config, origins, is_planned=found is not None)
         out.answer(f"{line:<44}  # {origin}" if origin else line)
+    if held_out := dataset_files(loaded.config).validation:
+        out.answer(f"# held out: {', '.join(map(str, held_out))}")
     for ignored in loaded.ignored:
         out.answer(f"# without effect: {ignored.key} ({ignored.origin}): {ignored.reason}")
     memory = None if found is None else found.memory
@@ -61,8 +64,6 @@ def _preview(config: TrainConfig, out: Output) -> "Preview | None":
     Raises:
         GymError: a run would be refused.
     """
-    from zoo.gym.train.run_folder.pinned import dataset_files
-
     try:
         bases = [config.model_name_or_path, *config.other_models.values()]
         base, *_ = [resolve(name, offline=True) for name in bases]
@@ -76,7 +77,8 @@ def _preview(config: TrainConfig, out: Output) -> "Preview | None":
         ):
             out.answer("# zoo-gym doctor lists the memory of the model without its files")
         return None
-    if sum(file.stat().st_size for file in dataset_files(config)) > MOST_BYTES:
+    data = dataset_files(config)
+    if sum(file.stat().st_size for file in (*data.train, *data.validation)) > MOST_BYTES:
         from zoo.gym.train.planning.faults import check_start
         from zoo.gym.train.planning.names import check_names
 

@@ -29,6 +29,7 @@ from zoo.gym.train.run_folder.pinned import (
     dataset_files,
     idle_date,
     layout_of,
+    left_out,
     pinned,
 )
 from zoo.models import Resolved
@@ -66,11 +67,15 @@ def train(
 
     out = Output(as_json)
     loaded = _load(items, config, settings)
-    files = [existing(str(path)) for path in dataset_files(loaded.config)]
+    loaded = replace(loaded, ignored=(*loaded.ignored, *left_out(loaded.config)))
+    data = dataset_files(loaded.config)
+    files = [existing(str(path)) for path in (*data.train, *data.validation)]
     if not print_config:
         for ignored in loaded.ignored:
             out.say(_idle_line(ignored))
         out.say(f"reading {', '.join(map(str, files))}")
+        if data.validation:
+            out.say(f"held out: {', '.join(map(str, data.validation))}")
     check_dataset(files, load_method(loaded.config.stage).reads, layout_of(loaded.config))
     check_other_files(loaded.config)
     if print_config:

@@ -179,7 +179,6 @@ MISSING = {
     "badam_update_ratio": "badam's mode ratio is not supported: expected badam_mode layer",
     "galore_layerwise": "steps in the backward pass are not supported: use badam",
     "deepspeed": f"DeepSpeed is not supported: {DIVIDED}",
-    "eval_dataset": "a separate evaluation file is not supported yet: expected val_size",
     "fp16": "float16 training is not supported: expected dtype bf16 or f32",
     "fsdp": f"no such setting: {DIVIDED}",
     "fsdp_config": f"no such setting: {DIVIDED}",

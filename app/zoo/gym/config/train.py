@@ -35,7 +35,7 @@ from zoo.gym.paths import given_path
 
 PLACES = frozenset(
     {"model_name_or_path", "adapter_name_or_path", "teacher_model"}
-    | {"dataset", "dataset_dir", "output_dir"}
+    | {"dataset", "eval_dataset", "dataset_dir", "output_dir"}
 )
 """The settings with paths on this machine: no result or delta contains them."""
 
@@ -103,6 +103,11 @@ class TrainConfig(
         """The folder of the adapter that the run continues, or None."""
         place = self.adapter_name_or_path
         return None if place is None else given_path(place)
+
+    @property
+    def data_files(self) -> list[Path]:
+        """The files of a run's rows: those to learn from, then those that are held out."""
+        return [Path(name) for name in (*self.dataset, *self.eval_dataset)]
 
     @property
     def other_models(self) -> dict[str, str]:

@@ -56,9 +56,15 @@ def check_mix(files: int, mix: Mix) -> None:
 
 
 def mixed(
-    records: Sequence[Record], rows_per_file: Sequence[int], mix: Mix
+    records: Sequence[Record], rows_per_file: Sequence[int], mix: Mix, apart: int = 0
 ) -> tuple[Sequence[Record], tuple[int, ...]]:
     """Returns the mixed rows, and how many are from each file.
+
+    Args:
+        records: the rows of all files.
+        rows_per_file: how many each file has.
+        mix: how they are mixed.
+        apart: how many files at the end stay as they are.
 
     Raises:
         InputError: see `check_mix`, or there are texts, which are joined in their order.
@@ -67,14 +73,17 @@ def mixed(
         return records, tuple(rows_per_file)
     import numpy as np
 
-    check_mix(len(rows_per_file), mix)
+    mixed_files = len(rows_per_file) - apart
+    check_mix(mixed_files, mix)
     stored = isinstance(records, StoredRecords)
     if not stored and any(record.kind == "text" for record in records):
         raise InputError(
             "mix_strategy: texts are joined in the order of their files: expected rows of chats, "
             "prompts or pairs, or mix_strategy concat"
         )
-    places = places_of(rows_per_file, mix)
+    places = places_of(rows_per_file[:mixed_files], mix)
+    unmixed = np.arange(sum(rows_per_file[:mixed_files]), sum(rows_per_file))
+    places = np.concatenate([places, unmixed])
     ends = np.cumsum(rows_per_file)
     taken = np.bincount(np.searchsorted(ends, places, side="right"), minlength=len(ends))
     counts = tuple(int(count) for count in taken)

@@ -108,6 +108,7 @@ class Figures:
         same_prompt: number of other pairs with the prompt of an earlier one.
         sampled: the number of rows that `truncated` and `unlearned` are estimated from; 0 if they
             were counted.
+        also_learned: number of held-out rows with the content or the prompt of a learned one.
     """
 
     truncated: int
@@ -115,6 +116,7 @@ class Figures:
     duplicates: int
     same_prompt: int = 0
     sampled: int = 0
+    also_learned: int = 0
 
 
 def notes_of(found: Survey, figures: Figures) -> tuple[str, ...]:
@@ -164,6 +166,9 @@ def _of_lengths(found: Survey, figures: Figures) -> Iterator[str]:
         yield f"{about}{dropped} dropped: nothing to learn within cutoff_len {cutoff}"
     if (cut := figures.truncated - figures.unlearned) > 0:
         yield f"{about}{cut} of {total} rows truncated at cutoff_len {cutoff}"
+    if figures.also_learned:
+        both = counted(figures.also_learned, "held-out row")
+        yield f"{both} equal to a learned one, or with its prompt: held-out figures are too good"
     if figures.duplicates:
         equal = counted(figures.duplicates, "duplicate row")
         yield f"{equal}: duplicates stay on one side of the split"

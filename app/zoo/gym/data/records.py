@@ -124,9 +124,11 @@ class Dataset:
         problems: the rows that cannot be used.
         formats: file -> its detected format.
         notes: a message for each file with keys that are not read, or that is given twice.
+        held_out: how many rows at the end are of files that are held out.
     """
 
     records: Sequence[Record]
     problems: tuple[Problem, ...]
     formats: dict[str, str]
     notes: tuple[str, ...] = ()
+    held_out: int = 0

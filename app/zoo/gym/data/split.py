@@ -32,6 +32,7 @@ class Split:
         duplicates: the number of rows with the same content as an earlier one.
         cut_row: the index of that text; it is one of `held_out`.
         same_prompt: the number of other pairs with the prompt of an earlier one.
+        also_learned: the number of held-out rows with the content or the prompt of a learned one.
     """
 
     rows: int
@@ -40,6 +41,7 @@ class Split:
     duplicates: int = 0
     cut_row: int = 0
     same_prompt: int = 0
+    also_learned: int = 0
 
     def apply(self, records: Sequence[Record]) -> tuple[Sequence[Record], Sequence[Record]]:
         """Returns the rows to learn and the rows held out, each in order.
@@ -110,6 +112,15 @@ def split_records(records: Sequence[Record], val_size: float, seed: int) -> Spli
             held_out = set(shortest)
     places = tuple(sorted(held_out))
     return Split(len(records), places, cut, related.duplicates, cut_row, related.same_prompt)
+
+
+def split_last(records: Sequence[Record], count: int) -> Split:
+    """Holds out the last `count` rows, which are those of a file of its own."""
+    learned = len(records) - count
+    group = related_rows(records).group
+    known = set(group[:learned].tolist())
+    also_learned = sum(number in known for number in group[learned:].tolist())
+    return Split(len(records), tuple(range(learned, len(records))), also_learned=also_learned)
 
 
 def split_at_end(records: Sequence[Record], val_size: float) -> Split:

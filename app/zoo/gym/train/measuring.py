@@ -11,6 +11,7 @@ from pathlib import Path
 from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import (
+    Dataset,
     Example,
     Record,
     Split,
@@ -27,8 +28,8 @@ from zoo.gym.data.rows import with_answer
 from zoo.gym.data.units import RATING
 from zoo.gym.errors import InputError
 from zoo.gym.train.order import spread
-from zoo.gym.train.rows import encode_options, prepare_rows
-from zoo.gym.train.run_folder.pinned import layout_of, mix_of, with_own_rows
+from zoo.gym.train.rows import encode_options, prepare_rows, read_rows
+from zoo.gym.train.run_folder.pinned import layout_of, with_own_rows
 from zoo.gym.train.run_folder.split import stored_split
 from zoo.models.adapters import CONFIG_FILE
 from zoo.models.folder import read_object
@@ -70,7 +71,7 @@ def rows_of_run(folder: Path, config: TrainConfig, model_folder: Path) -> Measur
     if reason := _why_not(folder, config):
         return Measuring(notes=(reason,))
     config = _as_asked(config, folder)
-    rows = prepare_rows(config, model_folder, lambda records: _split(folder, config, records))
+    rows = prepare_rows(config, model_folder, lambda dataset: _split(folder, config, dataset))
     few = isinstance(rows.held_out, LazyUnits)
     note = f"{SAMPLED_ROWS:,} of the {len(rows.held_out):,} held-out rows are used"
     examples = _answered(_better(rows.held_out), config, model_folder)
@@ -109,7 +110,9 @@ def rows_of_files(
         InputError: the run was trained on every row.
     """
     if folder is not None and fingerprint(files) == stored_fingerprint(folder):
-        here = config.model_copy(update={"dataset": tuple(map(str, files))})
+        count, names = len(config.dataset), tuple(map(str, files))
+        update = {"dataset": names[:count], "eval_dataset": names[count:]}
+        here = config.model_copy(update=update)
         used = rows_of_run(folder, here, model_folder)
         note = "these files are the run's own data: only its held-out rows are measured"
         return Measuring(used.examples, (note, *used.notes), used.held_out)
@@ -175,7 +178,7 @@ def _tokens(row: Example) -> tuple[bytes, bytes]:
 
 def _why_not(folder: Path, config: TrainConfig) -> str | None:
     """Returns why a run's own data cannot be used, or None if it is unchanged."""
-    files = [Path(name) for name in config.dataset]
+    files = config.data_files
     if not all(file.exists() for file in files):
         return "the run's data was moved or deleted"
     stored = stored_fingerprint(folder)
@@ -188,9 +191,9 @@ def _why_not(folder: Path, config: TrainConfig) -> str | None:
     return None
 
 
-def _split(folder: Path, config: TrainConfig, records: Sequence[Record]) -> Split:
+def _split(folder: Path, config: TrainConfig, dataset: Dataset) -> Split:
     found = stored_split(folder)
-    return split_at_end(records, config.val_size) if found is None else found[1]
+    return split_at_end(dataset.records, config.val_size) if found is None else found[1]
 
 
 def _learned(folder: Path, config: TrainConfig) -> Sequence[Record] | None:
@@ -198,10 +201,8 @@ def _learned(folder: Path, config: TrainConfig) -> Sequence[Record] | None:
     config = with_own_rows(config, folder)
     if _why_not(folder, config):
         return None
-    names, kinds = [Path(name) for name in config.dataset], load_method(config.stage).reads
-    mix, layout = mix_of(config), layout_of(config)
-    records = read_dataset(names, config.max_samples, kinds, mix, layout).records
-    return _split(folder, config, records).apply(records)[0]
+    dataset = read_rows(config)
+    return _split(folder, config, dataset).apply(dataset.records)[0]
 
 
 def _unrelated(records: Sequence[Record], learned: Sequence[Record]) -> list[Record]:

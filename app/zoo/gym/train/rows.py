@@ -8,6 +8,7 @@ from typing import Any
 from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import (
+    Dataset,
     Encoded,
     EncodeOptions,
     Problem,
@@ -17,7 +18,6 @@ from zoo.gym.data import (
     Unit,
     load_tokenizer,
     read_dataset,
-    split_records,
 )
 from zoo.gym.data.lazy import LazyUnits, encode_dataset
 from zoo.gym.data.notes import Figures, notes_of, survey
@@ -27,6 +27,7 @@ from zoo.gym.errors import InputError
 from zoo.gym.train.answers import Probe, draw_probes
 from zoo.gym.train.result.origin import doubt_of_base, joint_of_result
 from zoo.gym.train.run_folder.pinned import layout_of, mix_of
+from zoo.gym.train.run_folder.split import new_split
 from zoo.models.folder import model_positions, vocabulary_size
 
 
@@ -77,7 +78,7 @@ class Rows:
 def prepare_rows(
     config: TrainConfig,
     model_folder: Path,
-    choose: Callable[[Sequence[Record]], Split] | None = None,
+    choose: Callable[[Dataset], Split] | None = None,
 ) -> Rows:
     """Reads the config's data and encodes it for the model in `model_folder`.
 
@@ -90,22 +91,12 @@ def prepare_rows(
         NotAvailableError: a data file is missing.
         InputError: no row is usable.
     """
-    dataset = read_dataset(
-        [Path(name) for name in config.dataset],
-        config.max_samples,
-        load_method(config.stage).reads,
-        mix_of(config),
-        layout_of(config),
-    )
+    dataset = read_rows(config)
     adapter = config.first_adapter
     own = own_parts(model_folder, adapter) if adapter else {}
     tokenizer = with_own(load_tokenizer(model_folder), own)
     options = encode_options(config, model_folder)
-    split = (
-        choose(dataset.records)
-        if choose
-        else split_records(dataset.records, config.val_size, config.seed)
-    )
+    split = choose(dataset) if choose else new_split(config, dataset)
     train, held_out = split.apply(dataset.records)
     learned = encode_dataset(train, tokenizer, options)
     kept = _encode_held_out(held_out, tokenizer, options)
@@ -113,7 +104,7 @@ def prepare_rows(
     unlearned = learned.dropped_unlearned + kept.dropped_unlearned
     encoder = make_encoder(tokenizer, options)
     found = survey(dataset.records, encoder)
-    alike = split.duplicates, split.same_prompt
+    alike = split.duplicates, split.same_prompt, learned.sampled, split.also_learned
     return Rows(
         train=learned.units,
         held_out=kept.units,
@@ -127,7 +118,7 @@ def prepare_rows(
         notes=(
             *filter(None, [doubt_of_base(model_folder), own_note(adapter, own)]),
             *dataset.notes,
-            *notes_of(found, Figures(truncated, unlearned, *alike, learned.sampled)),
+            *notes_of(found, Figures(truncated, unlearned, *alike)),
         ),
         cutoff_len=options.cutoff_len,
         system=found.common_system,
@@ -138,6 +129,18 @@ def prepare_rows(
             *draw_probes(train, encoder, held_out=False),
         ),
     )
+
+
+def read_rows(config: TrainConfig) -> Dataset:
+    """Reads the rows of a run: those to learn from, then those of files that are held out.
+
+    Raises:
+        NotAvailableError: a data file is missing.
+        InputError: no row is usable.
+    """
+    kinds = load_method(config.stage).reads
+    mix, layout, apart = mix_of(config), layout_of(config), len(config.eval_dataset)
+    return read_dataset(config.data_files, config.max_samples, kinds, mix, layout, apart)
 
 
 def report_unusable(rows: Rows, report: Callable[[Problem], object]) -> None:

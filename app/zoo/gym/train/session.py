@@ -105,7 +105,7 @@ def run_session(
     with interruptible(leaving):
         folder = run.env_file.parent
         rows = prepare_rows(
-            config, base.folder, lambda records: run_split(folder, config, records, data)
+            config, base.folder, lambda dataset: run_split(folder, config, dataset, data)
         )
     remember_form(run.env_file, *rows.form, resumes=run.checkpoints.exists())
     must = must_pack(config, run.env_file)

@@ -129,7 +129,7 @@ def test_an_entry_that_would_not_do_what_it_says_is_refused(
 def test_a_name_stands_for_its_file(write: Write, tmp_path: Path) -> None:
     path = write({}, {"instruction": "a", "output": "b"})
     settings = TrainConfig(model_name_or_path="m", dataset=("mine",), dataset_dir=str(tmp_path))
-    assert dataset_files(settings) == [path]
+    assert dataset_files(settings).train == (path,)
 
 
 def test_an_unknown_name_is_refused_with_the_nearest(write: Write, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_names_are_looked_up_in_the_folder_data(
     tmp_path.rename(tmp_path.with_name("data"))
     monkeypatch.chdir(tmp_path.parent)
     settings = TrainConfig(model_name_or_path="m", dataset=("mine",))
-    assert dataset_files(settings) == [Path("data/mine.json")]
+    assert dataset_files(settings).train == (Path("data/mine.json"),)
 
 
 def test_rows_given_in_python_have_no_name_to_look_up(
@@ -155,7 +155,7 @@ def test_rows_given_in_python_have_no_name_to_look_up(
     write({}, {"instruction": "a", "output": "b"})
     monkeypatch.chdir(tmp_path)
     rows: Any = [{"prompt": "a", "completion": "b"}]
-    assert len(dataset_files(TrainConfig(model_name_or_path="m", dataset=rows))) == 1
+    assert len(dataset_files(TrainConfig(model_name_or_path="m", dataset=rows)).train) == 1
 
 
 def test_two_descriptions_of_one_file_are_refused(write: Write, tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_an_entry_goes_with_its_name(tmp_path: Path, info: str, file: str, file_
     config = TrainConfig(
         model_name_or_path="x", dataset=("mine",), dataset_dir=str(tmp_path / info)
     )
-    path = dataset_files(config)[0].absolute()  # as a run stores it
+    path = dataset_files(config).train[0].absolute()  # as a run stores it
     assert [row.completion for row in read_dataset([path]).records] == ["yes 0", "yes 1", "yes 2"]
 
 
@@ -230,7 +230,7 @@ def test_an_entry_goes_with_the_name_of_a_link(tmp_path: Path) -> None:
     config = TrainConfig(
         model_name_or_path="x", dataset=("mine",), dataset_dir=str(tmp_path / "elsewhere")
     )
-    (path,) = dataset_files(config)
+    (path,) = dataset_files(config).train
     assert len(read_dataset([path]).records) == 3
     assert len(read_dataset([path.resolve()]).records) == 3
 

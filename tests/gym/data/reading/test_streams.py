@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.gym.data.reading.dataset import read_dataset
-from zoo.gym.data.reading.files import files_in
+from zoo.gym.data.reading.files import data_files, files_in
 from zoo.gym.errors import InputError
 
 ROWS = [{"prompt": f"{n} {random.Random(n).random()}", "completion": "b"} for n in range(2000)]
@@ -88,23 +88,36 @@ def test_a_folder_stands_for_the_data_files_in_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "use"),
     [
-        "test.jsonl",
-        "validation-00000-of-00001.json",
-        "dev.csv",
-        "data/test-00000-of-00001.jsonl",
-        "en/validation.jsonl",
-        "my_test.jsonl",
-        "evaluation.jsonl",
+        ("test.jsonl", "test"),
+        ("data/test-00000-of-00001.jsonl", "test"),
+        ("my_test.jsonl", "test"),
+        ("test/validation.jsonl", "test"),
+        ("validation-00000-of-00001.json", "validation"),
+        ("dev.csv", "validation"),
+        ("en/validation.jsonl", "validation"),
+        ("evaluation.jsonl", "validation"),
     ],
 )
-def test_a_folder_with_files_to_test_with_is_refused(tmp_path: Path, name: str) -> None:
+def test_the_names_of_a_folder_say_what_is_not_learned(tmp_path: Path, name: str, use: str) -> None:
     for file in ("train.jsonl", name):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text("text\na\n")
-    with pytest.raises(InputError, match=f"expected files to learn from, got also {name}"):
+    found = data_files([tmp_path])
+    assert found.train == (tmp_path / "train.jsonl",)
+    assert getattr(found, use) == (tmp_path / name,)
+    assert len(found.validation + found.test) == 1
+    with pytest.raises(InputError, match=name):  # to measure on, both cannot be meant
         files_in([tmp_path])
+    assert data_files([tmp_path / name]).train == (tmp_path / name,)
+
+
+def test_a_folder_with_nothing_to_learn_from_is_refused(tmp_path: Path) -> None:
+    for file in ("test.jsonl", "validation.jsonl"):
+        (tmp_path / file).write_text("text\na\n")
+    with pytest.raises(InputError, match=r"got only test\.jsonl, validation\.jsonl"):
+        data_files([tmp_path])
 
 
 def test_words_that_contain_the_name_of_a_split_are_none(tmp_path: Path) -> None:

@@ -35,6 +35,11 @@ class DataKeys(Settings, frozen=True):
         min_length=1,
         description="the folder for relative names in dataset; none: the working folder",
     )
+    eval_dataset: Annotated[tuple[str, ...], BeforeValidator(split_paths)] = Field(
+        default=(),
+        description="the files of held-out examples; none: those of a folder in dataset whose names"
+        " say validation, or else as val_size says",
+    )
     columns: Annotated[dict[str, str] | None, BeforeValidator(role_columns)] = Field(
         default=None,
         description="the columns of all files by role, such as prompt:Question,response:Answer;"

@@ -60,7 +60,9 @@ def _by_codes(config: "TrainConfig") -> dict[str, str]:
 
 def _by_data(config: "TrainConfig") -> dict[str, str]:
     found: dict[str, str] = {}
-    if config.val_size == 0:
+    if config.eval_dataset:
+        found["val_size"] = "has no effect with eval_dataset, whose rows are held out"
+    elif config.val_size == 0:
         why = "has no effect without held-out rows: val_size is 0"
         found |= dict.fromkeys(("eval_steps", "early_stopping_steps"), why)
     if config.dataset == (ROWS_IN_MEMORY,):

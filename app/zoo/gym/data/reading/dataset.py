@@ -72,6 +72,7 @@ def read_dataset(
     kinds: Set[Kind] = LEARNED,
     mix: Mix = CONCAT,
     layout: Layout = DETECTED,
+    held_out: int = 0,
 ) -> Dataset:
     """Reads files of json, jsonl, csv, tsv, parquet or plain text; each row's format is detected.
 
@@ -84,6 +85,7 @@ def read_dataset(
         kinds: the kinds of rows that are used; another row is a problem.
         mix: how the files are mixed.
         layout: what the settings say of the files.
+        held_out: how many files at the end are held out, and not mixed.
 
     Raises:
         NotAvailableError: a file is missing.
@@ -122,9 +124,11 @@ def read_dataset(
             hint="remove me",
         )
     rows = [stop - start for start, stop in pairwise(ends)]
-    records, taken = mixed(store.records(), rows, mix)
-    notes += [] if mix.strategy == "concat" else _shares(paths, rows, taken)
-    return Dataset(records, tuple(problems), formats, tuple(dict.fromkeys(notes)))
+    records, taken = mixed(store.records(), rows, mix, held_out)
+    learned = len(paths) - held_out
+    notes += [] if mix.strategy == "concat" else _shares(paths[:learned], rows, taken[:learned])
+    kept = sum(rows[learned:])
+    return Dataset(records, tuple(problems), formats, tuple(dict.fromkeys(notes)), kept)
 
 
 def _shares(paths: Sequence[Path], rows: Sequence[int], taken: Sequence[int]) -> Iterator[str]:

@@ -4,6 +4,7 @@ import os
 import re
 import stat
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from zoo.gym.data.reading.parquet import MAGIC, check_parquet
@@ -18,8 +19,9 @@ _NOT_READ = frozenset({".arrow", ".bz2", ".tar", ".tgz", ".xlsx", ".xz", ".zip",
 _OF_THIS_PROCESS = ("/dev/stdin", "/dev/fd/", "/proc/")
 _READ = "json, jsonl, csv, tsv, parquet or plain text"
 _SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", PARQUET})
-_HELD_OUT = re.compile(
-    r"(?<![^\W_])(test|valid|validation|val|dev|eval|evaluation)(?![^\W_])", re.IGNORECASE
+_TEST = re.compile(r"(?<![^\W_])test(?![^\W_])", re.IGNORECASE)
+_VALIDATION = re.compile(
+    r"(?<![^\W_])(valid|validation|val|dev|eval|evaluation)(?![^\W_])", re.IGNORECASE
 )
 _ABOUT = re.compile(
     r"dataset_infos?\.json|metadata\.json|state\.json|(licen[cs]e|readme|notice)\.txt",
@@ -28,19 +30,55 @@ _ABOUT = re.compile(
 """Files that libraries and people put beside the data, and that describe it."""
 
 
-def files_in(paths: Sequence[Path]) -> list[Path]:
+@dataclass(frozen=True)
+class DataFiles:
+    """Data files by what they are for.
+
+    Attributes:
+        train: to learn from.
+        validation: of folders; their names say that they are held out.
+        test: of folders; their names say that they are neither learned nor evaluated on.
+    """
+
+    train: tuple[Path, ...]
+    validation: tuple[Path, ...] = ()
+    test: tuple[Path, ...] = ()
+
+
+def data_files(paths: Sequence[Path]) -> DataFiles:
     """Returns the data files: those given, and in the place of a folder all those in it, by name.
 
     Hidden files, files about the data and those with other suffixes, such as code, are no data.
+    A file that is given itself is one to learn from, whatever its name.
 
     Raises:
-        InputError: a folder has no data files, or also files to test with, data in a format that
-            is not read, or a link that is not followed.
+        InputError: a folder has no data files to learn from, or also data in a format that is not
+            read, or a link that is not followed.
     """
-    return [file for path in paths for file in (_of_folder(path) if path.is_dir() else [path])]
+    found = [_of_folder(path) if path.is_dir() else DataFiles((path,)) for path in paths]
+    return DataFiles(
+        tuple(file for one in found for file in one.train),
+        tuple(file for one in found for file in one.validation),
+        tuple(file for one in found for file in one.test),
+    )
 
 
-def _of_folder(folder: Path) -> list[Path]:
+def files_in(paths: Sequence[Path]) -> list[Path]:
+    """Returns the data files where all are for one purpose, as examples to measure on are.
+
+    Raises:
+        InputError: see `data_files`, or a folder has files to learn from and others.
+    """
+    found = data_files(paths)
+    for other in (*found.validation, *found.test):
+        raise InputError(
+            f"expected files for one purpose, got also {other}",
+            hint="give the files one by one in place of their folder",
+        )
+    return list(found.train)
+
+
+def _of_folder(folder: Path) -> DataFiles:
     names = sorted(path.relative_to(folder) for path in folder.rglob("*"))
     names = [name for name in names if not any(part.startswith(".") for part in name.parts)]
     for name in names:
@@ -49,13 +87,16 @@ def _of_folder(folder: Path) -> list[Path]:
     if not data:
         suffixes = ", ".join(sorted(_SUFFIXES))
         raise InputError(f"{folder}: expected files of examples ({suffixes}), got none")
-    kept = [name for name in data if _HELD_OUT.search(str(name))]
-    if kept and len(kept) < len(data):
+    test = [name for name in data if _TEST.search(str(name))]
+    validation = [name for name in data if name not in test and _VALIDATION.search(str(name))]
+    train = [name for name in data if name not in test and name not in validation]
+    if not train:
         raise InputError(
-            f"{folder}: expected files to learn from, got also {kept[0]}",
-            hint="give the files to learn from one by one",
+            f"{folder}: expected files to learn from, got only {', '.join(map(str, data))}",
+            hint="a file that is given by its own name is learned, whatever that is",
         )
-    return [folder / name for name in data]
+    whole = (tuple(folder / name for name in names) for names in (train, validation, test))
+    return DataFiles(*whole)
 
 
 def _is_data(name: Path) -> bool:

@@ -57,7 +57,7 @@ def write_card(
         f"---\n{yaml.safe_dump(head, sort_keys=True)}---\n\n"
         f"# {title} {base.id}\n\n"
         f"Trained with zoo-gym. Base revision: {base.revision or 'not recorded'}.\n"
-        f"Data fingerprint (SHA-256): `{fingerprint([Path(name) for name in config.dataset])}`.\n"
+        f"Data fingerprint (SHA-256): `{fingerprint(config.data_files)}`.\n"
         f"The base model's licence applies to this model, too.\n{_others(config)}\n"
         f"{_use(base.id, adapter=adapter, scores=scores)}{loading_note(config, base.id)}"
         f"{FORM if joint else ''}"

@@ -89,16 +89,17 @@ def check_same_data(env_file: Path, config: TrainConfig) -> str:
         InputError: a file has changed since.
         NotAvailableError: a file is gone.
     """
-    for name in config.dataset:
-        if not Path(name).is_file():
+    files = config.data_files
+    for file in files:
+        if not file.is_file():
             raise NotAvailableError(
-                f"dataset: '{name}': no such file: expected the data that the run began with",
+                f"dataset: '{file}': no such file: expected the data that the run began with",
                 hint="put the file back, or start a new run",
             )
-    now = fingerprint([Path(name) for name in config.dataset])
+    now = fingerprint(files)
     if remembered(env_file, DATA_KEY, lambda: now) != now:
         raise InputError(
-            f"dataset: {', '.join(config.dataset)} changed since the run began",
+            f"dataset: {', '.join(map(str, files))} changed since the run began",
             hint="start a new run, or put the old file back",
         )
     return now

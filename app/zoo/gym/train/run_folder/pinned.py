@@ -1,6 +1,8 @@
 """Pins the settings of a run, so that they do not depend on the date or the current folder."""
 
 import datetime as dt
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,7 @@ from zoo.models.adapters import CONFIG_FILE, WEIGHTS_FILE
 if TYPE_CHECKING:
     from zoo.gym.data.mixing import Mix
     from zoo.gym.data.reading.columns import Layout
+    from zoo.gym.data.reading.files import DataFiles
 
 
 def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
@@ -37,11 +40,13 @@ def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
     check_other_files(config)
     config = with_adapter(config, model.folder)
     check_packages(config)
+    data = dataset_files(config)
     update: dict[str, object] = {
         "model_name_or_path": _pinned_name(model),
-        "dataset": tuple(_absolute(str(path)) for path in dataset_files(config)),
         "date": config.date or dt.datetime.now().astimezone().date().isoformat(),
     }
+    for key, files in (("dataset", data.train), ("eval_dataset", data.validation)):
+        update[key] = tuple(_absolute(str(path)) for path in files)
     update |= config.places_changed(_pinned_place)
     if config.output_dir is not None:
         update["output_dir"] = _absolute(config.output_dir)
@@ -50,22 +55,45 @@ def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
     return config.model_copy(update=update)
 
 
-def dataset_files(config: TrainConfig) -> list[Path]:
+def dataset_files(config: TrainConfig) -> "DataFiles":
     """Returns the data files, those in a folder by name; `dataset_dir` is for relative paths.
 
-    A name that is no file is looked up in the `dataset_info.json` of that folder.
+    A name that is no file is looked up in the `dataset_info.json` of that folder. Files of a folder
+    in `dataset` whose names say validation are held out, unless `eval_dataset` or `val_size` is
+    given: those are then left out, as files to test with are.
 
     Raises:
-        InputError: a folder has no data files, or also files to test with; a name is unknown; the
-            shares of a mix are not those of the files.
+        InputError: a folder has no data files to learn from; a name is unknown; the shares of a mix
+            are not those of the files.
     """
     from zoo.gym.data.mixing import check_mix
+    from zoo.gym.data.reading.files import data_files, files_in
+
+    found = data_files(_places(config, config.dataset))
+    check_mix(len(found.train), mix_of(config))
+    if config.eval_dataset:
+        given = tuple(files_in(_places(config, config.eval_dataset)))
+        return replace(found, validation=given, test=(*found.validation, *found.test))
+    if "val_size" in config.given:
+        return replace(found, validation=(), test=(*found.validation, *found.test))
+    return found
+
+
+def left_out(config: TrainConfig) -> tuple[Ignored, ...]:
+    """Returns the files of folders in `dataset` that are neither learned nor held out."""
+    if config.rows:
+        return ()
+    why = "not learned: its name says that it is for tests or evaluations"
+    return tuple(Ignored("dataset", str(file), why) for file in dataset_files(config).test)
+
+
+def _places(config: TrainConfig, names: Sequence[str]) -> list[Path]:
+    """Returns the files and folders that names in `dataset` or `eval_dataset` mean."""
     from zoo.gym.data.reading.dataset_info import named_files
-    from zoo.gym.data.reading.files import files_in
 
     folder = given_path(config.dataset_dir or "")
     found: list[Path] = []
-    for name in config.dataset:
+    for name in names:
         path = folder / given_path(name)
         named = (
             None
@@ -73,9 +101,7 @@ def dataset_files(config: TrainConfig) -> list[Path]:
             else named_files(name, folder if config.dataset_dir else None)
         )
         found += named or [path]
-    files = files_in(found)
-    check_mix(len(files), mix_of(config))
-    return files
+    return found
 
 
 def mix_of(config: TrainConfig) -> "Mix":

@@ -7,13 +7,12 @@ is assumed for them.
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
 from zoo.gym.config.train import TrainConfig
-from zoo.gym.data import Record, Split, split_at_end, split_records
+from zoo.gym.data import Dataset, Split, split_at_end, split_last, split_records
 from zoo.gym.errors import InputError
 from zoo.gym.files import write_beside
 from zoo.gym.train.run_folder.settings import read_env, update_env
@@ -25,13 +24,13 @@ SPLIT_KEY = "split_sha256"
 VERSION = 1
 
 
-def run_split(folder: Path, config: TrainConfig, records: Sequence[Record], data: str) -> Split:
+def run_split(folder: Path, config: TrainConfig, dataset: Dataset, data: str) -> Split:
     """Returns the run's stored split, or chooses and stores one.
 
     Args:
         folder: the run folder.
         config: the settings of the run.
-        records: all usable rows.
+        dataset: all usable rows.
         data: the fingerprint of the data.
 
     Raises:
@@ -41,9 +40,7 @@ def run_split(folder: Path, config: TrainConfig, records: Sequence[Record], data
     if found is None:
         old = (folder / "checkpoints").exists()
         split = (
-            split_at_end(records, config.val_size)
-            if old
-            else split_records(records, config.val_size, config.seed)
+            split_at_end(dataset.records, config.val_size) if old else new_split(config, dataset)
         )
         store_split(folder, split, data)
         return split
@@ -55,6 +52,13 @@ def run_split(folder: Path, config: TrainConfig, records: Sequence[Record], data
         digest = _sha256((folder / SPLIT_FILE).read_bytes())
         update_env(folder / "env.json", {SPLIT_KEY: digest})
     return found[1]
+
+
+def new_split(config: TrainConfig, dataset: Dataset) -> Split:
+    """Returns which rows a new run holds out: those of `eval_dataset`, or as `val_size` says."""
+    if dataset.held_out:
+        return split_last(dataset.records, dataset.held_out)
+    return split_records(dataset.records, config.val_size, config.seed)
 
 
 def store_split(folder: Path, split: Split, data: str) -> None:
