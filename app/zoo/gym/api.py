@@ -121,6 +121,7 @@ def train_here(
     from zoo.gym.jobs.remove import remove
     from zoo.gym.jobs.run import create_run
     from zoo.gym.jobs.worker import work
+    from zoo.gym.train.reward_first import reward_model_first, scored_by
     from zoo.gym.train.run_folder.pinned import idle_date, left_out, pinned
     from zoo.gym.train.session import run_session
     from zoo.models import resolve
@@ -129,6 +130,9 @@ def train_here(
     instance_of(
         "config", config, TrainConfig, hint="TrainConfig(model_name_or_path=..., dataset=...)"
     )
+    first = reward_model_first(config)
+    if first is not None:
+        config = scored_by(config, train_here(first, held_out=held_out).model)
     rows = _checked_rows(config)
     base = resolve(config.model_name_or_path, offline=True)
     ignored = [*ignored, *left_out(config), *idle_date(config, "Python", base.folder)]

@@ -17,11 +17,12 @@ from zoo.gym.cli.sources import resolve_models, result_of
 from zoo.gym.config import Ignored, Loaded, dump_config, load_config
 from zoo.gym.config.conflicts import require_processes
 from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
-from zoo.gym.jobs import Run, check_unclaimed, create_run, follow, launch, open_run
+from zoo.gym.jobs import Run, Status, check_unclaimed, create_run, follow, launch, open_run
 from zoo.gym.paths import given_path
 from zoo.gym.train.planning.faults import check_engine
 from zoo.gym.train.planning.fixed_base import check_fixed_base
 from zoo.gym.train.planning.names import check_names
+from zoo.gym.train.reward_first import PHASES, reward_model_first, scored_by
 from zoo.gym.train.run_folder.pinned import (
     check_dataset_dir,
     check_other_files,
@@ -78,11 +79,42 @@ def train(
             out.say(f"held out: {', '.join(map(str, data.validation))}")
     check_dataset(files, load_method(loaded.config.stage).reads, layout_of(loaded.config))
     check_other_files(loaded.config)
+    first = reward_model_first(loaded.config)
+    if first is not None:
+        out.say(PHASES)
     if print_config:
+        loaded = replace(loaded, config=first or loaded.config)
         check_packages(loaded.config)
         from zoo.gym.cli.print_config import print_config as show
 
         return show(loaded, out)
+    if first is not None:
+        if detach:
+            raise _two_runs()
+        model = _run_of(replace(loaded, config=first, ignored=()), out, yes=yes)
+        status = _followed(model, out)
+        if status.state != "done":
+            return finish(model, status, out)
+        loaded = replace(loaded, config=scored_by(loaded.config, result_of(model)))
+    run = _run_of(loaded, out, yes=yes)
+    return _start(run, out, detach=detach)
+
+
+def _two_runs() -> InputError:
+    return InputError(
+        "reward: auto on pairs takes two runs: expected no --detach",
+        hint="train the reward model with --stage rm, then give its result: reward=FOLDER",
+    )
+
+
+def _run_of(loaded: Loaded, out: Output, *, yes: bool) -> Run:
+    """Makes the run that the settings describe, after all checks that need no data.
+
+    Raises:
+        GymError: it could not start.
+    """
+    from zoo.gym.config.stages import load_method
+
     check_engine(loaded.config)
     names = [loaded.config.model_name_or_path, *loaded.config.other_models.values()]
     models = resolve_models(names, yes=yes, offline=loaded.config.offline)
@@ -105,7 +137,7 @@ def train(
     env = _environment(loaded, model) | {"settings": fixed.model_dump(mode="json")}
     run = create_run(dump_config(fixed), env)
     out.say(f"run {run.id}: {model.id} in {run.folder}")
-    return _start(run, out, detach=detach)
+    return run
 
 
 def _load(items: tuple[str, ...], config: tuple[str, ...], settings: dict[str, object]) -> Loaded:
@@ -191,6 +223,19 @@ def _environment(loaded: Loaded, model: Resolved) -> dict[str, object]:
 
 
 def _start(run: Run, out: Output, *, detach: bool) -> int:
+    if not detach:
+        return finish(run, _followed(run, out), out)
+    _launch(run)
+    return started(run, out)
+
+
+def _followed(run: Run, out: Output) -> Status:
+    """Starts a run and returns how it ended."""
+    _launch(run)
+    return follow(run, Progress(out))
+
+
+def _launch(run: Run) -> None:
     try:
         launch(run)
     except KeyboardInterrupt:
@@ -199,6 +244,3 @@ def _start(run: Run, out: Output, *, detach: bool) -> int:
             f"run '{run.id}' was stopped before its first step",
             hint=f"resume it: zoo-gym runs resume {run.id}",
         ) from None
-    if detach:
-        return started(run, out)
-    return finish(run, follow(run, Progress(out)), out)

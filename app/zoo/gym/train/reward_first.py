@@ -1,0 +1,69 @@
+"""`reward: auto` on pairs: a reward model is trained on them first, by a run of its own.
+
+Of a row with a better and a worse answer, a method with rewards can use the prompt alone; what
+scores the model's own answers is then learned from the pairs.
+"""
+
+import json
+import tempfile
+from pathlib import Path
+
+from zoo.gym.config import load_values
+from zoo.gym.config.rollouts import RolloutConfig
+from zoo.gym.config.stages import load_method
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.data import read_dataset
+from zoo.gym.errors import GymError, InputError
+from zoo.gym.rewards.auto import choose
+from zoo.gym.train.rollouts import task_of_record
+from zoo.gym.train.run_folder.pinned import dataset_files, layout_of
+
+SHARED = (
+    *("model_name_or_path", "dataset", "eval_dataset", "dataset_dir", "columns", "me"),
+    *("cutoff_len", "max_samples", "val_size", "think", "date", "split_special_tokens", "seed"),
+    *("backend", "dtype", "quantization_bit", "quantization_method", "quantization_type"),
+    *("num_processes", "offline"),
+)
+"""Settings of the run that are those of its reward model, too: data, model and machine."""
+
+PHASES = "reward: auto: 1. a reward model learns from the pairs, 2. it scores answers"
+
+
+def reward_model_first(config: TrainConfig) -> TrainConfig | None:
+    """Returns the settings of the reward model that a run needs first; None if it needs none.
+
+    It needs one if `reward` is auto, the first row has a better and a worse answer, and no reward
+    fits it otherwise.
+    """
+    if not isinstance(config, RolloutConfig) or config.reward != "auto":
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        if config.rows:
+            file = Path(folder) / "first.jsonl"
+            file.write_text(json.dumps(config.rows[0], default=str), encoding="utf-8")
+        else:
+            file = dataset_files(config).train[0]
+        if not _needs_model(file, config):
+            return None
+    values = {key: getattr(config, key) for key in SHARED if key in config.given}
+    rows = {"dataset": config.rows} if config.rows else {}
+    return load_values({**values, **rows, "stage": "rm"}).config
+
+
+def scored_by(config: TrainConfig, model: Path) -> TrainConfig:
+    """Returns the settings with a reward model."""
+    return config.model_copy(update={"reward": str(model)})
+
+
+def _needs_model(file: Path, config: TrainConfig) -> bool:
+    layout = layout_of(config)
+    try:
+        read_dataset([file], 1, load_method("rm").reads, layout=layout)
+        prompts = read_dataset([file], 1, load_method(config.stage).reads, layout=layout).records
+    except GymError:
+        return False  # refused where the rows of the run are read
+    try:
+        choose([task_of_record(prompts[0])])
+    except InputError:
+        return True
+    return False
