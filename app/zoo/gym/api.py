@@ -6,7 +6,7 @@ import re
 import signal
 import tempfile
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -113,6 +113,18 @@ def train_here(
     Raises:
         GymError: see `run_training`.
     """
+    from zoo.gym.train.reward_first import reward_model_first, scored_by
+
+    instance_of(
+        "config", config, TrainConfig, hint="TrainConfig(model_name_or_path=..., dataset=...)"
+    )
+    first = reward_model_first(config)
+    if first is not None:
+        config = scored_by(config, _train(first, (), held_out).model)
+    return _train(config, ignored, held_out)
+
+
+def _train(config: TrainConfig, ignored: Sequence[Ignored], held_out: int) -> RunResult:
     from zoo.backends.machine.threads import callers_state_kept
     from zoo.gym.files.lock import locked
     from zoo.gym.jobs.control import wait_while_paused
@@ -121,23 +133,18 @@ def train_here(
     from zoo.gym.jobs.remove import remove
     from zoo.gym.jobs.run import create_run
     from zoo.gym.jobs.worker import work
-    from zoo.gym.train.reward_first import reward_model_first, scored_by
+    from zoo.gym.train.rows import check_template
     from zoo.gym.train.run_folder.pinned import idle_date, left_out, pinned
     from zoo.gym.train.session import run_session
     from zoo.models import resolve
     from zoo.models.offline import offline
 
-    instance_of(
-        "config", config, TrainConfig, hint="TrainConfig(model_name_or_path=..., dataset=...)"
-    )
-    first = reward_model_first(config)
-    if first is not None:
-        config = scored_by(config, train_here(first, held_out=held_out).model)
     rows = _checked_rows(config)
     base = resolve(config.model_name_or_path, offline=True)
     ignored = [*ignored, *left_out(config), *idle_date(config, "Python", base.folder)]
     config = pinned(config, base)
     _check_before(config, base.folder)
+    _with_files(config, rows, partial(check_template, config, base.folder))
     env: dict[str, object] = {"settings": config.model_dump(mode="json")}
     if idle := _without_effect(config, ignored):
         env["without_effect"] = [asdict(one) for one in idle]
@@ -269,19 +276,26 @@ def _check_data(config: TrainConfig, rows: str) -> None:
     """Refuses data that cannot be used before there is a run."""
     from zoo.gym.config.stages import load_method
     from zoo.gym.data.reading.dataset import check_dataset
-    from zoo.gym.train.run_folder.pinned import check_dataset_dir, dataset_files, layout_of
+    from zoo.gym.train.run_folder.pinned import check_dataset_dir, layout_of
 
-    kinds, layout = load_method(config.stage).reads, layout_of(config)
     if not config.rows:
         check_dataset_dir(config)
-        data = dataset_files(config)
-        check_dataset([*data.train, *data.validation], kinds, layout)
+    kinds, layout = load_method(config.stage).reads, layout_of(config)
+    _with_files(config, rows, lambda files: check_dataset(files, kinds, layout))
+
+
+def _with_files(config: TrainConfig, rows: str, check: Callable[[Sequence[Path]], object]) -> None:
+    """Has the data files checked, or those of rows, which messages call `dataset: row 1`."""
+    from zoo.gym.train.run_folder.pinned import dataset_files
+
+    if not rows:
+        check(dataset_files(config).used)
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "dataset.jsonl"
         path.write_text(rows, encoding="utf-8")
         try:
-            check_dataset([path], kinds, layout)
+            check([path])
         except InputError as error:
             hint = error.hint.replace(str(path), "dataset") if error.hint else None
             message = re.sub(rf"{re.escape(str(path))}:(?=\d)", "dataset: row ", error.message)

@@ -100,7 +100,7 @@ class DataArguments(Arguments):
             "date",
         }
         | {"split_special_tokens", "append_eos", "packing", "mix_strategy", "interleave_probs"}
-        | {"columns", "me", "think", "date"}
+        | {"columns", "me", "think", "date", "template"}
     )
 
 

@@ -121,6 +121,8 @@ def test_the_options_reach_the_session(call: Call, base: Path, opened: list[Any]
         "7",
         "--system",
         "Be brief.",
+        "--template",
+        "phi",
     ]
     call("chat", "--model", str(base), *words)
     assert opened == [
@@ -132,6 +134,7 @@ def test_the_options_reach_the_session(call: Call, base: Path, opened: list[Any]
             "temperature": 0.5,
             "seed": 7,
             "system": "Be brief.",
+            "template": "phi",
         }
     ]
 

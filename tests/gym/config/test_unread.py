@@ -120,6 +120,7 @@ ALWAYS = {
         "think",
         "split_special_tokens",
         "append_eos",
+        "template",
         "date",
         "finetuning_type",
     ),

@@ -22,11 +22,11 @@ from zoo.gym.data import (
     Tokenizer,
     chat_stops,
     encode_prompt,
-    load_tokenizer,
     require_unicode,
     split_thinking,
 )
-from zoo.gym.data.own_tokenizer import own_note, own_parts, with_own
+from zoo.gym.data.own_tokenizer import own_tokenizer
+from zoo.gym.data.templates import named_template
 from zoo.gym.errors import GymWarning, InputError
 
 if TYPE_CHECKING:
@@ -256,6 +256,7 @@ def open_chat(
     temperature: float | None = 0.0,
     seed: int = 0,
     system: str | None = None,
+    template: StrPath | None = None,
 ) -> Generator[ChatSession]:
     """Yields a session with a loaded model for the duration of a `with` block.
 
@@ -269,8 +270,11 @@ def open_chat(
         seed: the sampling seed.
         system: the system prompt; None is the one that the adapter or delta was trained with, if
             this machine has the text, "" is none.
+        template: the chat template, by name or a file, as in `TrainConfig`; None is that of the
+            adapter or delta, or else the model's own.
 
     Raises:
+        NotAvailableError: the file of the template does not exist.
         InputError: an argument is of another type or out of range, both an adapter and a delta are
             given, the folder, adapter or delta cannot be used, or `system` is not UTF-8.
 
@@ -289,6 +293,7 @@ def open_chat(
     if adapter is not None and delta is not None:
         raise InputError("delta: expected one of adapter and delta, got both")
     check_sampling(max_new_tokens, temperature, seed)
+    template = None if template is None else _template(template)
     system = None if system is None else text_of("system", system)
     require_unicode(system or "", "system prompt")
     base = model_folder("base", base)
@@ -300,10 +305,11 @@ def open_chat(
     if adapter is not None:
         warn_of_other_base(adapter, base)
     warn_of_settings(base)
-    own = trained.tokenizer if adapter is None else own_parts(base, adapter)
-    if note := own_note(adapter or delta, own):
+    stored = trained.tokenizer if adapter is None else None
+    own = own_tokenizer(base, adapter or delta, template, stored)
+    for note in own.notes:
         warnings.warn(note, GymWarning, stacklevel=3)
-    tokenizer = with_own(load_tokenizer(base), own)
+    tokenizer = own.tokenizer
     threads = choose_threads(count_parameters(base))
     today = dt.datetime.now().astimezone().date().isoformat()
     positions = model_positions(base)
@@ -330,6 +336,13 @@ def open_chat(
         yield ChatSession(
             policy, tokenizer, options, sampling, positions, seed, system, threads=threads
         )
+
+
+def _template(given: object) -> str:
+    try:
+        return named_template(given)
+    except InputError as error:
+        raise InputError(f"template: {error.message}") from None
 
 
 def _trained(base: Path, adapter: Path | None, delta: Path | None) -> "Trained":
@@ -368,6 +381,7 @@ def generate(
     temperature: float = 0.0,
     seed: int = 0,
     system: str | None = None,
+    template: StrPath | None = None,
 ) -> list[str]:
     """Returns an answer to each prompt, each in a conversation of its own.
 
@@ -383,6 +397,7 @@ def generate(
         temperature: 0 takes the most likely token each time.
         seed: of the draws.
         system: the model reads it before each prompt; None and "" as in `open_chat`.
+        template: the chat template, as in `open_chat`.
 
     Raises:
         InputError: see `open_chat`; or `prompts` is no list of text, or one is empty or too long.
@@ -399,5 +414,6 @@ def generate(
         temperature=temperature,
         seed=seed,
         system=system,
+        template=template,
     ) as session:
         return session.answers(asked)

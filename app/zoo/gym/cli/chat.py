@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from zoo.gym.cli.conversation import answer_lines, converse, keep_odd_bytes
-from zoo.gym.cli.options import Json, Model, Offline, Yes
+from zoo.gym.cli.options import Json, Model, Offline, Template, Yes
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.sources import Tuned, find_tuned, resolve_base
+from zoo.gym.cli.sources import Tuned, find_tuned, resolve_base, template_of
 from zoo.gym.errors import InputError
 from zoo.gym.jobs import open_run, run_folders
 from zoo.gym.jobs.run import is_experience
@@ -37,6 +37,7 @@ def chat(
     temperature: float | None = None,
     seed: int = 0,
     system: str | None = None,
+    template: Template = None,
     experience: str | None = None,
     top_k: int | None = None,
     yes: Yes = False,
@@ -60,6 +61,8 @@ def chat(
             generation_config.json says, and 0 if that says nothing
         seed: the sampling seed
         system: the system prompt; by default the one it was trained with; '' for none
+        template: the chat template, by name or a file, as in training; by default that of the
+            fine-tune, or else the model's own
         experience: libraries of lessons to read before the prompt: NAME[,NAME]
         top_k: lessons in a prompt at most: those that share most words with what you said; by
             default as they were measured
@@ -78,6 +81,7 @@ def chat(
     name = model or ""
     _check_top_k(top_k, experience)
     out = Output(as_json)
+    template = template_of(template, out)
     lessons = None if experience is None else lessons_of(experience, name, top_k, out.say)
     tuned = find_tuned(run=run, adapter=adapter, delta=delta)
     base = tuned.folder
@@ -99,6 +103,7 @@ def chat(
         temperature=temperature,
         seed=seed,
         system=system,
+        template=template,
     ) as session:
         if lessons is not None:
             session.lessons = lessons.text
@@ -107,7 +112,7 @@ def chat(
         if temperature is None and session.sampling.temperature:
             out.say(_sampled_as(session))
         if sys.stdin.isatty():
-            with UntunedModel(base, tuned) as untuned:
+            with UntunedModel(base, tuned, template) as untuned:
                 ask_base = None if tuned == Tuned() else untuned.answer
                 turns = converse(session, out, name, top_k, ask_base)
         else:
@@ -130,11 +135,12 @@ class UntunedModel(ExitStack):
     Args:
         folder: the base, or a whole fine-tune.
         tuned: the fine-tune.
+        template: the chat template of the conversation, if it was given.
     """
 
-    def __init__(self, folder: Path, tuned: Tuned) -> None:
+    def __init__(self, folder: Path, tuned: Tuned, template: str | None = None) -> None:
         super().__init__()
-        self._folder, self._tuned = folder, tuned
+        self._folder, self._tuned, self._template = folder, tuned, template
         self._opened: ChatSession | None = None
 
     def answer(self, session: "ChatSession") -> str:
@@ -152,7 +158,7 @@ class UntunedModel(ExitStack):
         folder = self._folder
         if self._tuned.folder is not None:
             folder = resolve(str(self._tuned.base), offline=True).folder
-        self._opened = self.enter_context(open_chat(folder, system=""))
+        self._opened = self.enter_context(open_chat(folder, system="", template=self._template))
         return self._opened
 
 

@@ -8,9 +8,9 @@ from cyclopts import Parameter
 
 from zoo.gym.cli.ending import fail
 from zoo.gym.cli.items import existing
-from zoo.gym.cli.options import Json, Model, Offline, Switch, Yes
+from zoo.gym.cli.options import Json, Model, Offline, Switch, Template, Yes
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.sources import resolve_model
+from zoo.gym.cli.sources import resolve_model, template_of
 from zoo.gym.config import load_config
 from zoo.gym.config.stages import METHODS, config_class, load_method, stages_reading
 from zoo.gym.config.train import TrainConfig
@@ -32,6 +32,7 @@ def inspect(
     columns: str | None = None,
     me: str | None = None,
     cutoff_len: Annotated[int, Parameter(name="--cutoff_len")] = 2048,
+    template: Template = None,
     think: Literal["template", "keep", "drop"] = "template",
     split_special_tokens: Special = True,
     stage: str | None = None,
@@ -52,6 +53,7 @@ def inspect(
         columns: the columns of all files by role, such as prompt:Question,response:Answer
         me: the speaker whose messages are learned, in exports of WhatsApp
         cutoff_len: the longest row, in tokens; the rest is cut off
+        template: a chat template in place of the model's own, by name or a file
         think: thinking in answers: as the chat template does, all kept, dropped
         split_special_tokens: special tokens in the data are plain text
         stage: the method; by default the first that can learn from the rows
@@ -72,10 +74,11 @@ def inspect(
     today = dt.datetime.now().astimezone().date().isoformat()
     flags: dict[str, object] = {"model_name_or_path": name, "dataset": files, "date": today}
     flags |= {"cutoff_len": cutoff_len, "think": think, "columns": columns, "me": me}
+    out = Output(as_json)
     flags["split_special_tokens"] = split_special_tokens
+    flags["template"] = template_of(template, out)
     _config(flags, stage)  # refuses an unknown stage
     folder = resolve_model(name, yes=yes, offline=offline).folder
-    out = Output(as_json)
     for others, use in ((data.validation, "held out"), (data.test, "not learned")):
         if others:
             out.say(f"{use}: {', '.join(map(str, others))}")
@@ -116,7 +119,8 @@ def _inspected(
         try:
             if errors:
                 _require_answers(paths, stage, layout)
-            found = inspect_dataset(paths, folder, options, load_method(stage).reads, layout)
+            kinds = load_method(stage).reads
+            found = inspect_dataset(paths, folder, options, kinds, layout, config.template)
         except InputError as error:
             errors[stage] = error
         else:

@@ -274,7 +274,6 @@ def _examples(source: _Source, data: Sequence[str], folder: Path, screen: Output
     from zoo.gym.data.reading.files import files_in
     from zoo.gym.delta import load_delta
     from zoo.gym.delta.file.reader import is_delta
-    from zoo.gym.delta.reading.adapter import is_adapter
     from zoo.gym.train.measuring import Measuring, rows_of_files, rows_of_run
     from zoo.gym.train.result.origin import doubt_of_base
 
@@ -284,7 +283,7 @@ def _examples(source: _Source, data: Sequence[str], folder: Path, screen: Output
         today = dt.datetime.now().astimezone().date().isoformat()
         names = tuple(map(str, files))
         settings: dict[str, Any] = {"model_name_or_path": str(folder), "dataset": names}
-        if source.path.is_dir() and is_adapter(source.path):
+        if source.path.is_dir():
             settings["adapter_name_or_path"] = str(source.path)  # whose tokenizer is used
         new = TrainConfig(**settings, date=today)
         run = source.run.folder if source.run else None

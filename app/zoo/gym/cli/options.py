@@ -18,6 +18,7 @@ Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), show_default=
 Offline = Annotated[bool, Parameter(name="--offline", negative=(), show_default=False)]
 Files = Annotated[tuple[str, ...], Parameter(metavar="FILE", negative=(), show_default=False)]
 Model = Annotated[str | None, Parameter(name=["--model", "--model_name_or_path"], metavar="MODEL")]
+Template = Annotated[str | None, Parameter(name="--template", metavar="NAME|FILE")]
 
 
 def _at_least_one(_: type, value: int | None) -> None:

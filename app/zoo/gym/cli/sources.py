@@ -6,7 +6,10 @@ from pathlib import Path
 
 from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import consent
+from zoo.gym.cli.output import Output
 from zoo.gym.config import TrainConfig
+from zoo.gym.config.foreign import without_effect
+from zoo.gym.data.templates import named_template
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.jobs import Run, Status, open_run, read_ended, reconcile
 from zoo.gym.jobs.run import is_experience
@@ -32,6 +35,23 @@ class Tuned:
     adapter: Path | None = None
     delta: Path | None = None
     base: str | None = None
+
+
+def template_of(given: str | None, out: Output) -> str | None:
+    """Returns what `--template` names; one of LLaMA-Factory's other names has no effect.
+
+    Raises:
+        InputError: it is neither a name nor a file.
+    """
+    if given is None:
+        return None
+    if reason := without_effect("template", given):
+        out.say(f"without effect: --template {given}: {reason}")
+        return None
+    try:
+        return named_template(given)
+    except InputError as error:
+        raise InputError(f"--template: {error.message}") from None
 
 
 def find_tuned(*, run: str | None, adapter: str | None, delta: str | None) -> Tuned:

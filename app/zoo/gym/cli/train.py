@@ -70,7 +70,7 @@ def train(
     loaded = _load(items, config, settings)
     loaded = replace(loaded, ignored=(*loaded.ignored, *left_out(loaded.config)))
     data = dataset_files(loaded.config)
-    files = [existing(str(path)) for path in (*data.train, *data.validation)]
+    files = [existing(str(path)) for path in data.used]
     if not print_config:
         for ignored in loaded.ignored:
             out.say(_idle_line(ignored))
@@ -114,6 +114,7 @@ def _run_of(loaded: Loaded, out: Output, *, yes: bool) -> Run:
         GymError: it could not start.
     """
     from zoo.gym.config.stages import load_method
+    from zoo.gym.train.rows import check_template
 
     check_engine(loaded.config)
     names = [loaded.config.model_name_or_path, *loaded.config.other_models.values()]
@@ -122,6 +123,7 @@ def _run_of(loaded: Loaded, out: Output, *, yes: bool) -> Run:
         out.say(notice)
     model = models[0]
     load_method(loaded.config.stage).check_models(loaded.config, model.folder)
+    check_template(loaded.config, model.folder, dataset_files(loaded.config).used)
     dates = idle_date(loaded.config, loaded.origins.get("date", "default"), model.folder)
     for ignored in dates:
         out.say(_idle_line(ignored))

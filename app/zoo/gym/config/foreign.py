@@ -78,7 +78,6 @@ WITHOUT_EFFECT = {
     "reward_model_type": "the folder of the reward model determines it",
     "run_name": "zoo-gym runs rename gives a run a name",
     "save_strategy": "save_steps determines when to save",
-    "template": "the model's own chat template is used",
     "top_k": "answers are sampled from all tokens, as they are learned",
     "top_p": "answers are sampled from all tokens, as they are learned",
     "trust_remote_code": "code inside a model folder is never run",
@@ -90,6 +89,34 @@ WITHOUT_EFFECT = {
     ),
 }
 """Keys of published files that have no effect here, with the reason."""
+
+_TEMPLATES = """
+aeva alpaca bailing bailing_v2 breeze chatglm3 chatml_de cohere cpm4 custom dbrx deepseek
+deepseek3 deepseekcoder deepseekr1 default dots_ocr empty ernie ernie_nothink ernie_vl exaone
+falcon falcon_h1 fewshot gemma2 gemma3 gemma3n gemma4 gemma4n glm4 glm4_5v glm4_7 glm4_moe glm4v
+glm_ocr glmz1 gpt_oss granite3 granite3_vision granite4 hunyuan hunyuan_small hy3 hy_dense_1_8b
+hy_dense_7b index intern2 intern_s1 intern_vl keye_vl kimi_vl lfm2 lfm2_vl llama2 llama2_zh llama4
+llava llava_next llava_next_llama3 llava_next_mistral llava_next_qwen llava_next_video
+llava_next_video_mistral llava_next_video_yi llava_next_yi mimo mimo_v2 mimo_vl minicpm_o
+minicpm_v minicpm_v_4_6 minimax1 minimax2 ministral ministral3 mistral_small mllama moonlight
+moss_vl olmo openchat openchat-3.6 opencoder paligemma paligemma_chat phi4 phi4_mini phi_small
+pixtral qwen2_audio qwen2_omni qwen2_vl qwen3 qwen3_5 qwen3_5_nothink qwen3_6 qwen3_nothink
+qwen3_omni qwen3_omni_nothink qwen3_vl qwen3_vl_nothink sailor seed_coder seed_oss smollm smollm2
+solar starchat telechat2 vicuna video_llava xuanyuan yi yi_vl youtu youtu_vl yuan zephyr
+"""
+
+OTHER_TEMPLATES = frozenset(_TEMPLATES.split())
+"""LLaMA-Factory's names of templates that are not among ours."""
+
+OWN_TEMPLATE = "the model's own chat template is used"
+
+
+def without_effect(key: str, value: object) -> str | None:
+    """Returns why a published key, or this value of it, has no effect here; None if it has one."""
+    if key == "template" and isinstance(value, str) and value in OTHER_TEMPLATES:
+        return OWN_TEMPLATE
+    return WITHOUT_EFFECT.get(key)
+
 
 VALUES_OF_SWITCHES = {
     "bf16": ("dtype", "bf16"),

@@ -207,8 +207,9 @@ def _sort_out(
         text = _refused_value(key, given.value)
         if not is_ours:
             text = text or foreign.refusal(key, given.value)
-        if key in foreign.WITHOUT_EFFECT and not text:
-            ignored.append(Ignored(key, given.origin, foreign.WITHOUT_EFFECT[key]))
+        idle = foreign.without_effect(key, given.value)
+        if idle is not None and not text:
+            ignored.append(Ignored(key, given.origin, idle))
         elif text and foreign.switched_off(given.value):
             ignored.append(Ignored(key, given.origin, "switched off"))
         elif text:

@@ -116,12 +116,19 @@ class TrainConfig(
 
     @property
     def other_files(self) -> dict[str, str]:
-        """The files besides data and models, by setting: the adapter that is trained further.
+        """The files besides data and models, by setting: a template, an adapter trained further.
 
         Methods with rewards have their files of functions, and the adapters of judges.
         """
-        place = self.adapter_name_or_path
-        return {} if place is None else {"adapter_name_or_path": place}
+        places = {"adapter_name_or_path": self.adapter_name_or_path, "template": self.template_file}
+        return {key: place for key, place in places.items() if place is not None}
+
+    @property
+    def template_file(self) -> str | None:
+        """The file of a template that is given as one."""
+        from zoo.gym.data.templates import TEMPLATES
+
+        return None if self.template in TEMPLATES else self.template
 
     def places_changed(self, change: Callable[[str, str], str]) -> dict[str, object]:
         """Returns the settings of a method with the models and files in them changed, by key.
@@ -134,6 +141,8 @@ class TrainConfig(
         }
         if self.adapter_name_or_path is not None:
             found["adapter_name_or_path"] = change("adapter", self.adapter_name_or_path)
+        if self.template_file is not None:
+            found["template"] = change("template", self.template_file)
         return found
 
     def public_settings(self) -> dict[str, Any]:

@@ -132,6 +132,16 @@ def iso_date(value: object) -> object:
         raise PydanticCustomError("not_a_date", "not a date") from None
 
 
+def template_name(value: object) -> object:
+    """Refuses a name of a template that is neither ours nor that of a file."""
+    from zoo.gym.data.templates import named_template
+
+    try:
+        return None if value is None else named_template(value)
+    except InputError as error:
+        raise PydanticCustomError("sentence", "{text}", {"text": error.message}) from None
+
+
 def role_columns(value: object) -> object:
     """Parses the column of each role: `prompt:Question,response:Answer`, or a mapping."""
     from zoo.gym.data.reading.columns import parse_columns

@@ -12,6 +12,7 @@ from zoo.gym.data.encode import cut_row, encode_rows
 from zoo.gym.data.equality import related_rows
 from zoo.gym.data.lazy import SAMPLED_ROWS, sample_of
 from zoo.gym.data.notes import Figures, notes_of, require_words, survey
+from zoo.gym.data.own_tokenizer import own_tokenizer
 from zoo.gym.data.reading.columns import DETECTED, Layout
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.record_file import StoredRecords
@@ -25,7 +26,7 @@ from zoo.gym.data.rows import (
     prompt_ids,
     tools_of,
 )
-from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer
+from zoo.gym.data.tokenizer import Tokenizer
 from zoo.gym.data.units import Example
 from zoo.gym.errors import InputError
 
@@ -145,6 +146,7 @@ def inspect_dataset(
     options: EncodeOptions,
     kinds: Set[Kind] = LEARNED,
     layout: Layout = DETECTED,
+    template: str | None = None,
 ) -> Inspection:
     """Reads data files and inspects them with a model's tokenizer and template.
 
@@ -154,13 +156,15 @@ def inspect_dataset(
         options: how rows are encoded.
         kinds: the kinds of rows that the method learns from.
         layout: what the settings say of the files.
+        template: a chat template, by name or a file, in place of the model's own.
 
     Raises:
         NotAvailableError: a file or the model is missing.
         InputError: a file is not data, or the model has no tokenizer, or no template for chat.
     """
     data = read_dataset(paths, kinds=kinds, layout=layout)
-    tokenizer = load_tokenizer(folder_of_model)
+    own = own_tokenizer(folder_of_model, template=template)
+    tokenizer = own.tokenizer
     encoder = make_encoder(tokenizer, options)
     encoded: Sequence[Record] = data.records
     if isinstance(data.records, StoredRecords) and len(data.records) > SAMPLED_ROWS:
@@ -204,7 +208,7 @@ def inspect_dataset(
         with_tools=round(tools * scale),
         think=options.think,
         date=options.date,
-        warnings=(*data.notes, *filter(None, [refusal]), *notes_of(found, figures)),
+        warnings=(*own.notes, *data.notes, *filter(None, [refusal]), *notes_of(found, figures)),
         refusal=refusal,
         example_source=shown.source,
         example=tuple(_pieces(tokenizer, example)),

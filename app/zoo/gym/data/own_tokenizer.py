@@ -1,18 +1,22 @@
-"""What an adapter's folder says of its tokenizer, used in place of the base's where it differs.
+"""What a fine-tune has of its own: a chat template and an end of texts, in place of the base's.
 
 TRL, unsloth and LLaMA-Factory write a tokenizer beside the adapter: with the chat template and the
-end-of-text token that the adapter was trained with, which may not be those of the base. Its tokens
-are the base's, as the embeddings are.
+end-of-text token that the adapter was trained with, which may not be those of the base. The setting
+`template` gives a run its own. The tokens are always the base's, as the embeddings are.
 """
 
 import json
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from zoo.gym.data.reading.files import read_text
+from zoo.gym.data.rendering.mask import PROBE, end_markers, render_turns
+from zoo.gym.data.rendering.template import ChatTemplate, chat_template
+from zoo.gym.data.templates import template_text
 from zoo.gym.data.tokenizer import Tokenizer, has_tokenizer, load_tokenizer
 from zoo.gym.errors import InputError
 from zoo.gym.files import write_beside
@@ -32,19 +36,107 @@ PARTS = {"chat_template": "chat template", "eos_token": "end-of-text token"}
 """What is read of it, and the names for messages."""
 
 
-def tokenizer_of(base: Path, adapter: Path | None = None) -> Tokenizer:
-    """Returns the tokenizer of a base, with what an adapter's folder says otherwise.
+DATE = "2024-07-26"
+"""The date that a template may print while the end of its turns is looked for."""
+
+
+@dataclass(frozen=True)
+class Own:
+    """A tokenizer with what a fine-tune, or a given template, has otherwise than the base.
+
+    Attributes:
+        tokenizer: that of the base, with the parts.
+        parts: what is otherwise, by the keys of `PARTS`.
+        notes: what the user should know of it, a sentence each.
+    """
+
+    tokenizer: Tokenizer
+    parts: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def own_tokenizer(
+    base: Path,
+    tuned: Path | None = None,
+    template: str | None = None,
+    stored: Mapping[str, object] | None = None,
+) -> Own:
+    """Returns the tokenizer that a model is asked with; a given template counts before its own.
 
     Args:
         base: the folder of the base.
-        adapter: a peft folder; one without tokenizer files changes nothing.
+        tuned: a peft folder, or a delta; a folder without tokenizer files changes nothing.
+        template: the setting of that name.
+        stored: what the delta's recipe says.
 
     Raises:
-        InputError: a file is damaged, or the adapter ends texts with a token that the base lacks;
-            see also `load_tokenizer`.
+        NotAvailableError: the template is a file that does not exist.
+        InputError: a file is damaged, or the fine-tune ends texts with a token that the base lacks;
+            turns in the template end with no token of the base; see also `load_tokenizer`.
     """
     tokenizer = load_tokenizer(base)
-    return tokenizer if adapter is None else with_own(tokenizer, _differing(tokenizer, adapter))
+    parts = dict(stored or {})
+    if stored is None and tuned is not None:
+        parts = _differing(tokenizer, tuned)
+    with_own(tokenizer, parts)
+    given, notes = ({}, ()) if template is None else _given(tokenizer, template)
+    kept = {key: value for key, value in parts.items() if key not in given}
+    notes = tuple(filter(None, [own_note(tuned, kept), *notes]))
+    return Own(with_own(tokenizer, given), parts | given, notes)
+
+
+def tokenizer_of(base: Path, adapter: Path | None = None, template: str | None = None) -> Tokenizer:
+    """Returns the tokenizer of a base, with what an adapter or a template has otherwise.
+
+    Raises:
+        InputError: see `own_tokenizer`.
+    """
+    return own_tokenizer(base, adapter, template).tokenizer
+
+
+def _given(tokenizer: Tokenizer, template: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Returns what a given template changes in a tokenizer, and notes.
+
+    Turns end with a token, so that their end is learned and ends an answer: the one that the
+    template writes, which becomes the end of texts for programs that know no other, or the end of
+    texts in place of a marker that the tokenizer lacks.
+    """
+    named = tokenizer.chat_template
+    before: object = named.get("default") if isinstance(named, dict) else named
+    text = template_text(template)
+    notes = [f"template: {template} is used, not the model's own"] if before else []
+    parts: dict[str, Any] = {}
+    tokenizer.chat_template = text
+    chat = chat_template(tokenizer, DATE)
+    assert chat is not None
+    end, last = _end_of_turn(chat), tokenizer.eos_token_id
+    words = [str(cast("Any", token).content) for token in tokenizer.added_tokens_decoder.values()]
+    if any(word in end for word in words if word):
+        if others := end_markers(chat) - chat.stops:
+            parts["eos_token"] = tokenizer.decode([*others])
+            notes.append(f"template: texts end as turns do, with {parts['eos_token']}")
+    elif last is None:
+        raise InputError(
+            f"template: {template} ends turns with {end!r}: expected a token of the base, which "
+            "has no end-of-text token either"
+        )
+    elif end and end in text:
+        text = text.replace(end, eos := tokenizer.decode([last]))
+        notes.append(f"template: the base has no token {end}: turns end with {eos} in its place")
+    tokenizer.chat_template = named
+    if text == before:
+        return {}, ()
+    parts["chat_template"] = {**named, "default": text} if isinstance(named, dict) else text
+    return parts, tuple(notes)
+
+
+def _end_of_turn(chat: ChatTemplate) -> str:
+    """Returns what is written after the last answer; nothing if a short chat is refused."""
+    try:
+        rendered = render_turns(chat, PROBE)
+    except InputError:  # the rows report it
+        return ""
+    return rendered.text[rendered.turns[-1].stop :].strip()
 
 
 def with_own(tokenizer: Tokenizer, own: Mapping[str, object]) -> Tokenizer:
@@ -104,9 +196,9 @@ def write_own(folder: Path, recipe: Mapping[str, object]) -> None:
         write_beside(folder / CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
     if eos := own.get("eos_token"):
         write_beside(folder / CONFIG, json.dumps(config | own, indent=2, ensure_ascii=False) + "\n")
-        number = load_tokenizer(folder).backend_tokenizer.token_to_id(eos)
         for name in ("config.json", "generation_config.json"):
             if (folder / name).is_file():
+                number = load_tokenizer(folder).backend_tokenizer.token_to_id(eos)
                 settings = read_object(folder / name) | {"eos_token_id": number}
                 write_beside(folder / name, json.dumps(settings, indent=2) + "\n")
 
@@ -132,6 +224,15 @@ def own_note(adapter: Path | None, own: Mapping[str, object]) -> str | None:
         return None
     names = " and ".join(name for key, name in PARTS.items() if key in own)
     return f"{adapter}: its own {names}, not the base's, is used"
+
+
+def states_template(folder: Path) -> bool:
+    """Returns whether the files of a model, or of an adapter, have a chat template.
+
+    Raises:
+        InputError: one is damaged.
+    """
+    return "chat_template" in _stated(folder)
 
 
 def _stated(adapter: Path) -> dict[str, Any]:

@@ -152,7 +152,8 @@ def require_template(encoder: Encoder, record: Record) -> None:
         raise InputError(
             f"{record.source}: chat data, but the model {encoder.tokenizer.name_or_path} has no "
             "chat template: expected rows of prompt and completion, or of text",
-            hint="use a chat model, or write the rows as prompt and completion",
+            hint="give the template that it learns, such as template=chatml, use a chat model, or "
+            "write the rows as prompt and completion",
         )
 
 

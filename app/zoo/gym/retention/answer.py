@@ -4,7 +4,7 @@ A model that can think gets an empty think block first, as it does before an ans
 reasoning in training: its first tokens are then the answer's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -17,8 +17,9 @@ from zoo.gym.data import (
     Tokenizer,
     chat_stops,
     encode_prompt,
+    load_tokenizer,
 )
-from zoo.gym.data.own_tokenizer import tokenizer_of
+from zoo.gym.data.own_tokenizer import with_own
 from zoo.gym.data.rows import encode_row, make_encoder
 from zoo.models.folder import model_positions, vocabulary_size
 
@@ -44,12 +45,14 @@ class Asker:
     Args:
         policy: the model.
         folder: its folder, with tokenizer and chat template.
-        adapter: the folder of the adapter on it, which may have its own.
+        own: what it has otherwise than the folder, see `own_tokenizer`.
     """
 
-    def __init__(self, policy: "Policy", folder: Path, adapter: Path | None = None) -> None:
+    def __init__(
+        self, policy: "Policy", folder: Path, own: Mapping[str, object] | None = None
+    ) -> None:
         self.policy = policy
-        self.tokenizer: Tokenizer = tokenizer_of(folder, adapter)
+        self.tokenizer: Tokenizer = with_own(load_tokenizer(folder), own or {})
         options = EncodeOptions(1 << 20, date=DATE, vocabulary=vocabulary_size(folder))
         self.options = options
         self._encoder = make_encoder(self.tokenizer, options)

@@ -1,5 +1,6 @@
 """Measures what a model answers right, and its loss on plain text."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,7 +74,7 @@ def measure(
     policy: "Policy",
     folder: Path,
     before: Measured | None = None,
-    adapter: Path | None = None,
+    own: Mapping[str, object] | None = None,
 ) -> Measured:
     """Asks a model the questions, greedily, and scores plain text with it.
 
@@ -82,7 +83,7 @@ def measure(
         folder: its folder, or that of its base: tokenizer and chat template are read.
         before: what it answered earlier. With it everything is measured, however few answers are
             right, and those that were right may take longer to be so again.
-        adapter: the folder of the adapter on it, whose tokenizer is used where it differs.
+        own: what its tokenizer has otherwise than the folder, see `own_tokenizer`.
 
     Returns:
         Of a small model, a folder without a tokenizer, or a model that reads fewer tokens than a
@@ -90,7 +91,7 @@ def measure(
     """
     if policy.parameter_count() < LEAST_PARAMETERS or not has_tokenizer(folder):
         return Measured((), (), None)
-    asker, asked = Asker(policy, folder, adapter), questions()
+    asker, asked = Asker(policy, folder, own), questions()
     answers: list[str] = []
     right: list[bool] = []
     for part in filter(None, (asked[:PROBED], asked[PROBED:])):

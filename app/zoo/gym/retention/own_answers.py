@@ -7,6 +7,7 @@ end.
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,14 +28,14 @@ FILE = "retained.jsonl"
 
 
 def own_answers(
-    policy: "Policy", folder: Path, count: int, adapter: Path | None = None
+    policy: "Policy", folder: Path, count: int, own: Mapping[str, object] | None = None
 ) -> list[dict[str, Any]]:
     """Returns the model's answers to the first `count` prompts, as `retained.jsonl` has them.
 
     Each has `prompt`, `answer`, `ids` and `learned_from`, the place of the answer's first token.
     An empty answer is left out, and a prompt that the model cannot read with an answer.
     """
-    asker = Asker(policy, folder, adapter)
+    asker = Asker(policy, folder, own)
     encoded = {text: asker.prompt(text) for text in prompts()[:count]}
     encoded = {text: ids for text, ids in encoded.items() if asker.fits(ids, ANSWER_TOKENS)}
     rollouts = asker.answers(list(encoded.values()), ANSWER_TOKENS) if encoded else []

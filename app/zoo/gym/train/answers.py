@@ -7,7 +7,7 @@ seed, and of the learned ones, evenly spaced. Answers are greedy, of up to `ANSW
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -143,7 +143,7 @@ class Answers:
         base: the folder of its base, with tokenizer and chat template.
         probes: the prompts; those that the model cannot read with an answer are left out.
         run: the run folder, which has the answers before training.
-        adapter: the folder of the adapter that it continues.
+        own: what the run's tokenizer has otherwise than the base's.
     """
 
     def __init__(
@@ -152,9 +152,9 @@ class Answers:
         base: Path,
         probes: Sequence[Probe],
         run: Path,
-        adapter: Path | None = None,
+        own: Mapping[str, object],
     ) -> None:
-        self._asker = Asker(policy, base, adapter)
+        self._asker = Asker(policy, base, own)
         self._probes = [each for each in probes if self._asker.fits(each.ids, ANSWER_TOKENS)]
         held_out = [each for each in self._probes if each.held_out][:SHOWN]
         learned = [each for each in self._probes if not each.held_out]

@@ -31,7 +31,6 @@ from zoo.gym.train.order import spread
 from zoo.gym.train.rows import encode_options, prepare_rows, read_rows
 from zoo.gym.train.run_folder.pinned import layout_of, with_own_rows
 from zoo.gym.train.run_folder.split import stored_split
-from zoo.models.adapters import CONFIG_FILE
 from zoo.models.folder import read_object
 
 
@@ -81,10 +80,10 @@ def rows_of_run(folder: Path, config: TrainConfig, model_folder: Path) -> Measur
 
 
 def _as_asked(config: TrainConfig, folder: Path) -> TrainConfig:
-    """Returns the settings with a run's result as the adapter whose tokenizer is used."""
+    """Returns the settings with a run's result as the fine-tune whose tokenizer is used."""
     result = folder / "result"
-    is_adapter = (result / CONFIG_FILE).is_file()
-    return config.model_copy(update={"adapter_name_or_path": str(result)} if is_adapter else {})
+    tuned = {"adapter_name_or_path": str(result), "template": None}
+    return config.model_copy(update=tuned if result.is_dir() else {})
 
 
 def rows_of_files(
@@ -144,7 +143,8 @@ def _encode(
     model_folder: Path,
     own: Mapping[str, object] | None = None,
 ) -> tuple[Example, ...]:
-    tokenizer = with_own(tokenizer_of(model_folder, config.first_adapter), own or {})
+    tokenizer = tokenizer_of(model_folder, config.first_adapter, config.template)
+    tokenizer = with_own(tokenizer, own or {})
     encoded = encode_dataset(records, tokenizer, encode_options(config, model_folder))
     return _answered(_better(encoded.units), config, model_folder)
 

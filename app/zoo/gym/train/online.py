@@ -323,7 +323,7 @@ class Online(Method, Generic[C]):
 
         config = self.settings
         base = resolve(config.model_name_or_path, offline=True).folder
-        tokenizer = tokenizer_of(base, config.first_adapter)
+        tokenizer = tokenizer_of(base, config.first_adapter, config.template)
         assert config.max_completion_length is not None
         stops = chat_stops(base, tokenizer, encode_options(config, base))
         sampling = Sampling(config.max_completion_length, config.temperature, stop_ids=stops)

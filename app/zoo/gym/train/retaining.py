@@ -5,6 +5,7 @@ compares with the same model. Everything is a function of the model as it was lo
 """
 
 import json
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from zoo.gym.config.retaining import RetainingConfig
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data.batches import collate, micro_batches
+from zoo.gym.data.own_tokenizer import own_in
 from zoo.gym.data.units import Unit, alone
 from zoo.gym.errors import InputError
 from zoo.gym.files import read_json_object, write_beside
@@ -44,16 +46,13 @@ SEED = 0x5EED
 """Added to the seed of the run, so that retained rows have an order of their own."""
 
 
-def measured_before(
-    policy: "Policy", base: Path, run: Path, adapter: Path | None = None
-) -> Measured:
+def measured_before(policy: "Policy", base: Path, run: Path) -> Measured:
     """Returns what the model answered before the first step; stores it. Collective.
 
     Args:
         policy: the model as it was loaded.
         base: the folder of its base.
         run: the run folder.
-        adapter: the folder of the adapter that it continues.
 
     Raises:
         InputError: the stored measurement is damaged.
@@ -68,7 +67,7 @@ def measured_before(
                 f"{path}: expected the answers before training, got a damaged file",
                 hint="remove it: the model is measured again",
             ) from None
-    measured = measure(policy, base, adapter=adapter)
+    measured = measure(policy, base, own=own_in(read_env(run / "env.json")))
     if ranks.is_first:
         write_beside(path, json.dumps(measured.as_json()) + "\n")
     ranks.meet()
@@ -111,7 +110,7 @@ def retained_units(policy: "Policy", base: Path, run: Path, plan: Plan) -> tuple
     count = min(len(prompts()), total)
     env_file, ranks = run / "env.json", policy.ranks
     if not ranks.share(DIGEST_KEY in read_env(env_file) if ranks.is_first else None):
-        answers = own_answers(policy, base, count, plan.config.first_adapter)
+        answers = own_answers(policy, base, count, own_in(read_env(env_file)))
         if ranks.is_first:
             # the file first, so that a run killed in between asks again
             update_env(env_file, {DIGEST_KEY: write_answers(run / FILE, answers)})
@@ -165,12 +164,12 @@ def retained_batches(units: tuple[Unit, ...], plan: Plan, step: int) -> "list[Ba
 
 
 def kept_after(
-    policy: "Policy", base: Path, before: Measured | None, adapter: Path | None = None
+    policy: "Policy", base: Path, before: Measured | None, own: Mapping[str, object]
 ) -> Kept | None:
     """Returns what is left after training; None if the model answered too little before."""
     if before is None or not before.answers_questions:
         return None
-    return compare(before, measure(policy, base, before, adapter))
+    return compare(before, measure(policy, base, before, own))
 
 
 def alarm_of(kept: Kept | None) -> str | None:

@@ -22,7 +22,7 @@ SHARED = (
     *("model_name_or_path", "dataset", "eval_dataset", "dataset_dir", "columns", "me"),
     *("cutoff_len", "max_samples", "val_size", "think", "date", "split_special_tokens", "seed"),
     *("backend", "dtype", "quantization_bit", "quantization_method", "quantization_type"),
-    *("num_processes", "offline"),
+    *("num_processes", "offline", "template"),
 )
 """Settings of the run that are those of its reward model, too: data, model and machine."""
 

@@ -16,13 +16,14 @@ from zoo.gym.data import (
     Split,
     Tokenizer,
     Unit,
-    load_tokenizer,
     read_dataset,
 )
 from zoo.gym.data.lazy import LazyUnits, encode_dataset
 from zoo.gym.data.notes import Figures, notes_of, survey
-from zoo.gym.data.own_tokenizer import own_note, own_parts, with_own
-from zoo.gym.data.rows import make_encoder
+from zoo.gym.data.own_tokenizer import own_tokenizer, states_template, tokenizer_of
+from zoo.gym.data.reading.dataset import early_records
+from zoo.gym.data.rows import make_encoder, require_template
+from zoo.gym.data.tokenizer import has_tokenizer
 from zoo.gym.errors import InputError
 from zoo.gym.train.answers import Probe, draw_probes
 from zoo.gym.train.result.origin import doubt_of_base, joint_of_result
@@ -49,7 +50,7 @@ class Rows:
         cutoff_len: the setting, or the context length of the model if that is shorter.
         system: the system prompt of at least half of the chats; empty for none.
         joint: what most prompts end with, for a model without a chat template.
-        tokenizer: what the adapter that is continued has otherwise than the base.
+        tokenizer: what the adapter that is continued, or `template`, has otherwise than the base.
         probes: prompts of held-out and learned rows, whose answers a run shows.
     """
 
@@ -92,9 +93,8 @@ def prepare_rows(
         InputError: no row is usable.
     """
     dataset = read_rows(config)
-    adapter = config.first_adapter
-    own = own_parts(model_folder, adapter) if adapter else {}
-    tokenizer = with_own(load_tokenizer(model_folder), own)
+    own = own_tokenizer(model_folder, config.first_adapter, config.template)
+    tokenizer = own.tokenizer
     options = encode_options(config, model_folder)
     split = choose(dataset) if choose else new_split(config, dataset)
     train, held_out = split.apply(dataset.records)
@@ -116,14 +116,15 @@ def prepare_rows(
         truncated=truncated,
         unlearned=unlearned,
         notes=(
-            *filter(None, [doubt_of_base(model_folder), own_note(adapter, own)]),
+            *filter(None, [doubt_of_base(model_folder)]),
+            *own.notes,
             *dataset.notes,
             *notes_of(found, Figures(truncated, unlearned, *alike)),
         ),
         cutoff_len=options.cutoff_len,
         system=found.common_system,
         joint=found.common_joint,
-        tokenizer=own,
+        tokenizer=own.parts,
         probes=(
             *draw_probes(held_out, encoder, held_out=True),
             *draw_probes(train, encoder, held_out=False),
@@ -141,6 +142,33 @@ def read_rows(config: TrainConfig) -> Dataset:
     kinds = load_method(config.stage).reads
     mix, layout, apart = mix_of(config), layout_of(config), len(config.eval_dataset)
     return read_dataset(config.data_files, config.max_samples, kinds, mix, layout, apart)
+
+
+def check_template(config: TrainConfig, model_folder: Path, paths: Sequence[Path]) -> None:
+    """Refuses chats for a base without a chat template, before there is a run.
+
+    Args:
+        config: how the rows are read.
+        model_folder: the base.
+        paths: the data files.
+
+    Raises:
+        NotAvailableError: the file of the template does not exist.
+        InputError: there is such a row; or see `own_tokenizer`.
+    """
+    places = filter(None, (model_folder, config.first_adapter))
+    if config.template is None and any(map(states_template, places)):
+        return  # without the import of transformers, which takes longer than the command
+    if not has_tokenizer(model_folder):
+        return  # the run says so
+    tokenizer = tokenizer_of(model_folder, config.first_adapter, config.template)
+    if tokenizer.chat_template:
+        return
+    encoder = make_encoder(tokenizer, EncodeOptions(config.cutoff_len))
+    kinds, layout = load_method(config.stage).reads, layout_of(config)
+    for record in early_records(paths, kinds, layout):
+        for row in record.sides or (record,):
+            require_template(encoder, row)
 
 
 def report_unusable(rows: Rows, report: Callable[[Problem], object]) -> None:

@@ -140,7 +140,7 @@ def run_session(
             crew.ending.append(method.close)
             with closing(method):
                 probes = rows.probes if method.answers else ()
-                answers = Answers(policy, base.folder, probes, folder, config.first_adapter)
+                answers = Answers(policy, base.folder, probes, folder, rows.tokenizer)
                 job = Job(method, run.events.emit, leaving, run.checkpoints, answers)
                 found = _train(run, job, base, together, before)
     # a calling program adds to the peak; a resumed run may have passed its peak earlier
@@ -181,7 +181,7 @@ def with_retained(
     config, is_first = plan.config, policy.ranks.is_first
     method, before, share = load_method(config.stage), None, 0.0
     if config.retention and method.answers:
-        before = measured_before(policy, base, run.env_file.parent, config.first_adapter)
+        before = measured_before(policy, base, run.env_file.parent)
     if isinstance(config, RetainingConfig):
         resumes = run.checkpoints.exists()
         share = share_of(config, before, resumes=resumes)

@@ -15,6 +15,7 @@ from zoo.gym.config.values import (
     path_text,
     role_columns,
     split_paths,
+    template_name,
 )
 
 
@@ -80,6 +81,11 @@ class DataKeys(Settings, frozen=True):
         ge=0,
         description="rows held out: a share below 1, or a number of rows; chats and pairs are drawn"
         " by the seed; texts are held out at their end, a share is counted in characters",
+    )
+    template: Annotated[str | None, BeforeValidator(template_name)] = Field(
+        default=None,
+        description="the chat template: chatml, gemma, llama3, mistral, phi, qwen, or a file of"
+        " Jinja; none: the model's own",
     )
     think: Literal["template", "keep", "drop"] = Field(
         default="template",

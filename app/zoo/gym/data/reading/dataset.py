@@ -364,6 +364,23 @@ def check_dataset(
         read_dataset(paths, kinds=kinds, layout=layout)
 
 
+def early_records(
+    paths: Sequence[Path], kinds: Set[Kind] = LEARNED, layout: Layout = DETECTED
+) -> Iterator[Record]:
+    """Yields the rows that are read before a run exists: all, or each file's first of more data.
+
+    Raises:
+        NotAvailableError: a file is absent.
+        InputError: see `read_dataset`.
+    """
+    if sum(path.stat().st_size for path in paths) <= EARLY_BYTES:
+        yield from read_dataset(paths, kinds=kinds, layout=layout).records
+        return
+    for path in paths:
+        rows = _read_file(path, kinds, described(path, layout), layout.me)
+        yield from next((row.records for row in rows if row.records), ())
+
+
 def fingerprint(paths: Sequence[Path]) -> str:
     """Returns 64 hex digits that identify the data: equal for the same bytes in the same order.
 

@@ -44,6 +44,11 @@ class DataFiles:
     validation: tuple[Path, ...] = ()
     test: tuple[Path, ...] = ()
 
+    @property
+    def used(self) -> tuple[Path, ...]:
+        """Those to learn from, then those that are held out."""
+        return self.train + self.validation
+
 
 def data_files(paths: Sequence[Path]) -> DataFiles:
     """Returns the data files: those given, and in the place of a folder all those in it, by name.

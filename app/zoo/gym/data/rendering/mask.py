@@ -25,7 +25,8 @@ from zoo.gym.errors import InputError
 
 _THINK, _THINK_END = "<think>", "</think>"
 _OPENED = re.compile(r"<think>\s*(</think>\s*)?$")
-_PROBE = (Message("user", "a"), Message("assistant", "b"))
+PROBE = (Message("user", "a"), Message("assistant", "b"))
+"""A chat that shows how a template ends an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +289,7 @@ def end_markers(template: ChatTemplate) -> frozenset[int]:
         RenderLimitError: the template exceeded its time or memory limit.
     """
     try:
-        ids, learned = learned_tokens(template, render_turns(template, _PROBE))
+        ids, learned = learned_tokens(template, render_turns(template, PROBE))
     except RenderLimitError:  # not this template's answer: nothing is cached
         raise
     except InputError:  # a template that refuses such a short chat; training reports it

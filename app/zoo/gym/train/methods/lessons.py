@@ -172,7 +172,7 @@ class Lessons(Method):
 
         config = self._settings
         base = resolve(config.model_name_or_path, offline=True).folder
-        self.tokenizer = tokenizer_of(base, config.first_adapter)
+        self.tokenizer = tokenizer_of(base, config.first_adapter, config.template)
         self.options = encode_options(config, base)
         self.library = library_in(config.lessons)
         assert config.max_completion_length is not None

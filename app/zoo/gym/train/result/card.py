@@ -9,6 +9,7 @@ import yaml
 
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import fingerprint
+from zoo.gym.data.tokenizer import has_tokenizer
 from zoo.gym.files import write_beside
 from zoo.gym.paths import given_path
 from zoo.gym.train.result.few_bits import loading_note
@@ -59,7 +60,7 @@ def write_card(
         f"Trained with zoo-gym. Base revision: {base.revision or 'not recorded'}.\n"
         f"Data fingerprint (SHA-256): `{fingerprint(config.data_files)}`.\n"
         f"The base model's licence applies to this model, too.\n{_others(config)}\n"
-        f"{_use(base.id, adapter=adapter, scores=scores)}{loading_note(config, base.id)}"
+        f"{_use(folder, base.id, adapter=adapter, scores=scores)}{loading_note(config, base.id)}"
         f"{FORM if joint else ''}"
         f"## Settings\n\n```yaml\n{yaml.safe_dump(settings, sort_keys=True)}```\n\n"
         f"{''.join(_changed(changes))}{_early_end(config, metrics)}"
@@ -69,15 +70,16 @@ def write_card(
     write_beside(folder / "README.md", text)
 
 
-def _use(base: str, *, adapter: bool, scores: bool) -> str:
+def _use(folder: Path, base: str, *, adapter: bool, scores: bool) -> str:
     """Returns a section on how transformers, peft and zoo-gym load the result."""
     kind = "AutoModelForSequenceClassification" if scores else "AutoModelForCausalLM"
     if adapter:
+        tokenizer = HERE if has_tokenizer(folder) else base
         code = (
             f"from peft import PeftModel\nfrom transformers import {kind}, AutoTokenizer\n\n"
             f'base = {kind}.from_pretrained("{base}")\n'
             f'model = PeftModel.from_pretrained(base, "{HERE}")\n'
-            f'tokenizer = AutoTokenizer.from_pretrained("{base}")\n'
+            f'tokenizer = AutoTokenizer.from_pretrained("{tokenizer}")\n'
         )
     else:
         code = (

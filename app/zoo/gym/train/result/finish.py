@@ -2,10 +2,12 @@
 
 import math
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.gym.data.own_tokenizer import MORE
+from zoo.gym.data.own_tokenizer import MORE, TOKENIZER_KEY, own_in, write_own
+from zoo.gym.data.tokenizer import has_tokenizer
 from zoo.gym.files import new_folder, storage_errors
 from zoo.gym.humanize import counted
 from zoo.gym.train.answers import alarms_of, learned_sentence
@@ -61,7 +63,9 @@ def finish(
     metrics = metrics_of(method, progress, others)
     doubt = no_gain(method, progress)
     remove_copy(run, config)
-    write_result(method.policy, run.result, base, config.first_adapter)
+    env = read_env(run.env_file)
+    own = own_in(env)
+    write_result(method.policy, run.result, base, config.first_adapter, own)
     check_result(method.policy, run.result, method.units[0].rows[0].ids.tolist(), config)
     alarms = list(filter(None, [doubt, few_rows(method, progress)]))
     if job.answers:
@@ -69,7 +73,7 @@ def finish(
         message = learned_sentence(answers)
         run.events.emit("answers", step=progress.step, answers=shown, message=message)
         alarms += alarms_of(answers)
-    kept = kept_after(method.policy, base.folder, before, config.first_adapter)
+    kept = kept_after(method.policy, base.folder, before, own)
     if kept is not None:
         metrics |= {"retention": kept.figures()}
         run.events.emit("retention", step=progress.step, message=kept.sentence(), **kept.content())
@@ -77,8 +81,8 @@ def finish(
     for alarm in alarms:
         run.events.emit("warn", message=alarm)
     doubts = ". ".join(alarms) or None
-    joint = joint_of(read_env(run.env_file))
-    write_card(run.result, config, base, metrics, changes_of(run.env_file), doubts, joint)
+    changes = changes_of(run.env_file)
+    write_card(run.result, config, base, metrics, changes, doubts, joint_of(env))
     write_origin(run.result, run.env_file)
     return {"model": str(copy_to_output(run, config)), "metrics": metrics}
 
@@ -117,12 +121,16 @@ def wilson(share: float, count: int) -> tuple[float, float]:
 
 
 def write_result(
-    policy: "Policy", folder: Path, base: "Resolved", adapter: Path | None = None
+    policy: "Policy",
+    folder: Path,
+    base: "Resolved",
+    adapter: Path | None = None,
+    own: Mapping[str, object] | None = None,
 ) -> None:
     """Writes the model atomically, with tokenizer files.
 
     Those of a whole model are the base's, those of an adapter the ones of the adapter that it
-    continues, if there are any.
+    continues, if there are any. With a template or an end of texts of its own, it has all of them.
     """
     with (
         new_folder(folder, replace=True) as beside,
@@ -132,11 +140,14 @@ def write_result(
         policy.save_result(beside, base=base_name(base))
         is_whole = not (beside / CONFIG_FILE).exists()
         source = base.folder if is_whole else adapter
+        if own and (source is None or not has_tokenizer(source)):
+            source = base.folder
         for name in TOKENIZER_FILES:
             if source is not None and (source / name).is_file():
                 shutil.copyfile(source / name, beside / name)
         if source is not None and (source / MORE).is_dir():
             shutil.copytree(source / MORE, beside / MORE)
+        write_own(beside, {TOKENIZER_KEY: own or {}})
 
 
 def metrics_of(

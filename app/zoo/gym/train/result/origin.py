@@ -38,11 +38,11 @@ def remember_form(
 
 
 def check_same_tokenizer(env_file: Path, own: Mapping[str, object], *, resumes: bool) -> None:
-    """Stores what the tokenizer of a run has from its first adapter, and refuses another.
+    """Stores what the tokenizer of a run has otherwise than the base's, and refuses another.
 
     Args:
         env_file: the run's `env.json`.
-        own: what it has, otherwise than the base.
+        own: what it has from its first adapter or the setting `template`.
         resumes: whether the run has checkpoints; those of earlier versions used the base's alone.
 
     Raises:
@@ -51,9 +51,9 @@ def check_same_tokenizer(env_file: Path, own: Mapping[str, object], *, resumes: 
     before = read_env(env_file).get(TOKENIZER_KEY, {} if resumes else own)
     if remembered(env_file, TOKENIZER_KEY, lambda: dict(own)) != own or before != own:
         raise InputError(
-            "adapter_name_or_path: expected the chat template and end of texts that the run began "
-            "with, got others",
-            hint="put the adapter's tokenizer files back, or start a new run",
+            "expected the chat template and end of texts that the run began with, got others",
+            hint="put the file of template, or the adapter's tokenizer files, back; or start a new "
+            "run",
         )
 
 

@@ -222,7 +222,7 @@ def idle_date(config: TrainConfig, origin: str, model_folder: Path) -> tuple[Ign
 
     if config.date is None:
         return ()
-    tokenizer = tokenizer_of(model_folder, config.first_adapter)
+    tokenizer = tokenizer_of(model_folder, config.first_adapter, config.template)
     template = chat_template(tokenizer, config.date)
     if template is not None and template.prints_date:
         return ()
@@ -260,7 +260,11 @@ def _pinned_place(key: str, place: str) -> str:
     if key == "function":
         file, _, name = place.rpartition(":")
         return f"{_absolute(file)}:{name}" if file.endswith(".py") else place
-    return _absolute(place) if key == "adapter" else _pinned_name(resolve(place, offline=True))
+    return (
+        _absolute(place)
+        if key in {"adapter", "template"}
+        else _pinned_name(resolve(place, offline=True))
+    )
 
 
 def _absolute(path: str) -> str:
