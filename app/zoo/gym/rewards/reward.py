@@ -27,6 +27,7 @@ class Task:
         metadata: the row's other fields by name: `test_list`, `difficulty`, ...
         source: `file:line`.
         tools: the definitions of the tools that the model may call.
+        is_chat: whether its row has turns in place of a text as the prompt.
     """
 
     messages: tuple[Message, ...]
@@ -35,6 +36,7 @@ class Task:
     metadata: Mapping[str, object] = field(default_factory=dict[str, object])
     source: str = ""
     tools: Tools = ()
+    is_chat: bool = False
 
     @property
     def query(self) -> str:

@@ -149,6 +149,7 @@ def task_of_record(record: "Record") -> Task:
         record.metadata,
         record.source,
         record.tools,
+        is_chat=not record.prompt,
     )
 
 

@@ -104,10 +104,6 @@ def one(query: str) -> float:
     return 0.0
 
 
-def of_a_batch(prompts: list[str], completions: list[str]) -> list[float]:
-    return [0.0]
-
-
 def unknown_name(query: str, response: str, *, level: int) -> float:
     return 0.0
 
@@ -164,7 +160,6 @@ async def later(query: str, response: str) -> float:
     ("function", "got"),
     [
         (one, "got f(query)"),
-        (of_a_batch, "got a function of a batch of completions"),
         (unknown_name, "got a parameter 'level'"),
         (fourth, "got a parameter 'level'"),
         (response_first, "got f(response, answer), whose first parameter is 'response'"),

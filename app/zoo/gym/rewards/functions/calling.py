@@ -10,6 +10,7 @@ returns a number, or a mapping with `reward` and `reasoning`.
 import inspect
 import math
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 ANSWER_NAMES = frozenset(
@@ -62,8 +63,6 @@ def caller(function: Callable[..., object]) -> Call:
     takes_any = any(one.kind is one.VAR_POSITIONAL for one in parameters)
     if len(positional) < 2 and not takes_any:
         raise ValueError(f"{_FORM}, got f({', '.join(one.name for one in parameters)})")
-    if {one.name for one in positional} >= {"prompts", "completions"}:
-        raise ValueError(f"{_FORM} for one response, got a function of a batch of completions")
     _check_names(positional)
     third = positional[2] if len(positional) > 2 else None
     by_place = ["query", "response"]
@@ -172,13 +171,26 @@ def _number(value: object) -> float:
 def call(function: Call, fields: Mapping[str, Any]) -> dict[str, object]:
     """Returns `{"value", "reason"}`, or `{"problem"}` if the call gave no reward."""
     try:
-        value, reasoning = as_reward(function(fields))
+        return as_reply(function(fields))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - it may raise anything
-        text = f"{error}"[:500]
-        raised = "" if isinstance(error, ValueError) and text.startswith("returned ") else "raised "
-        name = f"{type(error).__name__}: " if raised else ""
-        return {"problem": f"{raised}{name}{text}{_line(error) if raised else ''}"}
+        return problem_of(error)
+
+
+def as_reply(result: object) -> dict[str, object]:
+    """Returns `{"value", "reason"}` for what a function returned, or `{"problem"}`."""
+    try:
+        value, reasoning = as_reward(result)
+    except ValueError as error:
+        return problem_of(error)
     return {"value": value, "reason": reasoning[:2000]}
+
+
+def problem_of(error: BaseException) -> dict[str, object]:
+    """Returns `{"problem"}` for an error that a function raised, or that its result is."""
+    text = f"{error}"[:500]
+    raised = "" if isinstance(error, ValueError) and text.startswith("returned ") else "raised "
+    name = f"{type(error).__name__}: " if raised else ""
+    return {"problem": f"{raised}{name}{text}{_line(error) if raised else ''}"}
 
 
 def _line(error: BaseException) -> str:
@@ -186,7 +198,7 @@ def _line(error: BaseException) -> str:
     trace, place = error.__traceback__, ""
     while trace is not None:
         code = trace.tb_frame.f_code
-        if code.co_filename != __file__:
+        if Path(code.co_filename).parent != Path(__file__).parent:
             place = place or f" ({code.co_filename.rpartition('/')[2]}:{trace.tb_lineno})"
         trace = trace.tb_next
     return place

@@ -11,13 +11,22 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from zoo.gym.rewards.functions.batch import batch_function
 from zoo.gym.rewards.functions.calling import call, caller
 from zoo.gym.rewards.functions.sources import Sources
 from zoo.gym.rewards.processes.serve import serve
 
 
-def prepare(place: str, name: str) -> Callable[[dict[str, Any]], Mapping[str, object]]:
+def prepare(
+    place: str, name: str, hello: dict[str, object]
+) -> Callable[[dict[str, Any]], Mapping[str, object]]:
     """Returns the function that answers requests.
+
+    Args:
+        place: the file or the module.
+        name: the function in it.
+        hello: gets `needs`, the columns that a function of a batch needs; its requests have the
+            fields of all `samples`, its replies their `replies`.
 
     Raises:
         ValueError: the file cannot be imported, has no such function, or it takes other parameters.
@@ -30,6 +39,9 @@ def prepare(place: str, name: str) -> Callable[[dict[str, Any]], Mapping[str, ob
     if not callable(function):
         known = [key for key, value in vars(module).items() if callable(value) and key[0] != "_"]
         raise ValueError(f"expected a function {name!r}, got only {', '.join(known) or 'none'}")
+    if (batch := batch_function(function)) is not None:
+        hello["needs"] = batch.needs
+        return lambda request: {"replies": batch.call(request["samples"])}
     made = caller(function)
     return lambda fields: call(made, fields)
 
@@ -53,7 +65,8 @@ def _import(place: str) -> ModuleType:
 def main() -> None:
     """Serves the function that the arguments name."""
     place, name, timeout_s = sys.argv[1:]
-    serve(lambda: prepare(place, name), float(timeout_s), Sources(place).new)
+    hello: dict[str, object] = {}
+    serve(lambda: prepare(place, name, hello), float(timeout_s), Sources(place).new, hello)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,15 @@ from typing import Any
 from zoo.gym.config.reward import FunctionSettings
 from zoo.gym.data.rendering.template import openai_turn
 from zoo.gym.errors import InputError, InterruptedRunError
+from zoo.gym.rewards.functions.batch import lacking
 from zoo.gym.rewards.processes.workers import Workers
 from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
 
 
 class FileFunction(Reward):
     """Calls `f(query, response)` or `f(query, response, answer)` for each sample.
+
+    A function of TRL's form, `f(completions, **columns)`, is called once for all of them.
 
     A call that raises, returns no number or takes too long gives no reward. What the function
     prints goes to stderr. Its files may not change while it is used: a process that is started
@@ -39,6 +42,7 @@ class FileFunction(Reward):
             self.close()
             raise InputError(f"reward: '{settings.function}': {reason}")
         self._sources = self._workers.sources
+        self._needs: list[str] | None = hello.get("needs")  # of a function of a batch
 
     @property
     def sources(self) -> Mapping[str, str]:
@@ -55,6 +59,10 @@ class FileFunction(Reward):
         """Which function it calls."""
         return f"the result of {self._settings.function}"
 
+    def missing(self, task: Task) -> str | None:
+        """Returns the first column that the function needs and the row lacks."""
+        return lacking(self._needs or (), fields_of(Sample(task, "")))
+
     def score(self, samples: Sequence[Sample]) -> list[Score]:
         """Returns the result of each call.
 
@@ -64,7 +72,12 @@ class FileFunction(Reward):
         """
         for sample in samples:
             _require_json(sample.task)
-        replies = self._workers.ask([fields_of(sample) for sample in samples])
+        fields = [fields_of(sample) for sample in samples]
+        if self._needs is None:
+            replies = self._workers.ask(fields)
+        else:
+            [reply] = self._workers.ask([{"samples": fields}])
+            replies = reply.get("replies", [reply] * len(fields))
         if lost := next((reply for reply in replies if reply.get("unstarted")), None):
             raise InterruptedRunError(
                 f"reward: '{self._settings.function}': {lost['failed']}",
@@ -86,6 +99,7 @@ def fields_of(sample: Sample) -> dict[str, Any]:
         "answer": task.answer,
         "messages": [openai_turn(turn) for turn in task.messages],
         "metadata": dict(task.metadata),
+        "is_chat": task.is_chat,
     }
 
 

@@ -1,22 +1,24 @@
 """A reward function that Python code passes, called in this process."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from queue import Empty, SimpleQueue
 from threading import Thread
+from typing import Any
 
 from zoo.gym.config.reward import LiveSettings
 from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.rewards.description import describe
+from zoo.gym.rewards.functions.batch import batch_function, lacking
 from zoo.gym.rewards.functions.calling import Call, call, caller
 from zoo.gym.rewards.functions.file import fields_of, score_of
-from zoo.gym.rewards.reward import Reward, Sample, Score, no_reward
+from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
 
 TIMEOUT_S = 300.0
 """The time limit of one call: a thread cannot be killed, so a hanging one ends the run."""
 
 
 class LiveFunction(Reward):
-    """Calls a function of this process for each sample, in a thread.
+    """Calls a function of this process for each sample, or once for all, in a thread.
 
     Args:
         settings: the function.
@@ -29,7 +31,8 @@ class LiveFunction(Reward):
     def __init__(self, settings: LiveSettings, timeout_s: float = TIMEOUT_S) -> None:
         self._name, self._timeout_s = settings.label, timeout_s
         try:
-            self._call: Call = caller(settings.function)
+            self._batch = batch_function(settings.function)
+            self._call: Call | None = None if self._batch else caller(settings.function)
         except ValueError as error:
             raise InputError(f"reward: {self._name}: {error}") from None
 
@@ -52,11 +55,24 @@ class LiveFunction(Reward):
         results: SimpleQueue[dict[str, object]] = SimpleQueue()
 
         def work() -> None:
-            for sample in samples:
-                results.put(call(self._call, fields_of(sample)))
+            fields = [fields_of(sample) for sample in samples]
+            for reply in self._replies(fields):
+                results.put(reply)
 
         Thread(target=work, daemon=True).start()
         return [self._result(results, sample) for sample in samples]
+
+    def missing(self, task: Task) -> str | None:
+        """Returns the first column that the function needs and the row lacks."""
+        needs = self._batch.needs if self._batch else ()
+        return lacking(needs, fields_of(Sample(task, "")))
+
+    def _replies(self, fields: list[dict[str, Any]]) -> Iterator[dict[str, object]]:
+        if self._batch is not None:
+            yield from self._batch.call(fields)
+            return
+        assert self._call is not None
+        yield from (call(self._call, one) for one in fields)
 
     def _result(self, results: "SimpleQueue[dict[str, object]]", sample: Sample) -> Score:
         try:

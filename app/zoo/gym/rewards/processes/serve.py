@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from threading import Thread
+from types import MappingProxyType
 from typing import IO, Any
 
 CPU_LIMITS = 4.0
@@ -24,6 +25,7 @@ def serve(
     prepare: Callable[[], Callable[[dict[str, Any]], Mapping[str, object]]],
     timeout_s: float,
     sources: Callable[[], Mapping[str, str]] = dict[str, str],
+    hello: Mapping[str, object] = MappingProxyType({}),
 ) -> None:
     """Calls `prepare` once, and the function that it returns for each request.
 
@@ -32,6 +34,7 @@ def serve(
         timeout_s: the parent's time limit of a request. A process that still computes long after
             it, because its parent is gone, is ended by the system.
         sources: returns the digests of the files that were imported since its last call.
+        hello: what the first message says besides, after `prepare`.
     """
     most_cpu_s = CPU_LIMITS * timeout_s * (os.cpu_count() or 1)
     requests, replies = _claim_pipes()
@@ -42,7 +45,7 @@ def serve(
     except ValueError as error:
         _send(replies, {"refused": str(error)})
         return
-    _send(replies, {"sources": sources()})
+    _send(replies, {**hello, "sources": sources()})
     while head := requests.read(4):
         request = json.loads(requests.read(struct.unpack(">I", head)[0]))
         _limit_cpu(most_cpu_s)
