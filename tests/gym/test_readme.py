@@ -30,7 +30,10 @@ def test_the_python_examples_train_answer_and_measure_a_delta(
     assert Path("my-chats.safetensors").is_file()
     assert names["report"].quality.rows == 2
     assert names["report"].held_out is True
-    assert "tuned=" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "tuned=" in printed.out
+    assert printed.out.splitlines()[-1]  # an answer
+    assert "step 2/2" in printed.err
     assert json.loads(example)["messages"]
 
 

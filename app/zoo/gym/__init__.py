@@ -1,6 +1,7 @@
 """Train, personalise and share small language models on your own machine.
 
 Train:  `run_training(TrainConfig(model_name_or_path="zen-pico", dataset="my.jsonl"))`
+        `run_training(settings, on_event=show_progress)` shows its progress
         `Trainer(TrainingConfig(model="zen-pico")).train("my.jsonl")`
         `run_sft(*get_train_args({"model_name_or_path": "zen-pico", "dataset": "my.jsonl"}))`
         `GRPOTrainer("zen-pico", config=GRPOConfig(), reward_model=function).train(rows)`
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from zoo.gym.grpo import GRPOTrainer as GRPOTrainer
     from zoo.gym.hparams import get_train_args as get_train_args
     from zoo.gym.hparams import run_sft as run_sft
+    from zoo.gym.live_progress import show_progress as show_progress
     from zoo.gym.rounds.rules.method import AggregationMethod as AggregationMethod
     from zoo.gym.rounds.server.run import CommunityLearningServer as CommunityLearningServer
     from zoo.gym.rounds.soup.config import DeltaSoupConfig as DeltaSoupConfig
@@ -99,6 +101,7 @@ _HOMES = {
     "resolve": "zoo.models",
     "run_sft": "zoo.gym.hparams",
     "run_training": "zoo.gym.api",
+    "show_progress": "zoo.gym.live_progress",
 }
 
 __all__ = [
@@ -142,6 +145,7 @@ __all__ = [
     "resolve",
     "run_sft",
     "run_training",
+    "show_progress",
 ]
 
 

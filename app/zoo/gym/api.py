@@ -81,7 +81,9 @@ class RunResult:
     metrics: Mapping[str, Any]
 
 
-def run_training(config: TrainConfig) -> RunResult:
+def run_training(
+    config: TrainConfig, *, on_event: Callable[[dict[str, Any]], object] | None = None
+) -> RunResult:
     """Trains in this process and returns when the run is done.
 
     The base model must be on this machine; nothing is downloaded. The run appears in
@@ -92,16 +94,24 @@ def run_training(config: TrainConfig) -> RunResult:
     owner, so that `zoo-gym runs resume` finds them. Torch's threads and random state are restored
     at the end.
 
+    Args:
+        config: the settings.
+        on_event: called with each event of the run, as docs/reference/runs.md describes them; an
+            error in it ends the run. `show_progress` shows them in a terminal or a notebook.
+
     Raises:
         InputError: `config` is not a `TrainConfig`, or the data cannot be used.
         NotAvailableError: another run has the device; a call that waits silently looks hung.
         GymError: the run cannot start, learns nothing, or was stopped: Ctrl-C saves first.
     """
-    return train_here(config)
+    return train_here(config, on_event=on_event)
 
 
 def train_here(
-    config: TrainConfig, ignored: Sequence[Ignored] = (), held_out: int = 0
+    config: TrainConfig,
+    ignored: Sequence[Ignored] = (),
+    held_out: int = 0,
+    on_event: Callable[[dict[str, Any]], object] | None = None,
 ) -> RunResult:
     """Trains as `run_training` does.
 
@@ -109,6 +119,7 @@ def train_here(
         config: the settings.
         ignored: settings without effect that the caller gave; the run's first event lists them.
         held_out: of rows given in Python, how many at the end are held out; 0: as `val_size` says.
+        on_event: see `run_training`.
 
     Raises:
         GymError: see `run_training`.
@@ -149,6 +160,7 @@ def _train(config: TrainConfig, ignored: Sequence[Ignored], held_out: int) -> Ru
     if idle := _without_effect(config, ignored):
         env["without_effect"] = [asdict(one) for one in idle]
     run = create_run(dump_config(config), env)
+    run.events.on_event = on_event
     if rows:
         config = _with_stored_rows(run, config, rows)
     if held_out:

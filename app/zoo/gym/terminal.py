@@ -7,7 +7,9 @@ character is written as its escape; line ends and tabs stay.
 
 import json
 import math
+import os
 import re
+import sys
 from collections.abc import Mapping
 from typing import cast
 
@@ -71,3 +73,8 @@ def _finite(value: object) -> object:
 def _escape(found: "re.Match[str]") -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def rewrites_lines() -> bool:
+    """Returns whether stderr is a terminal that supports carriage return."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"

@@ -10,9 +10,10 @@ import pytest
 from zoo.gym.cli.boundary import show_warning
 from zoo.gym.cli.ending import measured
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.progress import Progress, step_line
+from zoo.gym.cli.progress import Progress
 from zoo.gym.errors import GymWarning
 from zoo.gym.humanize import duration, figure, human_bytes
+from zoo.gym.jobs.lines import step_line
 
 
 class Terminal(StringIO):

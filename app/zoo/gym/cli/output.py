@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from zoo.gym.terminal import json_line, visible
+from zoo.gym.terminal import json_line, rewrites_lines, visible
 
 
 @dataclass
@@ -61,8 +61,3 @@ class Output:
         if self._unfinished:
             print(file=sys.stderr)
             self._unfinished = False
-
-
-def rewrites_lines() -> bool:
-    """Returns whether stderr is a terminal that supports carriage return."""
-    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"

@@ -1,11 +1,12 @@
 """Prints the progress of a run: a line that is overwritten, or occasional plain lines."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from zoo.gym.cli.output import Output
 from zoo.gym.humanize import counted, duration, figure, human_bytes
 from zoo.gym.jobs import Event
+from zoo.gym.jobs.lines import is_step, metric_words, number, step_line
 from zoo.gym.retention.compare import LOST_KEYS, Lost, lost_lines, short
 from zoo.models.registry import CANNOT_CONVERSE, PICO
 
@@ -86,7 +87,7 @@ class Progress:
             self.out.progress(line, keep=step == self._step_event.get("steps"))
 
     def _is_kept(self, event: Event) -> bool:
-        step, steps = event["step"], _number(event, "steps") or 0
+        step, steps = event["step"], number(event, "steps") or 0
         if step == steps and self._held_out:
             return False  # its evaluation follows, and then the line is printed again
         return step in (1, steps) or step % max(1, int(-(-steps // PLAIN_LINES))) == 0
@@ -114,14 +115,14 @@ def note_lines(event: Event) -> Iterator[str]:
         value = choice.get("value")
         shown = f"{value:g}" if isinstance(value, float) else value
         yield f"  {choice.get('key')} = {shown}: {choice.get('reason')}"
-    if (processes := int(_number(event, "processes") or 1)) > 1:
+    if (processes := int(number(event, "processes") or 1)) > 1:
         yield f"{processes} processes divide the rows of each step; the memory is that of each"
     for memory in _objects([event.get("memory")]):
         yield memory_line(memory)
     if event.get("held_out_rows") and event.get("decides", "loss") != "loss":
         best = "highest" if event.get("better") == "higher" else "lowest"
         yield f"the step with the {best} {event['decides']} on held-out rows is kept"
-    steps = counted(int(_number(event, "steps") or 0), "step")
+    steps = counted(int(number(event, "steps") or 0), "step")
     yield f"{steps}; Ctrl-C saves and stops the run, closing this window does not"
     device = event.get("device")
     yield f"loading {event.get('model')}" + (f" on {device}" if device else "")
@@ -168,33 +169,10 @@ def show_pass(out: Output) -> "Watch":
 def memory_line(memory: dict[str, Any]) -> str:
     """Returns the estimate in one line: `memory 2.68 GB: weights 1.19, adapter 0.04, ...`."""
     totals = {"total", "source", "calculated"}
-    shares = {PURPOSES.get(k, k): _number(memory, k) for k in memory if k not in totals}
+    shares = {PURPOSES.get(k, k): number(memory, k) for k in memory if k not in totals}
     listed = ", ".join(f"{name} {value / 1e9:.2g}" for name, value in shares.items() if value)
     measured = "measured earlier; " if memory.get("source") == "measured" else ""
-    return f"  memory {(_number(memory, 'total') or 0) / 1e9:.2f} GB: {measured}{listed}"
-
-
-def is_step(event: Event) -> bool:
-    """Returns whether an event is an undamaged step event."""
-    return event["kind"] == "step" and type(event.get("step")) is int
-
-
-def step_line(event: Event) -> str:
-    """Returns a step in one line: `step 120/330  loss 0.412  12,300 tokens/s  8 s left`."""
-    parts = [f"step {event['step']}/{event.get('steps', '?')}", f"loss {figure(event.get('loss'))}"]
-    parts += metric_words(event)
-    if (speed := _number(event, "tokens_per_s")) is not None:
-        parts.append(f"{speed:,.0f} tokens/s")
-    if left_s := _number(event, "eta_s"):
-        parts.append(f"{duration(left_s)} left")
-    return "  ".join(parts)
-
-
-def metric_words(event: Event) -> list[str]:
-    """Returns the additional metrics of a step or an evaluation: `accuracy 0.75`, ..."""
-    found = event.get("metrics")
-    metrics: dict[str, Any] = found if isinstance(found, dict) else {}
-    return [f"{name} {figure(value)}" for name, value in metrics.items() if _is_figure(value)]
+    return f"  memory {(number(memory, 'total') or 0) / 1e9:.2f} GB: {measured}{listed}"
 
 
 def _is_tied(event: Event) -> bool:
@@ -207,18 +185,6 @@ def _is_tied(event: Event) -> bool:
 def _loss_words(event: Event) -> list[str]:
     """Returns the loss of an evaluation; nothing for a method that measures none."""
     return [figure(event["loss"])] if "loss" in event else []
-
-
-def _number(fields: Mapping[str, Any], key: str) -> float | None:
-    """Returns a finite number among the fields, or None: a log may be damaged."""
-    value = fields.get(key)
-    if type(value) is not int and type(value) is not float:
-        return None
-    return value if abs(value) < 2**63 else None
-
-
-def _is_figure(value: object) -> bool:
-    return value is None or type(value) is int or type(value) is float
 
 
 def _objects(value: object) -> list[dict[str, Any]]:

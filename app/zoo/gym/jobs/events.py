@@ -8,7 +8,7 @@ import errno
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import FileIO
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias, cast
@@ -34,10 +34,15 @@ class EventLog:
 
     Args:
         path: `events.jsonl`; created by the first event.
+
+    Attributes:
+        path: the same.
+        on_event: called with each event after it is written.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.on_event: Callable[[Event], object] | None = None
         self._next_seq = 0
         self._end_bytes = -1
 
@@ -62,6 +67,8 @@ class EventLog:
                 self._append(file, _encode(event))
         except OSError as error:
             raise storage_error(error, self.path) from error
+        if self.on_event is not None:
+            self.on_event(event)
         return event
 
     def _heal(self, file: FileIO) -> None:
