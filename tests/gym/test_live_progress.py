@@ -58,7 +58,11 @@ def displays(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     def display(content: Any, **_: object) -> Any:
         texts = [content["text/plain"]]
         found.append(texts)
-        return SimpleNamespace(update=lambda new, **_: texts.append(new["text/plain"]))
+
+        def update(new: Any, **_: object) -> None:
+            texts.append(new["text/plain"])
+
+        return SimpleNamespace(update=update)
 
     ipython, module = ModuleType("IPython"), ModuleType("IPython.display")
     ipython.get_ipython = lambda: SimpleNamespace(kernel=object())  # type: ignore[attr-defined]

@@ -93,7 +93,9 @@ def _completion(fields: Mapping[str, Any]) -> object:
 
 
 def _listed(result: object, count: int) -> list[object]:
-    found: Any = result.tolist() if hasattr(result, "tolist") else result  # of NumPy or torch
+    found: Any = result
+    if hasattr(found, "tolist"):  # of NumPy or torch
+        found = found.tolist()
     if not isinstance(found, list | tuple):
         raise ValueError(f"returned {type(result).__name__}: expected a list of numbers")
     values = list(cast("Sequence[object]", found))
