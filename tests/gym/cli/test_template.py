@@ -7,6 +7,7 @@ import pytest
 
 from tests.gym.chat.test_form import without_template
 from tests.gym.cli.conftest import Call
+from zoo.gym.data.reading.dataset import EARLY_BYTES
 from zoo.gym.jobs import run_folders
 
 CHAT = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}
@@ -29,6 +30,14 @@ def test_chats_for_a_base_without_a_template_are_refused(
     assert found.code == 2
     assert "template=chatml" in found.stderr
     assert run_folders() == []
+
+
+@pytest.mark.slow
+def test_data_too_large_to_read_early_is_refused_by_its_first_row(call: Call, bare: str) -> None:
+    with Path("chats.jsonl").open("a") as file:
+        file.write(" " * EARLY_BYTES + "\n")
+    found = call("train", "chats.jsonl", "--print-config", "--model", bare)
+    assert (found.code, "template=chatml" in found.stderr) == (2, True)
 
 
 @pytest.mark.slow
