@@ -26,10 +26,10 @@ class Problem:
     answer: str
 
 
-def larger_sum(rng: random.Random) -> Problem:
-    """Draws an addition above those of zen-pico's training."""
-    left, right = rng.randrange(30, 100), rng.randrange(90, 160)
-    return Problem(f"What is {left}+{right}?", str(left + right))
+def bare_product(rng: random.Random) -> Problem:
+    """Draws a product that is asked without words."""
+    left, right = rng.randrange(2, 13), rng.randrange(2, 13)
+    return Problem(f"{left}*{right}=", str(left * right))
 
 
 def bare_sum(rng: random.Random) -> Problem:
@@ -53,7 +53,7 @@ def second_letter(rng: random.Random) -> Problem:
 
 
 TASKS: dict[str, Callable[[random.Random], Problem]] = {
-    task.__name__: task for task in (larger_sum, bare_sum, middle, second_letter)
+    task.__name__: task for task in (bare_product, bare_sum, middle, second_letter)
 }
 
 
