@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,9 @@ def _applied_and_undone(person: Call, digest: str) -> None:
     applied = person("eve", *words).json
     assert (applied["digest"], applied["previous"]) == (digest, None)
     assert person("eve", *words).json == applied, "a second time changes nothing"
+    place = str(Path("round").absolute())
+    with chdir(Path(applied["file"]).parent):
+        assert person("eve", "round", "apply", place, "--json").json == applied, "base remembered"
     assert content(Path(applied["file"])).keys() >= {Path(applied["file"]) / "model.safetensors"}
     assert parents_of(Path(applied["file"])) == (digest,)
     undone = person("eve", "round", "undo", "base", "--json").json

@@ -11,7 +11,13 @@ from cyclopts import Parameter
 from zoo.gym.cli.conversation import answer_lines, converse, keep_odd_bytes
 from zoo.gym.cli.options import Json, Model, Offline, Template, Yes
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.sources import Tuned, find_tuned, resolve_base, template_of
+from zoo.gym.cli.sources import (
+    Tuned,
+    find_tuned,
+    resolve_base,
+    resolve_delta_base,
+    template_of,
+)
 from zoo.gym.errors import InputError
 from zoo.gym.jobs import open_run, run_folders
 from zoo.gym.jobs.run import is_experience
@@ -85,7 +91,9 @@ def chat(
     lessons = None if experience is None else lessons_of(experience, name, top_k, out.say)
     tuned = find_tuned(run=run, adapter=adapter, delta=delta)
     base = tuned.folder
-    if base is None:
+    if tuned.delta is not None:
+        base = resolve_delta_base(tuned.delta, model, "--model", yes=yes, offline=offline).folder
+    elif base is None:
         base = resolve_base(model, tuned.base, "--model", yes=yes, offline=offline).folder
     elif model is not None:
         _refuse_second_model(model, base)

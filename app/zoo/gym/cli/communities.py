@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from zoo.gym.cli.community.deadlines import until
-from zoo.gym.cli.community.opened import command, opened_round, witness_keys
+from zoo.gym.cli.community.opened import command, opened_round, round_base, witness_keys
 from zoo.gym.cli.community.options import (
     NO_GATE,
     NO_LESSONS,
@@ -233,7 +233,7 @@ def contribute(
     claimed = check_examples(opened.manifest, examples, "--examples")
     if base is not None:
         _check_base_name(opened, base)
-    model = resolve_base(base, opened.manifest.base.model, "--base", yes=yes, offline=offline)
+    model = round_base(opened, base, yes=yes, offline=offline)
     found = run_or_path(source)
     folder = result_of(found) if isinstance(found, Run) else found
     own, entry = prepare(opened, folder, model.folder, key, examples=claimed)

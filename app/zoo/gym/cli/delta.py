@@ -16,6 +16,7 @@ from zoo.gym.cli.sources import (
     adapter_base,
     delta_base,
     resolve_base,
+    resolve_delta_base,
     result_of,
     run_config,
     run_or_path,
@@ -26,7 +27,7 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import check_new_file, check_new_folder
 from zoo.gym.humanize import human_bytes
 from zoo.gym.jobs import Run, run_around
-from zoo.models import Resolved, resolve
+from zoo.models import Resolved
 
 if TYPE_CHECKING:
     from zoo.gym.delta import DeltaReport, Origin, QualityInput
@@ -141,8 +142,7 @@ def apply(
     name = path.name.removesuffix(".safetensors").removesuffix(".delta")
     folder = output_path(out, f"{name}-model")
     check_new_folder(folder)
-    recorded = delta_base(path) if base is None else None
-    model = resolve_base(base, recorded, "--base", yes=yes, offline=offline)
+    model = resolve_delta_base(path, base, "--base", yes=yes, offline=offline)
     report = apply_delta(
         path,
         base=model.folder,
@@ -208,8 +208,7 @@ def check(
     if base is None and not data:
         model = _named_base(path, screen)
     else:
-        recorded = delta_base(path) if base is None else None
-        model = resolve_base(base, recorded, "--base", yes=yes, offline=offline)
+        model = resolve_delta_base(path, base, "--base", yes=yes, offline=offline)
     measuring = Measuring()
     if model:
         given = _Source(path, None, None, None, path.stem)
@@ -244,7 +243,7 @@ def _named_base(file: Path, screen: Output) -> Resolved | None:
     except InputError:
         return None  # the checks report what is wrong with the file
     try:
-        return resolve(named, offline=True)
+        return resolve_delta_base(file, None, "--base", yes=False, offline=True)
     except (InputError, NotAvailableError):
         screen.say(f"base '{named}' is not on this machine: give its folder with --base")
         return None

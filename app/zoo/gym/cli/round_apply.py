@@ -2,12 +2,11 @@
 
 from zoo.gym.cli.communities import Given
 from zoo.gym.cli.community.lessons import LESSONS, apply_lessons_of
-from zoo.gym.cli.community.opened import opened_round
+from zoo.gym.cli.community.opened import opened_round, round_base
 from zoo.gym.cli.community.options import refuse_given
 from zoo.gym.cli.options import Json, Offline, Threads, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round_private import promise_of, say_sealed
-from zoo.gym.cli.sources import resolve_base
 from zoo.gym.errors import InputError, NotAvailableError
 
 
@@ -44,7 +43,7 @@ def apply(
         refuse_given(typed, LESSONS)
         return apply_lessons_of(opened, name, out)
     refuse_given({"name": name}, "a round about weights")
-    model = resolve_base(base, opened.manifest.base.model, "--base", yes=yes, offline=offline)
+    model = round_base(opened, base, yes=yes, offline=offline)
     applied = apply_result(opened, model.folder, threads=threads)
     made = f"{model.id} plus result {applied.digest[:12]} is {applied.file}"
     promised = promise_of(opened)

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.cli.communities import Round
 from zoo.gym.cli.community.lessons import LESSONS
-from zoo.gym.cli.community.opened import command, opened_round
+from zoo.gym.cli.community.opened import command, opened_round, round_base
 from zoo.gym.cli.community.options import NO_MEASURE, MeasureOptions, given_of, refuse_given
 from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import Json, Offline, Threads, Yes, confirmed
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.sources import resolve_base
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.humanize import counted, human_bytes
 
@@ -92,7 +91,7 @@ def measure(
     promised = terms.validator if terms else None
     if validator != promised:
         raise InputError(f"--validator: expected {promised or 'none'}, got {validator or 'none'}")
-    model = resolve_base(base, opened.manifest.base.model, "--base", yes=yes, offline=offline)
+    model = round_base(opened, base, yes=yes, offline=offline)
     given: dict[Purpose, str | None] = {
         "evaluation": evaluation,
         "refit": refit,

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from zoo.gym.cli.communities import Given, Named
 from zoo.gym.cli.community.lessons import LESSONS, aggregate_lessons, rewards_of_lessons
-from zoo.gym.cli.community.opened import command, opened_round
+from zoo.gym.cli.community.opened import command, opened_round, round_base
 from zoo.gym.cli.community.options import refuse_given
 from zoo.gym.cli.community.shares import LEFT_OUT, left_out
 from zoo.gym.cli.community.voiding import or_void
@@ -18,7 +18,6 @@ from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import Json, Offline, Switch, Threads, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round_private import aggregate_private, rewards_private
-from zoo.gym.cli.sources import resolve_base
 from zoo.gym.errors import (
     DoesNotFitError,
     GymError,
@@ -245,7 +244,7 @@ def verify(
     elif measure:
         from zoo.gym.rounds.measure.repeat import repeated
 
-        model = resolve_base(base, opened.manifest.base.model, "--base", yes=yes, offline=offline)
+        model = round_base(opened, base, yes=yes, offline=offline)
         last = None if previous is None else existing(previous, "the last result")
         steps.append(repeated(opened, folder, model.folder, previous=last, threads=threads))
     if head is not None:

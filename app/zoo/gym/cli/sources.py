@@ -1,8 +1,11 @@
 """Finds the input of a command: a run's result, an adapter or a delta, and its base."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import consent
@@ -18,6 +21,9 @@ from zoo.models import Resolved, resolve
 from zoo.models.adapters import CONFIG_FILE
 from zoo.models.folder import read_object
 from zoo.models.offline import go_offline
+
+if TYPE_CHECKING:
+    from zoo.gym.delta.reading.remembered import Check
 
 
 @dataclass(frozen=True)
@@ -154,8 +160,30 @@ def delta_base(file: Path) -> str:
     return f"{base.id}@{base.revision}" if base.revision else base.id
 
 
+def resolve_delta_base(
+    file: Path, given: str | None, option: str, *, yes: bool, offline: bool
+) -> Resolved:
+    """Returns the base of a delta: the one given by the user, otherwise the recorded one.
+
+    Raises:
+        GymError: the file is not a valid delta, or see `resolve_base`.
+    """
+    from zoo.gym.delta import load_delta
+    from zoo.gym.delta.reading.identity import verify_base
+
+    recorded = delta_base(file) if given is None else None
+    check = partial(verify_base, load_delta(file))
+    return resolve_base(given, recorded, option, check, yes=yes, offline=offline)
+
+
 def resolve_base(
-    given: str | None, recorded: str | None, option: str, *, yes: bool, offline: bool
+    given: str | None,
+    recorded: str | None,
+    option: str,
+    check: "Check | None" = None,
+    *,
+    yes: bool,
+    offline: bool,
 ) -> Resolved:
     """Returns the base model: the one given by the user, otherwise the one of the fine-tune.
 
@@ -163,6 +191,8 @@ def resolve_base(
         given: the value of `option`, if there was one.
         recorded: the name in a run, an adapter or a delta.
         option: the option that specifies the base.
+        check: refuses weights of another base than the recorded one; with it, a base that was used
+            before is found in its folder.
         yes: consent to a download.
         offline: never contact the hub.
 
@@ -170,19 +200,40 @@ def resolve_base(
         InputError: there is no base.
         NotAvailableError: it is not here; the hint has the option.
     """
+    from zoo.gym.delta.reading.remembered import remember_base
+
     name = recorded if given is None else given
     if name is None or not name.strip():
         raise InputError(
             f"{option}: expected a model's name or folder, got nothing",
             hint=f"{option} zen-nano, or zen-pico, which needs no download",
         )
+    if given is None and check is not None:
+        name = _remembered(name, check)
     try:
-        return resolve_model(name, yes=yes, offline=offline)
+        found = resolve_model(name, yes=yes, offline=offline)
     except NotAvailableError as error:
         if given is not None or "/" in name:
             raise
         message = f"base model '{name}' was not found: {error.message}"
         raise NotAvailableError(message, hint=f"give its folder: {option} FOLDER") from None
+    if given is not None:
+        remember_base(found.folder)
+    return found
+
+
+def _remembered(name: str, check: "Check") -> str:
+    """Returns the folder of a base that was used before, or its name if that finds it, or nothing.
+
+    The name finds another model where a folder of this name is in the current one.
+    """
+    from zoo.gym.delta.reading.remembered import find_base, is_base
+
+    with suppress(InputError, NotAvailableError):
+        if is_base(resolve(name, offline=True).folder, check):
+            return name
+    folder = find_base(check)
+    return name if folder is None else str(folder)
 
 
 def resolve_model(name: str, *, yes: bool, offline: bool) -> Resolved:

@@ -13,6 +13,7 @@ from zoo.gym.config.retaining import RetainingConfig
 from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data.rendering.renderer import interruptible
+from zoo.gym.delta.reading.remembered import remember_base
 from zoo.gym.engine import open_engine
 from zoo.gym.humanize import counted
 from zoo.gym.train.answers import Answers
@@ -205,6 +206,7 @@ def _train(
     from zoo.backends.ranks import ALONE as NO_OTHERS
 
     policy, config = job.method.policy, job.plan.config
+    remember_base(base.folder)
     check_same_base(run.env_file, base.folder)  # the wait for the device may have been long
     check_same_files(run.env_file, config)
     check_places(run, config)

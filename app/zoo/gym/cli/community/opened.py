@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zoo.gym.cli.round_start import refuse_offline
+from zoo.gym.cli.sources import resolve_base
 from zoo.gym.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.life.opening import Opened
     from zoo.gym.rounds.storage.base import Storage
     from zoo.gym.signing import PublicKey
+    from zoo.models import Resolved
 
 
 def opened_round(given: str | None, *, offline: bool = False, published: bool = False) -> "Opened":
@@ -47,6 +50,20 @@ def _seen_elsewhere(storage: "Storage") -> str | None:
         if address not in {None, storage.address}:
             return f"the longest log was seen at {address}: go on there, or copy that round here"
     return None
+
+
+def round_base(opened: "Opened", given: str | None, *, yes: bool, offline: bool) -> "Resolved":
+    """Returns the base of a round: the one given with --base, otherwise the round's own.
+
+    Raises:
+        GymError: see `resolve_base`.
+    """
+    from zoo.gym.rounds.contribution.write import check_base
+
+    check = partial(check_base, manifest=opened.manifest)
+    return resolve_base(
+        given, opened.manifest.base.model, "--base", check, yes=yes, offline=offline
+    )
 
 
 def command(verb: str, opened: "Opened", more: str = "") -> str:
