@@ -79,6 +79,21 @@ def test_what_cannot_be_an_id_is_refused(text: str) -> None:
         parse_name(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("ollama/qwen3:0.6b", "http://127.0.0.1:11434/v1#qwen3:0.6b"),
+        ("LMStudio/qwen/qwen3-4b", "http://127.0.0.1:1234/v1#qwen/qwen3-4b"),
+        ("lm-studio:qwen3-4b@q8_0", "http://127.0.0.1:1234/v1#qwen3-4b@q8_0"),
+    ],
+)
+def test_a_model_of_another_program_is_answered_with_its_address(text: str, address: str) -> None:
+    with pytest.raises(NotAvailableError) as caught:
+        parse_name(text)
+    assert f" {address};" in str(caught.value.hint)
+    assert parse_name("ollama/cached", ["ollama/cached"]).id == "ollama/cached"
+
+
 def test_the_built_in_model_has_no_revisions() -> None:
     with pytest.raises(NotAvailableError, match="expected no revision, got 'v2'"):
         parse_name("zen-pico@v2")

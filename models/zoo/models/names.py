@@ -16,6 +16,9 @@ _ADDRESS = re.compile(
     r"^(?:hf://|(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/)(?:models/)?", re.IGNORECASE
 )
 _TREE = re.compile(r"/(?:tree|blob|resolve)/([^/]+)(?:/.*)?$")
+_LOCAL_SERVER = re.compile(r"(ollama|lm-?studio)[/:](.+)", re.IGNORECASE)
+_LOCAL_URLS = {"ollama": "http://127.0.0.1:11434/v1", "lmstudio": "http://127.0.0.1:1234/v1"}
+"""Where programs that serve models answer on this machine by default."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
@@ -54,6 +57,8 @@ def parse_name(text: str, others: Collection[str] = ()) -> Name:
         return Name(known, revision)
     if plain in others:
         return Name(plain, revision)
+    if (served := _LOCAL_SERVER.fullmatch(text.strip())) is not None:
+        raise _served_elsewhere(text, *served.groups())
     for published in published_names():
         if plain.lower() not in {published.name.lower(), short_name(published.name).lower()}:
             continue
@@ -109,6 +114,15 @@ def unknown_model(text: str, others: Collection[str] = ()) -> NotAvailableError:
     msg = f"no such model: expected one of {known}, an id 'org/name' or a folder, got '{text}'"
     near = nearest(text, others)
     return NotAvailableError(msg, hint=f"did you mean '{near}'?" if near else None)
+
+
+def _served_elsewhere(text: str, server: str, model: str) -> NotAvailableError:
+    url = _LOCAL_URLS[server.lower().replace("-", "")]
+    return NotAvailableError(
+        f"'{text}' is a model of another program: expected one whose weights are here",
+        hint=f"zoo-gym experience asks it as --model {url}#{model}; to train or chat here: "
+        "zoo-gym models import FILE.gguf",
+    )
 
 
 def nearest(text: str, others: Collection[str] = ()) -> str | None:

@@ -237,6 +237,35 @@ def test_a_failure_that_stays_is_a_sentence(odd: Odd, kind: type[GymError], said
     assert caught.value.message.startswith("test at 127.0.0.1:")
 
 
+LM_STUDIO = '{"error":"Unexpected endpoint or method. (POST /chat/completions)"}'
+NO_CHATS = {
+    "LM Studio": Odd(body=LM_STUDIO),
+    "Ollama": Odd(404, "404 page not found", content_type="text/plain"),
+    "a page": Odd(body="<!doctype html><title>hi</title>", content_type="text/html"),
+    "another method": Odd(405, error("Method Not Allowed")),
+    "a server of files": Odd(501, "<h1>Unsupported method ('POST')</h1>"),
+}
+
+
+@pytest.mark.parametrize("odd", NO_CHATS.values(), ids=NO_CHATS)
+def test_an_address_without_v1_is_named_at_once(odd: Odd) -> None:
+    waits: list[float] = []
+    with chat_server(lambda _, __: odd) as server:
+        url = server.url.removesuffix("/v1")
+        with ChatModel(Endpoint("test", url, "m"), pause=waits.append) as model:
+            with pytest.raises(NotAvailableError) as caught:
+                model.chat(ASK, SAMPLING)
+    assert (len(server.requests), waits) == (1, [])
+    assert caught.value.hint == f"most servers answer below /v1: {url}/v1"
+
+
+def test_another_wrong_address_is_named_at_once_too() -> None:
+    with chat(Odd(body=LM_STUDIO)) as ask, pytest.raises(NotAvailableError) as caught:
+        ask()
+    assert ask.waits == []
+    assert "/v1" not in str(caught.value.hint)
+
+
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_a_redirect_is_refused_and_the_key_stays_here(status: int) -> None:
     with (

@@ -16,6 +16,10 @@ SHELL = ["sh", "-c", 'exec "$@" 2>&-', "sh"]
 """Runs the words behind it without a standard error."""
 
 
+READ = ["--help", "models", "runs list --json", "data inspect my.jsonl", "paths"]
+"""What people send to `head -1`."""
+
+
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
     home = {"ZOO_GYM_HOME": str(tmp_path / "home"), "HF_HUB_CACHE": str(tmp_path / "hub")}
@@ -70,13 +74,17 @@ def test_stdout_on_a_full_disk_is_reported(env: dict[str, str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGPIPE")
-def test_a_reader_that_leaves_is_no_error(env: dict[str, str]) -> None:
-    argv = [*PROGRAM, "paths"]
+@pytest.mark.parametrize("words", READ)
+def test_a_reader_that_leaves_is_no_error(env: dict[str, str], rows: Path, words: str) -> None:
+    argv = [*PROGRAM, *words.split()]
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "w") as gone:
-        done = subprocess.run(argv, env=env, stdout=gone, stderr=subprocess.PIPE, check=False)
-    assert (done.returncode, done.stderr) == (1, b"")
+        done = subprocess.run(
+            argv, env=env, cwd=rows.parent, stdout=gone, stderr=subprocess.PIPE, check=False
+        )
+    said = done.stderr.decode()
+    assert (done.returncode, "Traceback" in said, "error" in said) == (1, False, False)
 
 
 @pytest.mark.slow

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from zoo.backends.openai.body import Body
-from zoo.backends.openai.failure import RefusedParameterError, TryAgainError, failure
-from zoo.backends.openai.reply import ErrorInside, Reply, read_stream, read_whole
+from zoo.backends.openai.failure import RefusedParameterError, TryAgainError, failure, has_version
+from zoo.backends.openai.reply import ErrorInside, Reply, is_page, read_stream, read_whole
 from zoo.backends.openai.retry import NOT_RUNNING, with_retries
 from zoo.backends.openai.secrets import NO_KEY, Secret
 from zoo.backends.openai.text import well_formed
@@ -334,11 +334,14 @@ class ChatModel:
                     body.drain(lines)
                     return reply
                 text = b"".join(body.chunks()).decode("utf-8", "replace")
+            if status == 200 and is_page(text) and not has_version(self.endpoint.url):
+                status = 404  # the page of a program, not one of a proxy that is shown for a while
             if status == 200:
                 return read_whole(text, self._where)
         except ErrorInside as error:
             status, text = error.status, error.body
-        raise failure(status, headers, text, self._where, sent, self._key.clean) from None
+        known = (sent, self._key.clean, self.endpoint.url)
+        raise failure(status, headers, text, self._where, *known) from None
 
     @contextmanager
     def _body_of(

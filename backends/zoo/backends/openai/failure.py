@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import cast
+from urllib.parse import urlsplit
 
 from zoo.backends.openai.text import well_formed
 from zoo.backends.openai.usage import Usage
@@ -49,6 +50,11 @@ _SHOWN = 200
 _MOST_READ, _EDGE = 256_000, 8_192
 """How much of an error is read, and how much of its end may have a half of the key and is not."""
 _AGAIN = frozenset({408, 409, 425, 429})
+_NO_SUCH = frozenset({404, 405, 501})
+"""What servers answer at an address without chats; servers of files 501 to a POST."""
+_NO_ENDPOINT = re.compile(r"unexpected endpoint", re.IGNORECASE)
+"""What LM Studio answers there, with status 200."""
+_VERSION = re.compile(r"/v\d")
 
 
 class TryAgainError(GymError):
@@ -122,6 +128,7 @@ def failure(
     where: str,
     sent: frozenset[str],
     clean: Callable[[str], str] = str,
+    url: str = "",
 ) -> GymError:
     """Returns the error for a response that is no completion.
 
@@ -132,11 +139,16 @@ def failure(
         where: the server and model, for the message.
         sent: the parameters of the request that can be left out.
         clean: removes the key from a text.
+        url: the address before `/chat/completions`, for the hint.
     """
     is_cut = len(body) > _MOST_READ
     body = clean(body[:_MOST_READ])
     body = body[:-_EDGE] if is_cut else body
     said = _said(body, clean)
+    if status in _NO_SUCH:
+        return NotAvailableError(
+            f"{where}: no such model or address (HTTP {status}): {said}", hint=_where_else(url)
+        )
     if status in _AGAIN or status >= 500 or status < 200:
         if status == 429 and _NO_CREDIT.search(body):  # words such as billing are in links too
             return _spent(where, said)
@@ -160,12 +172,19 @@ def _refused_caller(status: int, said: str, body: str, where: str) -> GymError:
         return _spent(where, said)
     if status in (401, 403):
         return NotAvailableError(f"{where}: the key was refused (HTTP {status}): {said}")
-    if status == 404:
-        return NotAvailableError(
-            f"{where}: no such model or address (HTTP 404): {said}",
-            hint="start again with a model that the server has: a run keeps the one it began with",
-        )
     return InputError(f"{where}: the request was refused (HTTP {status}): {said}")
+
+
+def _where_else(url: str) -> str:
+    """Returns the hint for an address that has no chats, or not with this model."""
+    if url and not has_version(url):
+        return f"most servers answer below /v1: {url.rstrip('/')}/v1"
+    return "start again with a model that the server has: a run keeps the one it began with"
+
+
+def has_version(url: str) -> bool:
+    """Returns whether an address has `/v1` or another version, as those of most servers do."""
+    return _VERSION.search(urlsplit(url).path) is not None
 
 
 def _refused_request(said: str, body: str, where: str, sent: frozenset[str]) -> GymError:
@@ -235,8 +254,9 @@ def error_in(answer: Mapping[str, object]) -> tuple[int, str] | None:
     if not found:
         return None
     code = cast("dict[str, object]", found).get("code") if isinstance(found, dict) else None
-    status = code if isinstance(code, int) and 300 <= code < 600 else 500
-    return status, json.dumps({"error": found})
+    body = json.dumps({"error": found})
+    status = 404 if _NO_ENDPOINT.search(body) else 500
+    return (code if isinstance(code, int) and 300 <= code < 600 else status), body
 
 
 def _said(body: str, clean: Callable[[str], str]) -> str:

@@ -48,6 +48,11 @@ class ErrorInside(Exception):  # noqa: N818 - carries an error of the server, is
         self.body = body
 
 
+def is_page(body: str) -> bool:
+    """Returns whether a response is HTML."""
+    return body.lstrip()[:1] == "<"
+
+
 def read_whole(body: str, where: str) -> Reply:
     """Returns the reply in a response without a stream.
 
@@ -56,7 +61,7 @@ def read_whole(body: str, where: str) -> Reply:
         TryAgainError: it is no completion.
         UnreadableAnswerError: its content is no text.
     """
-    if body.lstrip()[:1] == "<":
+    if is_page(body):
         raise TryAgainError(f"{where}: expected JSON, got HTML: another program answers there")
     answer = _object(body, where)
     if (error := error_in(answer)) is not None:
