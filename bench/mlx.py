@@ -42,7 +42,7 @@ Figures = dict[str, Any]
 def run() -> Iterator[Case | Skipped]:
     """Yields the cases."""
     if find_spec("mlx_lm") is None:
-        yield Skipped("mlx", "mlx-lm is not installed: pip install 'zoo-gym[mlx]'")
+        yield Skipped("mlx", "mlx-lm is not installed: pip install -e '.[mlx]'")
         return
     os.environ["OMP_NUM_THREADS"] = "1"
     for vocabulary in VOCABULARIES:

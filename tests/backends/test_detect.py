@@ -5,6 +5,7 @@ import torch
 
 from zoo.backends.machine import detect
 from zoo.backends.machine.detect import Detection
+from zoo.backends.machine.installing import install_command
 from zoo.core.errors import NotAvailableError
 
 
@@ -47,7 +48,7 @@ def test_a_missing_library_is_named_with_its_command(
 ) -> None:
     monkeypatch.setattr(detect, "find_spec", lambda name: None if name == missing else object())
     monkeypatch.setattr("sys.platform", "linux")
-    expected = f"{missing.replace('_', '-')} is not installed: pip install 'zoo-gym[mlx]'"
+    expected = f"{missing.replace('_', '-')} is not installed: {install_command('mlx')}"
     with pytest.raises(NotAvailableError) as refused:
         detect.require("mlx")
     assert expected in refused.value.message

@@ -22,6 +22,7 @@ from tests.backends.reference import example_batch
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, QuantizationSpec, Sampling, Stat
 from zoo.backends.libraries import quantization
+from zoo.backends.machine.installing import install_command
 from zoo.backends.memory import MemoryNeed, base_bytes
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.quantized.base import quantized_layers, stored_bytes
@@ -309,7 +310,7 @@ def test_without_the_library_the_extra_is_named(
     monkeypatch.setattr(quantization, "find_spec", lambda _: None)
     with pytest.raises(NotAvailableError, match="needs the package bitsandbytes") as caught:
         loaded(tied)
-    assert caught.value.hint == 'pip install "zoo-gym[qlora]"'
+    assert caught.value.hint == install_command("qlora")
 
 
 @pytest.mark.slow

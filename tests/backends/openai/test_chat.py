@@ -252,9 +252,9 @@ def test_an_address_without_v1_is_named_at_once(odd: Odd) -> None:
     waits: list[float] = []
     with chat_server(lambda _, __: odd) as server:
         url = server.url.removesuffix("/v1")
-        with ChatModel(Endpoint("test", url, "m"), pause=waits.append) as model:
-            with pytest.raises(NotAvailableError) as caught:
-                model.chat(ASK, SAMPLING)
+        model = ChatModel(Endpoint("test", url, "m"), pause=waits.append)
+        with model, pytest.raises(NotAvailableError) as caught:
+            model.chat(ASK, SAMPLING)
     assert (len(server.requests), waits) == (1, [])
     assert caught.value.hint == f"most servers answer below /v1: {url}/v1"
 

@@ -13,6 +13,7 @@ from torch import nn
 
 from tests.backends.optimizers.stepping import set_gradients
 from zoo.backends.base import OptimizerSpec
+from zoo.backends.machine.installing import install_command
 from zoo.backends.optimizer_memory import Matrix, Trained, state_bytes
 from zoo.backends.optimizer_spec import IN_LIBRARY
 from zoo.backends.torch.optimizers import table
@@ -72,7 +73,7 @@ def test_an_installation_without_the_library_says_what_to_install(
     monkeypatch.setattr(table, "check_device", lambda *_: None)
     with pytest.raises(NotAvailableError, match=r"AdamW in 8 bits .* bitsandbytes") as caught:
         make("adamw_8bit")
-    assert caught.value.hint == 'pip install "zoo-gym[qlora]"'
+    assert caught.value.hint == install_command("qlora")
 
 
 def restored_takes_the_same_steps(name: str, device: str, folder: Path) -> None:

@@ -46,13 +46,13 @@ def test_every_extra_has_its_purpose() -> None:
 def test_an_extra_lacks_what_its_inner_extra_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ["zoo-gym[b] ; extra == 'a'", "no-such-thing>=1 ; extra == 'b'"]
     lines += ["pytest", "base-thing ; python_version > '3'"]
-    monkeypatch.setattr("zoo.gym.doctor.extras.requires", lambda _: lines)
+    monkeypatch.setattr("zoo.backends.machine.installing.requires", lambda _: lines)
     assert list(lacking_packages("a")) == ["no-such-thing"]
 
 
 def test_a_version_that_is_too_old_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ["pytest>=9999 ; extra == 'serve'", "hypothesis ; extra == 'web'"]
-    monkeypatch.setattr("zoo.gym.doctor.extras.requires", lambda _: lines)
+    monkeypatch.setattr("zoo.backends.machine.installing.requires", lambda _: lines)
     for name in ("serve", "web"):
         monkeypatch.setitem(PURPOSES, name, "an extra")
     assert [(found.what, found.packages) for found in missing_extras()] == [("serve", ("pytest",))]

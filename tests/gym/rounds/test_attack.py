@@ -6,6 +6,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
+from zoo.backends.machine.installing import install_command
 from zoo.gym.cli import main
 from zoo.gym.rounds.attacks.table import ATTACKS, MORE_ATTACKS
 from zoo.gym.rounds.attacks.trial import Trial, try_attacks
@@ -98,7 +99,7 @@ def test_without_the_digits_the_error_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(images, "find_spec", lambda _: None)
     assert main(["round", "attack", "--seeds", "1"]) == 4
-    assert 'pip install "zoo-gym[rounds]"' in capsys.readouterr().err
+    assert install_command("rounds") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, requires, version
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
+
+from zoo.backends.machine.installing import install_command, installer, requirements_of
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
-
-DISTRIBUTION = "zoo-gym"
 
 PURPOSES: dict[str, str] = {
     "cluster": "starts workers of a community round on a cluster of Ray",
@@ -53,8 +52,7 @@ def missing_extras() -> tuple[Missing, ...]:
     for extra, purpose in PURPOSES.items():
         lacking = tuple(sorted(set(lacking_packages(extra))))
         if lacking:
-            command = f'{installer()} install "{DISTRIBUTION}[{extra}]"'
-            found.append(Missing(extra, purpose, command, lacking))
+            found.append(Missing(extra, purpose, install_command(extra), lacking))
     return tuple(found)
 
 
@@ -74,30 +72,9 @@ def missing_torch(*, gpu: bool, cuda_built: bool, device: str) -> tuple[Missing,
 
 def lacking_packages(extra: str) -> Iterator[str]:
     """Yields the packages of an extra that are missing on this system."""
-    for requirement in _requirements():
-        marker = requirement.marker
-        if (
-            marker is None
-            or marker.evaluate({"extra": ""})
-            or not marker.evaluate({"extra": extra})
-        ):
-            continue
-        if requirement.name == DISTRIBUTION:
-            for inner in requirement.extras:
-                yield from lacking_packages(inner)
-        elif not _installed(requirement):
+    for requirement in requirements_of(extra):
+        if not _installed(requirement):
             yield requirement.name
-
-
-def installer() -> str:
-    """Returns the program that installs into this environment."""
-    return "pip" if find_spec("pip") else "uv pip"
-
-
-def _requirements() -> "list[Requirement]":
-    from packaging.requirements import Requirement
-
-    return [Requirement(line) for line in requires(DISTRIBUTION) or []]
 
 
 def _installed(requirement: "Requirement") -> bool:

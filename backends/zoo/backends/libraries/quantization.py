@@ -3,6 +3,7 @@
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
+from zoo.backends.machine.installing import install_command
 from zoo.core.errors import NotAvailableError
 
 BITSANDBYTES = "bitsandbytes"
@@ -34,7 +35,7 @@ def require_bitsandbytes(purpose: str = "quantization_bit: a base in few bits") 
         raise NotAvailableError(
             f"{purpose} needs the package bitsandbytes: expected version {wanted} or newer, "
             f"got {found}",
-            hint='pip install "zoo-gym[qlora]"',
+            hint=install_command("qlora"),
         )
 
 

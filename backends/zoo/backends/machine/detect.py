@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from zoo.backends.machine.installing import install_command
 from zoo.core.errors import InputError, NotAvailableError
 
 ORDER = ("cuda", "mlx", "mps", "xpu", "cpu")
@@ -80,7 +81,7 @@ def _probe_mlx() -> tuple[bool, str]:
     missing = [name for name in ("mlx", "mlx_lm") if find_spec(name) is None]
     if missing:
         name = missing[0].replace("_", "-")
-        return False, f"{name} is not installed: pip install 'zoo-gym[mlx]', for Apple GPUs"
+        return False, f"{name} is not installed: {install_command('mlx')}, for Apple GPUs"
     import mlx.core as mx
 
     if has_apple_gpu():

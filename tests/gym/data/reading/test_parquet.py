@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from zoo.backends.machine.installing import install_command
 from zoo.gym.data.reading import parquet
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.reading.files import files_in
@@ -138,4 +139,4 @@ def test_without_pyarrow_the_extra_is_named(
     monkeypatch.setattr(parquet, "find_spec", lambda name: None)
     with pytest.raises(NotAvailableError) as raised:
         read_dataset([path])
-    assert raised.value.hint == 'pip install "zoo-gym[parquet]"'
+    assert raised.value.hint == install_command("parquet")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.gym.rewards.conftest import sample, task
+from zoo.backends.machine.installing import install_command
 from zoo.gym.errors import NotAvailableError
 from zoo.gym.rewards import Reward, Score, load
 from zoo.gym.rewards.answers import symbolic
@@ -132,4 +133,4 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(symbolic, "find_spec", lambda name: None)
     with pytest.raises(NotAvailableError, match="math-verify") as caught:
         load("math", [])
-    assert caught.value.hint == 'pip install "zoo-gym[eval]"'
+    assert caught.value.hint == install_command("eval")

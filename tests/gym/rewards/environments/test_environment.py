@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from zoo.backends.machine.installing import install_command
 from zoo.gym.cli import main
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rewards import Sample, Task, load
@@ -93,7 +94,7 @@ def test_without_the_package_its_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(package, "find_spec", lambda _: None)
     with pytest.raises(NotAvailableError) as raised:
         load("environment", [task()])
-    assert str(raised.value.hint).startswith('pip install "zoo-gym[environments]"')
+    assert str(raised.value.hint).startswith(install_command("environments"))
 
 
 @pytest.mark.usefixtures("stand_in")

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from zoo.backends.machine.installing import install_command
 from zoo.gym.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def check_parquet(path: Path) -> None:
     if find_spec("pyarrow") is None:
         raise NotAvailableError(
             f"{path}: parquet needs the package pyarrow, which is not installed",
-            hint='pip install "zoo-gym[parquet]"',
+            hint=install_command("parquet"),
         )
     import pyarrow.parquet as pq
 

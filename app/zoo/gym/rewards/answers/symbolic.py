@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
+from zoo.backends.machine.installing import install_command
 from zoo.gym.config.reward import MathSettings
 from zoo.gym.errors import NotAvailableError
 from zoo.gym.rewards.answers.final import (
@@ -39,7 +40,7 @@ class Symbolic(Reward):
         if find_spec("math_verify") is None:
             raise NotAvailableError(
                 "reward: math needs the package math-verify, which is not installed",
-                hint='pip install "zoo-gym[eval]"',
+                hint=install_command("eval"),
             )
         self._settings = settings
         argv = [sys.executable, "-P", "-m", "zoo.gym.rewards.answers.symbolic_child"]

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import Any
 
+from zoo.backends.machine.installing import install_command
 from zoo.gym.errors import InputError, NotAvailableError
 
 PACKAGE = "reasoning_gym"
@@ -21,7 +22,7 @@ def require_package() -> None:
     if find_spec(PACKAGE) is None:
         raise NotAvailableError(
             "environments need the package reasoning-gym, which is not installed",
-            hint='pip install "zoo-gym[environments]"; one of its dependencies needs a compiler',
+            hint=f"{install_command('environments')}; one of its dependencies needs a compiler",
         )
 
 

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.backends.machine.installing import install_command
 from zoo.gym.errors import NotAvailableError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def load_digits() -> "tuple[NDArray[np.float32], NDArray[np.int64]]":
     if found is None or found.origin is None:
         raise NotAvailableError(
             "the handwritten digits: expected scikit-learn, got no such package",
-            hint='pip install "zoo-gym[rounds]"',
+            hint=install_command("rounds"),
         )
     path = Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz"
     with gzip.open(path, "rt", encoding="ascii") as lines:

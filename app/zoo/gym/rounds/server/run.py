@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from zoo.backends.machine.installing import install_command
 from zoo.gym.config.report import unknown
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_errors, read_small, write_beside
@@ -139,7 +140,7 @@ def _server_of(served: Served, gate: Gate, config: ServerConfig) -> "uvicorn.Ser
     except ModuleNotFoundError as error:
         raise NotAvailableError(
             f"server of rounds: expected the package {error.name}, got nothing",
-            hint='pip install "zoo-gym[serve]"',
+            hint=install_command("serve"),
         ) from None
     return server_of(served, gate, config)
 

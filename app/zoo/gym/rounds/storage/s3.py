@@ -10,6 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, cast
 
+from zoo.backends.machine.installing import install_command
 from zoo.gym.errors import InputError, NotAvailableError, StorageError
 from zoo.gym.rounds.storage.base import MOST_BYTES, NoFileError, check_name
 
@@ -132,7 +133,7 @@ def _file_system() -> "S3FileSystem":
     except ModuleNotFoundError as error:
         raise NotAvailableError(
             f"address s3://: expected the package {error.name}, got nothing",
-            hint='pip install "zoo-gym[rounds]"',
+            hint=install_command("rounds"),
         ) from None
     timeouts = {"connect_timeout": CONNECT_S, "read_timeout": ANSWER_S}
     return S3FileSystem(use_listings_cache=False, skip_instance_cache=True, config_kwargs=timeouts)

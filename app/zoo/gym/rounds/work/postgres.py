@@ -8,6 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
+from zoo.backends.machine.installing import install_command
 from zoo.gym.errors import NotAvailableError, StorageError
 from zoo.gym.rounds.work.queue import ConnectionLostError
 from zoo.gym.rounds.work.sql import Dialect, SqlQueue
@@ -37,7 +38,7 @@ def postgres_queue(address: str) -> SqlQueue:
     except ImportError:
         raise NotAvailableError(
             "queue: expected psycopg for a queue in Postgres, got no such package",
-            hint="pip install 'zoo-gym[rounds]'",
+            hint=install_command("rounds"),
         ) from None
 
     @contextmanager

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from zoo.backends.machine.installing import install_command
 from zoo.gym.errors import NotAvailableError
 
 LOCAL = "local"
@@ -37,7 +38,7 @@ def run_on_ray(address: str, words: Sequence[str], count: int, cpus: float) -> l
         from ray.exceptions import RayError
     except ImportError:
         raise NotAvailableError(
-            "ray: expected the package, got none", hint="pip install 'zoo-gym[cluster]'"
+            "ray: expected the package, got none", hint=install_command("cluster")
         ) from None
     library: Any = ray
     local = address == LOCAL
