@@ -76,7 +76,7 @@ def test_config_and_tokenizer_come_along_and_the_base_stays(
     before = {path.name: path.read_bytes() for path in base.iterdir()}
     folder = apply_delta(dense, base=base, out=tmp_path / "out").folder
     assert {path.name: path.read_bytes() for path in base.iterdir()} == before
-    assert {path.name for path in folder.iterdir()} == set(before)
+    assert {path.name for path in folder.iterdir()} == {*before, "README.md"}
     config = json.loads((folder / "config.json").read_text())
     assert config.pop("dtype") == "float32"
     assert config.items() <= disk.CONFIG.items()

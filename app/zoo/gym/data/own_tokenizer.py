@@ -161,13 +161,13 @@ def with_own(tokenizer: Tokenizer, own: Mapping[str, object]) -> Tokenizer:
 
 def own_parts(base: Path, tuned: Path) -> dict[str, Any]:
     """Returns what a fine-tune's folder says otherwise than the base, by the keys of `PARTS`."""
-    if not has_tokenizer(base) or not _stated(tuned):
+    if not has_tokenizer(base) or not stated_parts(tuned):
         return {}
     return _differing(load_tokenizer(base), tuned)
 
 
 def _differing(tokenizer: Any, tuned: Path) -> dict[str, Any]:  # noqa: ANN401
-    stated, named = _stated(tuned), tokenizer.chat_template
+    stated, named = stated_parts(tuned), tokenizer.chat_template
     if isinstance(named, dict) and isinstance(stated.get("chat_template"), str):
         # written by what knows one template alone: the others are not taken away
         stated["chat_template"] = {**named, "default": stated["chat_template"]}
@@ -232,10 +232,10 @@ def states_template(folder: Path) -> bool:
     Raises:
         InputError: one is damaged.
     """
-    return "chat_template" in _stated(folder)
+    return "chat_template" in stated_parts(folder)
 
 
-def _stated(adapter: Path) -> dict[str, Any]:
+def stated_parts(adapter: Path) -> dict[str, Any]:
     """Returns what a folder states; a template in a file counts before that in the config."""
     config = read_object(adapter / CONFIG) if (adapter / CONFIG).is_file() else {}
     stated = {"chat_template": _templates(config), "eos_token": _token(config.get("eos_token"))}

@@ -29,7 +29,9 @@ from zoo.gym.delta.reading.weights import is_tied, open_weights, own_tensors
 from zoo.gym.delta.rebuild import NAMES, OutType, Rebuild
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_folder, storage_errors
+from zoo.gym.train.result.card import write_rebuilt_card
 from zoo.gym.train.result.origin import keep_joint
+from zoo.models import Resolved
 from zoo.models.adapters import CONFIG_FILE
 from zoo.models.checkpoint_files import EXPLICIT_KEY
 from zoo.models.folder import read_config
@@ -118,6 +120,9 @@ def apply_delta(
             (folder / "config.json").write_text(config, encoding="utf-8")
             keep_joint(folder, delta.header.recipe)
             write_own(folder, delta.header.recipe)
+            stated = delta.header.base
+            named = Resolved(stated.id, stated.id, stated.revision, base)
+            write_rebuilt_card(folder, named, delta.header.recipe)
         _write_shards(folder, rebuild, _shards(rebuild, shard_bytes), watch)
     return AppliedReport(out, rebuild.rounding_loss(), other_base)
 

@@ -30,17 +30,17 @@ CODES: list[tuple[dict[str, Any], str | None]] = [
 @pytest.mark.parametrize(("given", "words"), CODES)
 def test_codes_are_named_in_words(given: dict[str, Any], words: str | None) -> None:
     assert codes_of(config(**given)) == words
-    assert (words or "") in loading_note(config(**given), "zen-pico")
+    assert (words or "") in loading_note(config(**given), "zen-pico", "FOLDER")
 
 
 def test_a_base_that_was_not_quantised_has_no_section() -> None:
-    assert loading_note(config(), "zen-pico") == ""
+    assert loading_note(config(), "zen-pico", "FOLDER") == ""
 
 
 def test_an_adapter_that_begins_as_what_codes_lost_is_for_them_alone() -> None:
     given = config(quantization_bit=4, loftq_init=True)
-    assert "it is only for a base in them" in loading_note(given, "zen-pico")
-    assert "as it is in its files" not in loading_note(given, "zen-pico")
+    assert "it is only for a base in them" in loading_note(given, "zen-pico", "FOLDER")
+    assert "as it is in its files" not in loading_note(given, "zen-pico", "FOLDER")
 
 
 @pytest.mark.slow
@@ -49,7 +49,9 @@ def test_the_example_gives_peft_the_codes_of_the_run(bits: int) -> None:
     pytest.importorskip("bitsandbytes")
     import transformers
 
-    text = loading_note(config(quantization_bit=bits), "zen-pico").partition("```python\n")[2]
+    text = loading_note(config(quantization_bit=bits), "zen-pico", "FOLDER").partition(
+        "```python\n"
+    )[2]
     line = next(line for line in text.splitlines() if line.startswith("codes = "))
     names: dict[str, Any] = {"BitsAndBytesConfig": transformers.BitsAndBytesConfig}
     found = eval(line.partition(" = ")[2], names)

@@ -3,24 +3,20 @@
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import fingerprint
-from zoo.gym.data.tokenizer import has_tokenizer
 from zoo.gym.files import write_beside
 from zoo.gym.paths import given_path
 from zoo.gym.train.result.few_bits import loading_note
+from zoo.gym.train.result.origin import DIGEST_KEY, SYSTEM_KEY, joint_of
+from zoo.gym.train.result.usage import licence_head, licence_line, usage_of
 from zoo.models.adapters import WEIGHTS_FILE
 from zoo.models.folder import is_reward_model
-
-FORM = (
-    "The base has no chat template: a prompt ends with a blank line, as the rows had between\n"
-    "instruction and output. zoo-gym adds it.\n\n"
-)
-HERE = "FOLDER OF THIS FILE"
 
 if TYPE_CHECKING:
     from zoo.models import Resolved
@@ -33,7 +29,7 @@ def write_card(
     metrics: Mapping[str, object],
     changes: Sequence[Mapping[str, Any]] = (),
     doubt: str | None = None,
-    joint: str = "",
+    env: Mapping[str, object] = MappingProxyType({}),
 ) -> None:
     """Writes `README.md` with the YAML front matter that model hubs read.
 
@@ -44,13 +40,22 @@ def write_card(
         metrics: what was measured.
         changes: what changed during the run, see `zoo.gym.train.run_folder.settings`.
         doubt: a warning about what was measured.
-        joint: what ends a prompt, for a base without a chat template.
+        env: what the run has stored, with the form of its prompts.
     """
     scores = is_reward_model(folder)
     adapter = config.trains_adapter and not scores
     head = {"base_model": base.id, "library_name": "peft" if adapter else "transformers"}
+    head |= licence_head(base.id)
     head |= {"pipeline_tag": "text-classification"} if scores else {}
     title = "A reward model from" if scores else "An adapter for" if adapter else "A fine-tune of"
+    usage = usage_of(
+        folder,
+        base,
+        adapter=adapter,
+        joint=joint_of(env),
+        system=bool(env.get(SYSTEM_KEY)),
+        scores=scores,
+    )
     public = config.public_settings()
     settings = {key: value for key, value in public.items() if value is not None}
     del settings["offline"]
@@ -59,9 +64,8 @@ def write_card(
         f"# {title} {base.id}\n\n"
         f"Trained with zoo-gym. Base revision: {base.revision or 'not recorded'}.\n"
         f"Data fingerprint (SHA-256): `{fingerprint(config.data_files)}`.\n"
-        f"The base model's licence applies to this model, too.\n{_others(config)}\n"
-        f"{_use(folder, base.id, adapter=adapter, scores=scores)}{loading_note(config, base.id)}"
-        f"{FORM if joint else ''}"
+        f"{licence_line(base.id)}{_others(config)}\n"
+        f"{usage.section()}{loading_note(config, base.id, usage.base_place)}"
         f"## Settings\n\n```yaml\n{yaml.safe_dump(settings, sort_keys=True)}```\n\n"
         f"{''.join(_changed(changes))}{_early_end(config, metrics)}"
         f"## Measured\n\n```yaml\n{yaml.safe_dump(dict(metrics), sort_keys=False)}```\n"
@@ -70,26 +74,31 @@ def write_card(
     write_beside(folder / "README.md", text)
 
 
-def _use(folder: Path, base: str, *, adapter: bool, scores: bool) -> str:
-    """Returns a section on how transformers, peft and zoo-gym load the result."""
-    kind = "AutoModelForSequenceClassification" if scores else "AutoModelForCausalLM"
-    if adapter:
-        tokenizer = HERE if has_tokenizer(folder) else base
-        code = (
-            f"from peft import PeftModel\nfrom transformers import {kind}, AutoTokenizer\n\n"
-            f'base = {kind}.from_pretrained("{base}")\n'
-            f'model = PeftModel.from_pretrained(base, "{HERE}")\n'
-            f'tokenizer = AutoTokenizer.from_pretrained("{tokenizer}")\n'
-        )
-    else:
-        code = (
-            f"from transformers import {kind}, AutoTokenizer\n\n"
-            f'model = {kind}.from_pretrained("{HERE}")\n'
-            f'tokenizer = AutoTokenizer.from_pretrained("{HERE}")\n'
-        )
-    option = "--adapter_name_or_path" if adapter else "--model"
-    chat = "" if scores else f"With zoo-gym: `zoo-gym chat {option} '{HERE}'`.\n\n"
-    return f"## Use\n\n```python\n{code}```\n\n{chat}"
+def write_rebuilt_card(folder: Path, base: "Resolved", recipe: Mapping[str, object]) -> None:
+    """Writes `README.md` of a whole model that was rebuilt from its base and a delta.
+
+    Args:
+        folder: the model, with its tokenizer.
+        base: the base as the delta names it, in its folder here.
+        recipe: that of the delta.
+    """
+    head = {"base_model": base.id, "library_name": "transformers"} | licence_head(base.id)
+    usage = usage_of(
+        folder,
+        base,
+        adapter=False,
+        joint=joint_of(recipe),
+        system=DIGEST_KEY in recipe,
+        scores=is_reward_model(folder),
+    )
+    text = (
+        f"---\n{yaml.safe_dump(head, sort_keys=True)}---\n\n"
+        f"# A fine-tune of {base.id}\n\n"
+        "Rebuilt with zoo-gym from the base and a delta. "
+        f"Base revision: {base.revision or 'not recorded'}.\n"
+        f"{licence_line(base.id)}\n{usage.section()}"
+    )
+    write_beside(folder / "README.md", text)
 
 
 def _others(config: TrainConfig) -> str:

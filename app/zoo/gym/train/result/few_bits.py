@@ -1,6 +1,7 @@
 """Says of a result which base in few bits it was learned on, and how peft loads it."""
 
 from zoo.gym.config.train import TrainConfig
+from zoo.gym.train.result.usage import HERE
 
 BNB = "bitsandbytes"
 
@@ -22,12 +23,13 @@ def codes_of(config: TrainConfig) -> str | None:
     return f"{bits} bits ({(config.quantization_type or 'nf4').upper()}{double}, by {BNB})"
 
 
-def loading_note(config: TrainConfig, base: str) -> str:
+def loading_note(config: TrainConfig, base: str, place: str) -> str:
     """Returns a section of a model card, empty for a base that was not quantised.
 
     Args:
         config: the settings at the end of the run.
         base: the name of the base.
+        place: where transformers loads it from.
     """
     codes = codes_of(config)
     if codes is None:
@@ -39,11 +41,11 @@ def loading_note(config: TrainConfig, base: str) -> str:
     )
     return (
         f"## The base in few bits\n\nThe linear layers of {base} were in {codes} while this "
-        f"adapter was trained.\n{beside}\n{_example(config, base)}\n"
+        f"adapter was trained.\n{beside}\n{_example(config, place)}\n"
     )
 
 
-def _example(config: TrainConfig, base: str) -> str:
+def _example(config: TrainConfig, place: str) -> str:
     """Returns how peft loads the adapter on the same codes; only bitsandbytes' exist there."""
     if config.quantization_method == "mlx":
         return "peft has no codes of MLX: there it is for the base as it is in its files.\n"
@@ -58,6 +60,6 @@ def _example(config: TrainConfig, base: str) -> str:
         "from peft import PeftModel\n"
         "from transformers import AutoModelForCausalLM, BitsAndBytesConfig\n\n"
         f"codes = BitsAndBytesConfig({options})\n"
-        f'base = AutoModelForCausalLM.from_pretrained("{base}", quantization_config=codes)\n'
-        'model = PeftModel.from_pretrained(base, "FOLDER OF THIS FILE")\n```\n'
+        f'base = AutoModelForCausalLM.from_pretrained("{place}", quantization_config=codes)\n'
+        f'model = PeftModel.from_pretrained(base, "{HERE}")\n```\n'
     )

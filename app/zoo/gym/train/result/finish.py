@@ -15,7 +15,7 @@ from zoo.gym.train.guards import check_finite
 from zoo.gym.train.loop import Job, take_best
 from zoo.gym.train.progress import Progress, safetensors_errors
 from zoo.gym.train.result.card import write_card
-from zoo.gym.train.result.origin import joint_of, write_origin
+from zoo.gym.train.result.origin import write_origin
 from zoo.gym.train.result.output import copy_to_output, remove_copy
 from zoo.gym.train.result.verify import check_result
 from zoo.gym.train.retaining import alarm_of, kept_after
@@ -81,8 +81,8 @@ def finish(
     for alarm in alarms:
         run.events.emit("warn", message=alarm)
     doubts = ". ".join(alarms) or None
-    changes = changes_of(run.env_file)
-    write_card(run.result, config, base, metrics, changes, doubts, joint_of(env))
+    env = read_env(run.env_file)
+    write_card(run.result, config, base, metrics, changes_of(run.env_file), doubts, env)
     write_origin(run.result, run.env_file)
     return {"model": str(copy_to_output(run, config)), "metrics": metrics}
 
