@@ -10,6 +10,7 @@ import pytest
 
 from zoo.backends.base import Sampling
 from zoo.gym.jobs import create_run
+from zoo.models.registry import CANNOT_CONVERSE
 
 Call = Callable[..., Any]
 
@@ -156,6 +157,15 @@ def test_a_run_brings_its_result(call: Call, opened: list[Any]) -> None:
     assert (opened[0]["base"], opened[0]["adapter"]) == (run.result, None)
 
 
+@pytest.mark.parametrize("words", [("--model", "zen-pico"), ("--run", "last")])
+def test_a_chat_with_zen_pico_or_its_fine_tune_says_what_it_is(
+    call: Call, base: Path, opened: list[Any], words: tuple[str, str]
+) -> None:
+    create_run("model_name_or_path: zen-pico\ndataset: [a]\n", {}).result.mkdir()
+    assert f"zen-pico {CANNOT_CONVERSE}\n" in call("chat", *words).stderr
+    assert CANNOT_CONVERSE not in call("chat", "--model", str(base)).stderr
+
+
 def test_a_run_of_a_whole_model_takes_no_other_model(
     call: Call, base: Path, opened: list[Any]
 ) -> None:
@@ -229,13 +239,14 @@ def test_a_result_far_from_its_run_says_that_words_are_missing(
 
 
 def test_a_chat_with_nothing_says_what_there_is(call: Call) -> None:
-    assert "hint: zoo-gym chat --model zen-pico\n" in call("chat").stderr
+    hint = f"hint: zoo-gym chat --model zen-pico, which {CANNOT_CONVERSE}\n"
+    assert hint in call("chat").stderr
     create_run("", {}).result.mkdir()
     create_run("", {})
     (Path("hub") / "models--org--tiny" / "snapshots").mkdir(parents=True)
     hint = call("chat").stderr.splitlines()[1]
     assert hint.startswith("hint: zoo-gym chat --run r0001 (the newest with a result), or zoo-gym ")
-    assert hint.endswith("chat --model zen-pico (here: zen-pico, org/tiny)")
+    assert hint.endswith("chat --model org/tiny (here: org/tiny)")
 
 
 def test_a_model_is_sampled_as_its_files_say_unless_a_temperature_is_given(

@@ -166,12 +166,14 @@ def test_a_thinned_curve_keeps_both_ends_and_its_order(count: int, most: int) ->
 @pytest.mark.parametrize(
     ("losses", "trend"),
     [
-        ([3.0, 2.9, 2.0], "has no clear trend yet"),
-        ([3.0, 2.5, 2.2, 2.0, 1.9], "is falling"),
-        ([3.0, 2.5, 2.0, 2.0, 2.0], "fell, and is steady now"),
-        ([2.0, 2.5, 3.0, 3.0, 3.0], "rose, and is steady now"),
-        ([2.0, 2.5, 2.0, 2.0, 2.0], "is steady"),
-        ([2.0, 2.0, 2.0, 2.0, 2.5], "is rising"),
+        ([3.0] * 5 + [2.0] * 4, "has no clear trend yet"),
+        ([3.0] * 5 + [2.0] * 5, "is falling"),
+        ([3.0] * 5 + [2.0] * 10, "fell, and is steady now"),
+        ([2.0] * 5 + [3.0] * 10, "rose, and is steady now"),
+        ([2.0] * 5 + [2.5] * 5 + [2.0] * 10, "is steady"),
+        ([2.0] * 5 + [2.5] * 5, "is rising"),
+        ([2.0] * 9 + [9.0], "is steady"),  # one step
+        ([2.0] * 8 + [9.0] * 2, "is steady"),
     ],
 )
 def test_the_trend_of_a_loss_is_that_of_now_and_of_the_whole_run(

@@ -101,7 +101,7 @@ def chat(
     if system is None:
         system = _trained_system(tuned, run, out)
     out.say(f"loading {tuned.folder or model or tuned.base}")
-    if base == pico_folder():
+    if base == pico_folder() or tuned.base == PICO:
         out.say(f"{PICO} {CANNOT_CONVERSE}")
     with open_chat(
         base,
@@ -185,12 +185,13 @@ def _nothing_named() -> InputError:
     """Returns the error of a chat with nothing, with what there is to talk with."""
     runs = (found for found in run_folders() if not is_experience(found))
     finished = [found.id for found in runs if found.result.is_dir()]
-    here = [PICO, *imported_names(), *cached_ids()]
+    here = [*imported_names(), *cached_ids()]
     offers = [f"zoo-gym chat --run {finished[0]} (the newest with a result)"] if finished else []
-    models = f" (here: {', '.join(here[:5])})" if len(here) > 1 else ""
+    model = f"zoo-gym chat --model {here[0] if here else PICO}"
+    model += f" (here: {', '.join(here[:5])})" if here else f", which {CANNOT_CONVERSE}"
     return InputError(
         "chat: expected --model, --run, --adapter_name_or_path or --delta, got none",
-        hint=", or ".join([*offers, f"zoo-gym chat --model {PICO}{models}"]),
+        hint=", or ".join([*offers, model]),
     )
 
 

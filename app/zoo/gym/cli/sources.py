@@ -206,7 +206,7 @@ def resolve_base(
     if name is None or not name.strip():
         raise InputError(
             f"{option}: expected a model's name or folder, got nothing",
-            hint=f"{option} zen-nano, or zen-pico, which needs no download",
+            hint=f"{option} zen-nano, or zen-pico, a test model that needs no download",
         )
     if given is None and check is not None:
         name = _remembered(name, check)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TypeAlias
 
 from zoo.gym.humanize import figure
@@ -203,15 +204,21 @@ def _held_out_words(history: History) -> str:
     )
 
 
+_LEAST_STEPS = 5
+"""How many losses are compared with as many."""
+
+
 def _trend(losses: Sequence[float], *, is_over: bool) -> str:
-    """Compares the last fifth of the steps with the fifth before it, and with the first."""
+    """Compares the last fifth of the steps with the fifth before it, and with the first.
+
+    By medians of five steps or more: the losses of single steps differ as their rows do.
+    """
     verb = "was" if is_over else "is"
-    if len(losses) < 4:
+    part = max(_LEAST_STEPS, len(losses) // 5)
+    if len(losses) < 2 * part:
         return "has no clear trend yet: there are too few steps"
-    part = max(1, len(losses) // 5)
-    first, before, now = (
-        sum(some) / part for some in (losses[:part], losses[-2 * part : -part], losses[-part:])
-    )
+    parts = (losses[:part], losses[-2 * part : -part], losses[-part:])
+    first, before, now = map(median, parts)
     if not _is_near(now, before):
         return f"{verb} {'falling' if now < before else 'rising'}"
     if _is_near(now, first):

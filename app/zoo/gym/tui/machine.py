@@ -50,7 +50,7 @@ def offer(entry: Entry) -> str:
 
 def _about(entry: Entry) -> str:
     where = "imported" if entry.package else "in the cache"
-    where = "built in, for trying things out" if entry.alias == PICO else where
+    where = "built in, for tests: it cannot converse" if entry.alias == PICO else where
     return f"{entry.parameters / 1e6:,.1f} M parameters, {where}"
 
 
