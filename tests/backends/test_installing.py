@@ -9,8 +9,13 @@ import pytest
 
 from zoo.backends.machine import installing
 
-REQUIRES = ["zoo-gym[b] ; extra == 'a'", "x[y]<3,>=1.2 ; extra == 'b'", "base-thing"]
-REQUIRES += ["z ; extra == 'b'", "elsewhere ; python_version < '3' and extra == 'b'"]
+REQUIRES = [
+    "zoo-gym[b] ; extra == 'a'",
+    "x[y]<3,>=1.2 ; extra == 'b'",
+    "z ; extra == 'b'",
+    "elsewhere ; python_version < '3' and extra == 'b'",
+    "base-thing",
+]
 
 
 def command(monkeypatch: pytest.MonkeyPatch, url: dict[str, object] | None) -> str:

@@ -106,7 +106,8 @@ def test_the_tokenizer_of_an_adapter_is_used(tmp_path: Path, *, whole: bool) -> 
 
 def test_a_reward_model_is_loaded_and_not_asked(tmp_path: Path) -> None:
     base = Resolved(PICO, PICO, None, pico_folder())
-    text = usage_of(tmp_path, base, adapter=False, **{**FORM, "scores": True}).section()
+    form: dict[str, Any] = {**FORM, "scores": True}
+    text = usage_of(tmp_path, base, adapter=False, **form).section()
     assert "AutoModelForSequenceClassification" in text
     assert "generate" not in text
     assert "zoo-gym chat" not in text
