@@ -131,11 +131,16 @@ def train_here(
     )
     first = reward_model_first(config)
     if first is not None:
-        config = scored_by(config, _train(first, (), held_out).model)
-    return _train(config, ignored, held_out)
+        config = scored_by(config, _train(first, (), held_out, on_event).model)
+    return _train(config, ignored, held_out, on_event)
 
 
-def _train(config: TrainConfig, ignored: Sequence[Ignored], held_out: int) -> RunResult:
+def _train(
+    config: TrainConfig,
+    ignored: Sequence[Ignored],
+    held_out: int,
+    on_event: Callable[[dict[str, Any]], object] | None,
+) -> RunResult:
     from zoo.backends.machine.threads import callers_state_kept
     from zoo.gym.files.lock import locked
     from zoo.gym.jobs.control import wait_while_paused
