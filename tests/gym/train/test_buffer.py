@@ -11,7 +11,7 @@ from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, Policy, Sampling, Stat
 from zoo.backends.ranks import ALONE
 from zoo.gym.data.batches import cut_groups
-from zoo.gym.data.units import Example, Unit
+from zoo.gym.data.units import WEIGHT, Example, Unit, weighted
 from zoo.gym.rewards import Score
 from zoo.gym.train.buffer import Buffer, make_buffer
 from zoo.gym.train.rollouts import Answer
@@ -50,6 +50,19 @@ def test_scores_and_windows_have_the_temperature_of_the_answers(policy: Policy) 
 def test_a_stored_buffer_keeps_the_temperature(policy: Policy, tmp_path: Path) -> None:
     replace(sampled(policy), temperature=0.5).save(tmp_path / "rows.safetensors")
     assert Buffer.load(tmp_path / "rows.safetensors").temperature == 0.5
+
+
+def test_answers_have_the_weight_of_their_prompt_also_after_a_resume(tmp_path: Path) -> None:
+    prompt = Example(np.array(PROMPT), np.zeros(4, np.bool_), "row", truncated=False)
+    groups = [
+        [Answer(weighted(prompt, weight), [9], "", False, Score(reward)) for reward in (0.0, 1.0)]
+        for weight in (3.0, 0.5)
+    ]
+    made = make_buffer(groups, np.array([[-1.0, 1.0]] * 2), np.zeros(2, np.bool_))
+    made.save(tmp_path / "rows.safetensors")
+    for buffer in (made, Buffer.load(tmp_path / "rows.safetensors")):
+        (batch,) = buffer.window(None, 1000).batches
+        assert batch.extras[WEIGHT].tolist() == [3, 3, 0.5, 0.5]
 
 
 def test_the_rows_of_a_group_share_their_prompt(policy: Policy) -> None:

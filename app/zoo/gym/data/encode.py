@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from zoo.gym.data.notes import require_words
-from zoo.gym.data.reading.keys import refuse_excluded
+from zoo.gym.data.reading.keys import row_weight
 from zoo.gym.data.reading.text import BLANK_LINE
 from zoo.gym.data.records import Problem, Record
 from zoo.gym.data.rendering.renderer import RenderLimitError, check_leaving
@@ -25,7 +25,16 @@ from zoo.gym.data.rows import (
     with_bos,
 )
 from zoo.gym.data.tokenizer import Tokenizer
-from zoo.gym.data.units import MARGIN, Example, Unit, alone, rated, rows_of, with_extra
+from zoo.gym.data.units import (
+    MARGIN,
+    Example,
+    Unit,
+    alone,
+    rated,
+    rows_of,
+    weighted,
+    with_extra,
+)
 from zoo.gym.data.windows import windows
 from zoo.gym.errors import InputError
 
@@ -151,7 +160,7 @@ def _cut_pair(pair: tuple[EncodedRow, EncodedRow], record: Record, cutoff_len: i
     if record.margin is not None:
         margin = np.array(record.margin, dtype=np.float32)
         better, worse = (with_extra(row, MARGIN, margin) for row in (better, worse))
-    return Unit((better, worse))
+    return Unit((weighted(better, record.weight), weighted(worse, record.weight)))
 
 
 def _encode_rated(
@@ -168,9 +177,9 @@ def _encode_rated(
 
 
 def _cut_rated(row: EncodedRow, record: Record, cutoff_len: int) -> Example | None:
-    """Returns a rated answer with its rating, or None if no token of it is left."""
+    """Returns a rated answer with rating and weight, or None if no token of it is left."""
     example = cut_row(row, record.source, cutoff_len)
-    return example and rated(example, good=bool(record.good))
+    return example and weighted(rated(example, good=bool(record.good)), record.weight)
 
 
 def encode_rows(
@@ -227,7 +236,7 @@ def cut_row(row: EncodedRow, source: str, cutoff_len: int) -> Example | None:
 def _prompt_examples(
     encoder: Encoder, records: Sequence[Record]
 ) -> tuple[list[Example], list[Problem]]:
-    """Returns prompts in tokens, none of them learned.
+    """Returns prompts in tokens, none of them learned, with the weights of their answers.
 
     One is left out if it has no room for an answer, or if its other fields exclude the row.
     Without a chat template, the turns are joined by blank lines.
@@ -241,7 +250,7 @@ def _prompt_examples(
         check_leaving()
         require_template(encoder, record)
         try:
-            refuse_excluded(dict(record.metadata))
+            weight = row_weight(dict(record.metadata))
             ids = prompt_ids(encoder, as_chat(record), record.tools)
             if len(ids) > most:
                 raise InputError(
@@ -254,7 +263,8 @@ def _prompt_examples(
             continue
         row = np.array(ids, dtype=np.int64)
         mask = np.zeros(len(ids), dtype=np.bool_)
-        examples.append(Example(row, mask, record.source, truncated=False, record=record))
+        prompt = Example(row, mask, record.source, truncated=False, record=record)
+        examples.append(weighted(prompt, weight))
     return examples, problems
 
 

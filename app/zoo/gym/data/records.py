@@ -80,6 +80,8 @@ class Record:
         good: whether a rated answer is a good one.
         margin: of a pair: by how much the better answer is better, 0 if the row does not say; None
             if it is not read.
+        weight: of a pair or a rated answer: what its loss is multiplied by. That of a prompt is in
+            its metadata.
         tools: the definitions of the tools that the assistant may call.
     """
 
@@ -97,6 +99,7 @@ class Record:
     margin: float | None = None
     tools: Tools = field(default=(), hash=False)
     ends: bool = False
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,11 +48,27 @@ MARGIN = "margin"
 """The name of a pair's margin among the extras of both rows; see `Record.margin`."""
 
 
+WEIGHT = "row_weight"
+"""The name of a row's weight among the extras of its answers; see `Record.weight`."""
+
+
 def rated(row: Example, *, good: bool) -> Example:
     """Returns a row with a rating."""
     import numpy as np
 
     return with_extra(row, RATING, np.array(1 if good else -1, dtype=np.float32))
+
+
+def weighted(row: Example, weight: float) -> Example:
+    """Returns a row with the weight of its loss."""
+    import numpy as np
+
+    return with_extra(row, WEIGHT, np.array(weight, dtype=np.float32))
+
+
+def weight_of(row: Example) -> float:
+    """Returns the weight of a row's loss."""
+    return float(row.extras.get(WEIGHT, 1.0))
 
 
 def with_extra(row: Example, name: str, value: "NDArray[Any]") -> Example:

@@ -27,6 +27,7 @@ from zoo.gym.objectives.pairs import (
     sides,
     smoothed_loss,
 )
+from zoo.gym.objectives.weights import pair_weights
 
 if TYPE_CHECKING:
     from zoo.backends.base import Array, ArrayNamespace, LossAndMetrics, Stat
@@ -75,7 +76,8 @@ class CpoLoss:
         else:
             logprob_B = xp.sum(stats[Stat.LOGPROBS] * batch["mask"], axis=-1)
         chosen_P, rejected_P = sides(self._reward(xp, logprob_B))
-        loss = xp.sum(self._of_pairs(xp, chosen_P - rejected_P)) / batch[WINDOW_UNITS]
+        loss_P = self._of_pairs(xp, chosen_P - rejected_P)
+        loss = xp.sum(pair_weights(batch) * loss_P) / batch[WINDOW_UNITS]
         if self.cpo_alpha:
             loss = loss + self.cpo_alpha * better_nll(xp, stats, batch)
         return loss, reward_metrics(xp, self.beta * chosen_P, self.beta * rejected_P, batch)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from zoo.gym.objectives.constants import WINDOW_TOKENS
+from zoo.gym.objectives.weights import token_weights
 
 if TYPE_CHECKING:
     from zoo.backends.base import Array, ArrayNamespace, LossAndMetrics, Stat
@@ -49,6 +50,8 @@ class DistillationLoss:
         from zoo.backends.base import Stat
 
         tokens, mask_BT = batch[WINDOW_TOKENS], batch["mask"]
-        kl = xp.sum(stats[self._divergence] * mask_BT) / tokens
-        nll = -xp.sum(stats[Stat.LOGPROBS] * mask_BT) / tokens
-        return kl + self.alpha * nll, {"kl": kl, "nll": nll}
+        kl_BT = stats[self._divergence] * mask_BT
+        nll_BT = -stats[Stat.LOGPROBS] * mask_BT
+        kl, nll = (xp.sum(token_weights(batch) * each) / tokens for each in (kl_BT, nll_BT))
+        metrics = {"kl": xp.sum(kl_BT) / tokens, "nll": xp.sum(nll_BT) / tokens}
+        return kl + self.alpha * nll, metrics

@@ -37,6 +37,7 @@ from zoo.gym.objectives.pairs import (
     sides,
     smoothed_loss,
 )
+from zoo.gym.objectives.weights import pair_weights
 
 if TYPE_CHECKING:
     from zoo.backends.base import Array, ArrayNamespace, LossAndMetrics, Stat
@@ -82,7 +83,9 @@ class DpoLoss:
     ) -> "LossAndMetrics":
         """Returns the loss and the metrics of `reward_metrics`; the rewards are beta * r."""
         pairs = _pairs(self, xp, stats, batch)
-        weights_P = _weights(xp, stats, batch) if self.use_weighting else 1.0
+        weights_P = pair_weights(batch)
+        if self.use_weighting:
+            weights_P = weights_P * _weights(xp, stats, batch)
         total = 0.0
         for name, weight in self.terms:
             total = total + weight * xp.sum(weights_P * LOSSES[name](self, xp, pairs))

@@ -19,6 +19,7 @@ from zoo.gym.objectives.constants import (
     WINDOW_SELECTED,
     WINDOW_TOKENS,
 )
+from zoo.gym.objectives.weights import token_weights
 
 if TYPE_CHECKING:
     from zoo.backends.base import Array, ArrayNamespace, LossAndMetrics, Stat
@@ -119,11 +120,14 @@ class GroupRelativeLoss:
             kl_BT = divergence(xp, logprobs_BT, batch[REF_LOGPROBS]) * mask_BT
             metrics["kl"] = xp.sum(kl_BT) / tokens
             loss_BT = loss_BT + self.beta * (kl_BT * ratio if self.bias_correction else kl_BT)
-        loss = self._averaged(xp, loss_BT, mask_BT, batch)
+        weights_B1 = token_weights(batch)
+        loss = self._averaged(xp, weights_B1 * loss_BT, mask_BT, batch)
         if self.entropy_coef:
             entropy_BT = stats[Stat.ENTROPY]
             metrics["entropy"] = xp.sum(entropy_BT * mask_BT) / tokens
-            bonus = xp.sum(entropy_BT * selected_BT) / batch.get(WINDOW_SELECTED, tokens)
+            bonus = xp.sum(weights_B1 * entropy_BT * selected_BT) / batch.get(
+                WINDOW_SELECTED, tokens
+            )
             loss = loss - self.entropy_coef * bonus
         return loss, metrics
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from zoo.gym.data.units import RATING
 from zoo.gym.objectives.constants import REF_LOGPROBS, WINDOW_UNITS
+from zoo.gym.objectives.weights import row_weights
 
 if TYPE_CHECKING:
     from zoo.backends.base import Array, ArrayNamespace, LossAndMetrics, Stat
@@ -73,6 +74,7 @@ class KtoLoss:
         ahead_B = rating_B * (gain_B - kl)
         good_B = 0.5 * (1 + rating_B)
         weight_B = good_B * self.good_weight + (1 - good_B) * self.bad_weight
+        weight_B = weight_B * row_weights(batch)
         loss = xp.sum(weight_B * (1 - xp.sigmoid(self.beta * ahead_B))) / batch[WINDOW_UNITS]
         right_B = xp.where(ahead_B > 0, xp.ones_like(ahead_B), xp.zeros_like(ahead_B))
         chosen = self.beta * xp.sum(good_B * gain_B) / max(batch[WINDOW_GOOD], 1.0)

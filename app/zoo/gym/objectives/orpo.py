@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.objectives.constants import WINDOW_UNITS
 from zoo.gym.objectives.pairs import better_nll, mean_logprobs, reward_metrics, sides
+from zoo.gym.objectives.weights import pair_weights
 
 if TYPE_CHECKING:
     from zoo.backends.base import Array, ArrayNamespace, LossAndMetrics, Stat
@@ -54,7 +55,8 @@ class OrpoLoss:
         mean_B = mean_logprobs(xp, stats, batch)
         chosen_P, rejected_P = sides(mean_B)
         chosen_odds_P, rejected_odds_P = sides(log_odds(xp, mean_B))
-        ratio = xp.sum(xp.log_sigmoid(chosen_odds_P - rejected_odds_P))
+        ratio_P = xp.log_sigmoid(chosen_odds_P - rejected_odds_P)
+        ratio = xp.sum(pair_weights(batch) * ratio_P)
         loss = better_nll(xp, stats, batch) - self.beta * ratio / batch[WINDOW_UNITS]
         return loss, reward_metrics(xp, self.beta * chosen_P, self.beta * rejected_P, batch)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from zoo.gym.objectives.constants import WINDOW_FIRST_TOKENS, WINDOW_UNITS
+from zoo.gym.objectives.weights import pair_weights
 
 if TYPE_CHECKING:
     from zoo.backends.base import Array, ArrayNamespace, Stat
@@ -39,11 +40,11 @@ def mean_logprobs(
 def better_nll(
     xp: "ArrayNamespace", stats: "Mapping[Stat, Array]", batch: "Mapping[str, Array]"
 ) -> "Array":
-    """Returns minus the log-probability of better answers, per token of those in the window."""
+    """Returns minus the weighted log-probability of better answers, per token in the window."""
     from zoo.backends.base import Stat
 
     chosen_P, _ = sides(xp.sum(stats[Stat.LOGPROBS] * batch["mask"], axis=-1))
-    return -xp.sum(chosen_P) / max(batch[WINDOW_FIRST_TOKENS], 1.0)
+    return -xp.sum(pair_weights(batch) * chosen_P) / max(batch[WINDOW_FIRST_TOKENS], 1.0)
 
 
 def smoothed_loss(xp: "ArrayNamespace", margin_P: "Array", label_smoothing: float) -> "Array":

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.gym.objectives.constants import WINDOW_TOKENS
 from zoo.gym.objectives.grpo import OLD_LOGPROBS
+from zoo.gym.objectives.weights import token_weights
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,16 +56,18 @@ class ProximalLoss:
         from zoo.backends.base import Stat
 
         mask_BT, tokens = batch["mask"], batch[WINDOW_TOKENS]
+        weights_BT = token_weights(batch) * mask_BT
         ratio_BT = xp.exp((stats[Stat.LOGPROBS] - batch[OLD_LOGPROBS]) * mask_BT)
         gain_BT = ratio_BT * batch[TOKEN_ADVANTAGES]
         bounded_BT = xp.clip(ratio_BT, 1 - self.epsilon, 1 + self.epsilon) * batch[TOKEN_ADVANTAGES]
-        policy_loss = -xp.sum(xp.minimum(gain_BT, bounded_BT) * mask_BT) / tokens
+        policy_loss = -xp.sum(xp.minimum(gain_BT, bounded_BT) * weights_BT) / tokens
 
         values_BT, old_BT = stats[Stat.VALUES], batch[OLD_VALUES]
         near_BT = old_BT + xp.clip(values_BT - old_BT, -self.value_epsilon, self.value_epsilon)
         error_BT = (values_BT - batch[RETURNS]) * (values_BT - batch[RETURNS])
         bounded_error_BT = (near_BT - batch[RETURNS]) * (near_BT - batch[RETURNS])
-        value_loss = 0.5 * xp.sum(xp.maximum(error_BT, bounded_error_BT) * mask_BT) / tokens
+        worst_BT = xp.maximum(error_BT, bounded_error_BT)
+        value_loss = 0.5 * xp.sum(worst_BT * weights_BT) / tokens
 
         zeros_BT = xp.zeros_like(mask_BT)
         metrics = {

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from zoo.gym.data.units import MARGIN
 from zoo.gym.objectives.constants import WINDOW_UNITS
 from zoo.gym.objectives.pairs import reward_metrics, sides
+from zoo.gym.objectives.weights import pair_weights
 
 if TYPE_CHECKING:
     from zoo.backends.base import Array, ArrayNamespace, LossAndMetrics, Stat
@@ -57,4 +58,4 @@ class RewardLoss:
         if self.center:
             loss_P = loss_P + self.center * (chosen_P + rejected_P) ** 2
         metrics = reward_metrics(xp, chosen_P, rejected_P, batch)
-        return xp.sum(loss_P) / batch[WINDOW_UNITS], metrics
+        return xp.sum(pair_weights(batch) * loss_P) / batch[WINDOW_UNITS], metrics

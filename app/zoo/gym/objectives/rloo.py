@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.objectives.constants import WINDOW_ROWS
 from zoo.gym.objectives.grpo import ADVANTAGES, OLD_LOGPROBS
+from zoo.gym.objectives.weights import row_weights
 
 if TYPE_CHECKING:
     from zoo.backends.base import Array, ArrayNamespace, LossAndMetrics, Stat
@@ -48,7 +49,8 @@ class LeaveOneOutLoss:
         ratio_B = xp.exp(xp.sum((logprobs_BT - old_BT) * batch["mask"], axis=-1))
         low, high, rows = 1 - self.epsilon, 1 + self.epsilon_high, batch[WINDOW_ROWS]
         clipped_B = xp.clip(ratio_B, low, high)
-        loss = -xp.sum(xp.minimum(ratio_B * advantages_B, clipped_B * advantages_B)) / rows
+        gain_B = xp.minimum(ratio_B * advantages_B, clipped_B * advantages_B)
+        loss = -xp.sum(row_weights(batch) * gain_B) / rows
         if OLD_LOGPROBS not in batch:
             return loss, {}
         ones_B, zeros_B = xp.ones_like(ratio_B), xp.zeros_like(ratio_B)

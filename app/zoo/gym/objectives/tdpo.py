@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from zoo.gym.objectives.constants import REF_LOGPROBS, WINDOW_UNITS
 from zoo.gym.objectives.pairs import reward_metrics, sides
+from zoo.gym.objectives.weights import pair_weights
 
 if TYPE_CHECKING:
     from zoo.backends.base import Array, ArrayNamespace, LossAndMetrics, Stat
@@ -68,4 +69,4 @@ class TdpoLoss:
             "chosen_kl": xp.sum(chosen_kl_P) / pairs,
             "rejected_kl": xp.sum(rejected_kl_P) / pairs,
         }
-        return -xp.sum(xp.log_sigmoid(margin_P)) / pairs, metrics
+        return -xp.sum(pair_weights(batch) * xp.log_sigmoid(margin_P)) / pairs, metrics

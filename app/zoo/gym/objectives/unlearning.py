@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from zoo.gym.data.units import RATING
 from zoo.gym.objectives.constants import REF_LOGPROBS
 from zoo.gym.objectives.pairs import mean_logprobs
+from zoo.gym.objectives.weights import row_weights
 
 if TYPE_CHECKING:
     from zoo.backends.base import Array, ArrayNamespace, LossAndMetrics, Stat
@@ -74,13 +75,15 @@ class UnlearningLoss:
             else mean_logprobs(xp, stats, batch)
         )
         falls_B = -xp.log_sigmoid(-self.beta * gain_B - self.gamma)
-        forgotten = xp.sum(forget_B * falls_B) * (2 / self.beta)
+        weights_B = row_weights(batch)
+        forgotten = xp.sum(weights_B * forget_B * falls_B) * (2 / self.beta)
         loss = forgotten / max(batch[WINDOW_FORGET], 1.0)
         metrics: dict[str, Array] = {}
         if batch[WINDOW_FORGET_TOKENS]:
             nll = -xp.sum(forget_B * logprob_B) / batch[WINDOW_FORGET_TOKENS]
             metrics["forget_nll"] = nll
         if batch[WINDOW_RETAIN_TOKENS]:
-            nll = -xp.sum((1 - forget_B) * logprob_B) / batch[WINDOW_RETAIN_TOKENS]
-            loss, metrics["retain_nll"] = loss + self.retain * nll, nll
+            tokens, retained_B = batch[WINDOW_RETAIN_TOKENS], (1 - forget_B) * logprob_B
+            loss = loss - self.retain * xp.sum(weights_B * retained_B) / tokens
+            metrics["retain_nll"] = -xp.sum(retained_B) / tokens
         return loss, metrics

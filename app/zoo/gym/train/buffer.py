@@ -232,7 +232,7 @@ def _row(answer: "Answer", advantage: float) -> Example:
     prompt = answer.prompt
     ids = np.concatenate([prompt.ids, np.array(answer.ids, dtype=np.int64)])
     mask = np.arange(len(ids)) >= len(prompt.ids)
-    extras = {ADVANTAGES: np.array(advantage, dtype=np.float32)}
+    extras = {**prompt.extras, ADVANTAGES: np.array(advantage, dtype=np.float32)}
     return Example(ids, mask, prompt.source, answer.truncated, extras)
 
 

@@ -68,8 +68,13 @@ def test_a_system_key_that_equals_the_system_turn_is_said_once() -> None:
         ({"weight": 0}, "'weight' is 0: the row is excluded"),
         ({"weight": 0.5}, "'weight': expected 0 or 1, got 0.5"),
         ({"sample_weight": 2}, "'sample_weight': expected 0 or 1, got 2"),
-        ({"loss_weight": "1"}, "'loss_weight': expected 0 or 1, got text"),
+        ({"loss_weight": "1"}, "'loss_weight': expected a number, got text"),
         ({"train": False}, "the row is excluded"),
+        ({"trainable": 0}, "the row is excluded"),
+        ({"train": "no"}, "'train': expected true or false, or 1 or 0, got 'no'"),
+        ({"weight": 1, "sample_weight": 0}, "expected one weight, got two"),
+        ({"weight": float("nan")}, "'weight': expected 0 to"),
+        ({"weight": -1}, "'weight': expected 0 to 1,000,000, got -1"),
         ({"chosen": "a", "rejected": "b"}, "preference data, with 'chosen' and 'rejected'"),
     ],
 )
@@ -78,7 +83,9 @@ def test_a_row_that_is_not_to_be_learned_is_refused(row: Any, keys: Any, reason:
 
 
 @pytest.mark.parametrize("row", OTHER_FORMATS)
-@pytest.mark.parametrize("keys", [{"weight": 1}, {"weight": None, "chosen": None}])
+@pytest.mark.parametrize(
+    "keys", [{"weight": 1, "train": 1}, {"weight": None, "chosen": None}, {"loss": 0.0}]
+)
 def test_a_row_of_weight_one_is_learned(row: Any, keys: Any) -> None:
     assert parse_row({**row, **keys}, "f:1") == parse_row(row, "f:1")
 

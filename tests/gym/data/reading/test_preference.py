@@ -9,9 +9,10 @@ import pytest
 
 from zoo.gym.data import EncodeOptions, Record, encode_records, load_tokenizer, read_dataset
 from zoo.gym.data.reading.preference import parse_pair
-from zoo.gym.data.reading.prompts import parse_prompt
+from zoo.gym.data.record_file import packed, unpacked
 from zoo.gym.data.records import Kind
 from zoo.gym.data.rows import as_chat
+from zoo.gym.data.units import weight_of
 from zoo.gym.errors import InputError
 from zoo.models import resolve
 
@@ -157,40 +158,68 @@ def test_the_rated_rows_of_the_page_are_read(tmp_path: Path) -> None:
     assert [next(key for key in keys if f'"{key}"' in row) for row in rows] == list(keys)
 
 
-FLAGS: list[dict[str, Any]] = [
-    {"train": False},
-    {"weight": 0},
-    {"weight": 0.5},
-    {"sample_weight": 2},
-    {"loss_weight": "1"},
+ROWS: list[tuple[Kind, dict[str, Any]]] = [
+    ("pair", FORMS["texts"]),
+    ("rated", FORMS["texts"]),
+    ("rated", {"prompt": "2 + 2?", "completion": "4", "label": True}),
+    ("prompt", {"prompt": "2 + 2?", "answer": "4"}),
 ]
 
 
-@pytest.mark.parametrize("flags", FLAGS)
+def encoded(
+    file: Path, kind: Kind, rows: list[dict[str, Any]]
+) -> tuple[dict[int, set[float]], list[int]]:
+    """Returns the weights of the rows of each usable line, and the lines that are left out."""
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    data = read_dataset([file], kinds={kind})
+    tokenizer = load_tokenizer(resolve("zen-pico").folder)
+    found = encode_records(data.records, tokenizer, EncodeOptions(64))
+    weights: dict[int, set[float]] = {}
+    for row in found.examples:
+        weights.setdefault(int(row.source.rpartition(":")[2]), set()).add(weight_of(row))
+    problems = (*data.problems, *found.problems)
+    return weights, [int(problem.where.rpartition(":")[2]) for problem in problems]
+
+
 @pytest.mark.parametrize(
-    ("kind", "row"),
+    "flags",
     [
-        ("pair", FORMS["texts"]),
-        ("rated", FORMS["texts"]),
-        ("rated", {"prompt": "2 + 2?", "completion": "4", "label": True}),
+        {"train": False},
+        {"train": 0},
+        {"train": "false"},
+        {"weight": 0},
+        {"weight": -1},
+        {"sample_weight": True},
+        {"loss_weight": "1"},
+        {"weight": 2, "sample_weight": 3},
     ],
 )
-def test_a_row_that_is_excluded_or_weighted_is_no_row(
+@pytest.mark.parametrize(("kind", "row"), ROWS)
+def test_a_row_that_is_excluded_or_badly_weighted_is_left_out_and_counted(
     tmp_path: Path, kind: Kind, row: dict[str, Any], flags: dict[str, Any]
 ) -> None:
-    file = tmp_path / "rows.jsonl"
-    file.write_text("".join(json.dumps(each) + "\n" for each in (row, {**row, **flags})))
-    found = read_dataset([file], kinds=frozenset({kind}))
-    assert len({record.source for record in found.records}) == 1
-    assert [problem.where for problem in found.problems] == [f"{file}:2"]
+    weights, left_out = encoded(tmp_path / "rows.jsonl", kind, [row, {**row, **flags}])
+    assert (weights, left_out) == ({1: {1.0}}, [2])
 
 
-@pytest.mark.parametrize("flags", FLAGS)
-def test_a_prompt_that_is_excluded_or_weighted_is_not_trained_on(flags: dict[str, Any]) -> None:
-    tokenizer = load_tokenizer(resolve("zen-pico").folder)
-    rows = [
-        parse_prompt({"prompt": "2 + 2?", **more}, f"f:{n}") for n, more in enumerate(({}, flags))
-    ]
-    found = encode_records(rows, tokenizer, EncodeOptions(64))
-    assert [example.source for example in found.examples] == ["f:0"]
-    assert [problem.where for problem in found.problems] == ["f:1"]
+@pytest.mark.parametrize("key", ["weight", "sample_weight", "loss_weight"])
+@pytest.mark.parametrize(("kind", "row"), ROWS)
+def test_the_weight_of_a_row_is_that_of_all_its_answers(
+    tmp_path: Path, kind: Kind, row: dict[str, Any], key: str
+) -> None:
+    rows = [{**row, key: 2.5}, {**row, key: 1, "train": True}]
+    assert encoded(tmp_path / "rows.jsonl", kind, rows) == ({1: {2.5}, 2: {1.0}}, [])
+
+
+def test_flags_in_a_table_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("prompt,chosen,rejected,sample_weight,train\na,b,c,2,1\na,b,c,,0\n")
+    found = read_dataset([file], kinds=PAIRS)
+    assert [record.weight for record in found.records] == [2.0]
+    assert [problem.where for problem in found.problems] == [f"{file}:3"]
+
+
+def test_a_weight_is_kept_in_the_file_of_many_rows() -> None:
+    record = parse_pair({**FORMS["texts"], "weight": 0.5}, "f:1")
+    assert unpacked(packed(record)) == record
+    assert record.weight == 0.5

@@ -11,7 +11,7 @@ from zoo.gym.data.reading.turns.chat import (
     ROLE_KEYS,
     ROLES,
 )
-from zoo.gym.data.reading.turns.flags import FLAG_KEYS, WEIGHT_KEYS, learned_by_flags
+from zoo.gym.data.reading.turns.flags import FLAG_KEYS, LOSS, WEIGHT_KEYS, learned_by_flags
 from zoo.gym.data.reading.turns.tools import CALL_KEYS, RESULT_KEYS
 from zoo.gym.data.reading.turns.values import shown, type_name
 from zoo.gym.data.records import Message
@@ -38,7 +38,15 @@ MARGIN = "margin"
 NEEDS_PREFERENCE = "expected one answer to learn; chosen and rejected ones need a preference method"
 """Why supervised training refuses preference data."""
 
-_ROW_WEIGHTS = (*WEIGHT_KEYS, "sample_weight")
+ROW_WEIGHTS = (*WEIGHT_KEYS, "sample_weight")
+"""A row's keys for what its loss is multiplied by."""
+
+ROW_FLAGS = (*ROW_WEIGHTS, *FLAG_KEYS)
+"""A row's keys for whether it is learned, and how much."""
+
+MOST_WEIGHT = 1e6
+"""The largest weight of a row."""
+
 _PREFERENCE_KEYS = ("chosen", "rejected", "chosen_messages", "rejected_messages")
 _TURN_KEYS = frozenset(
     (*ROLE_KEYS, *CONTENT_KEYS, *REASONING_KEYS, *CALL_KEYS, *MEDIA_KEYS, *WEIGHT_KEYS, *FLAG_KEYS)
@@ -117,27 +125,57 @@ def refuse_unlearnable(row: Fields, *, is_text: bool) -> None:
     if bad:
         value = str(row[bad[0]]).lower()
         raise InputError(f"{bad[0]!r} is {value}: {NEEDS_PREFERENCE}")
-    refuse_excluded(row)
+    refuse_weighted(row)
 
 
-def refuse_excluded(row: Fields) -> None:
+def refuse_weighted(row: Fields) -> None:
     """Refuses a row that is excluded from training, or whose weight is neither 0 nor 1.
 
     Raises:
         InputError: it is.
     """
-    for key in _ROW_WEIGHTS:
-        weight = row.get(key)
-        if weight is None:
-            continue
-        if isinstance(weight, bool) or not isinstance(weight, int | float):
-            raise InputError(f"{key!r}: expected 0 or 1, got {type_name(weight)}")
+    if (weight := row_weight(row)) != 1:
+        key = next(key for key in ROW_WEIGHTS if row.get(key) is not None)
+        raise InputError(f"{key!r}: expected 0 or 1, got {weight:g}")
+
+
+def row_weight(row: Fields) -> float:
+    """Returns what the loss of a row is multiplied by: above 0, 1 if the row does not say.
+
+    Raises:
+        InputError: the row is excluded (its weight is 0 or it is marked as not to be trained on), a
+            weight is no number from 0 to `MOST_WEIGHT`, two differ, or a mark is not true or false.
+    """
+    given = {key: row[key] for key in ROW_WEIGHTS if row.get(key) is not None}
+    weights = {key: _weight(key, value) for key, value in given.items()}
+    if len(set(weights.values())) > 1:
+        raise InputError(f"{' and '.join(map(repr, weights))}: expected one weight, got two")
+    for key, weight in weights.items():
         if weight == 0:
             raise InputError(f"{key!r} is 0: the row is excluded")
-        if weight != 1:
-            raise InputError(f"{key!r}: expected 0 or 1, got {weight:g}")
-    if not learned_by_flags({key: row[key] for key in FLAG_KEYS if row.get(key) is False}, "row"):
+    flags = {key: _flag(key, row[key]) for key in FLAG_KEYS if _is_flag(key, row.get(key))}
+    if not learned_by_flags(flags, "row"):
         raise InputError("the row is excluded: it is marked as not to be trained on")
+    return next(iter(weights.values()), 1.0)
+
+
+def _weight(key: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"{key!r}: expected a number, got {type_name(value)}")
+    if not 0 <= value <= MOST_WEIGHT:
+        raise InputError(f"{key!r}: expected 0 to {MOST_WEIGHT:,.0f}, got {value:g}")
+    return float(value)
+
+
+def _is_flag(key: str, value: object) -> bool:
+    """Returns whether a row's key says whether it is learned; a loss may be a measured number."""
+    return isinstance(value, bool) or (key != LOSS and value is not None)
+
+
+def _flag(key: str, value: object) -> bool:
+    if not isinstance(value, int | float) or value not in (0, 1):
+        raise InputError(f"{key!r}: expected true or false, or 1 or 0, got {_given(value)}")
+    return bool(value)
 
 
 def with_system(row: Fields, turns: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -180,7 +218,7 @@ def unread_keys(value: object, reads: frozenset[str], *, is_rated: bool = False)
     if not isinstance(value, dict):
         return frozenset()
     row = cast("Fields", value)
-    known = {*reads, *_ROW_WEIGHTS, *(key for key in FLAG_KEYS if isinstance(row.get(key), bool))}
+    known = {*reads, *ROW_WEIGHTS, *(key for key in FLAG_KEYS if _is_flag(key, row.get(key)))}
     # without true or false a label is the class of a text, not a rating of an answer
     known = {key for key in known if is_rated or key not in LABELS or is_rating(key, row.get(key))}
     return frozenset((*_unread(row, known), *_unread_parts(row, reads)))

@@ -18,7 +18,14 @@ from itertools import takewhile
 from typing import cast
 
 from zoo.gym.data.reading.formats import parse_row
-from zoo.gym.data.reading.keys import LABELS, MARGIN, SYSTEM_KEYS, ratings_of, refuse_excluded
+from zoo.gym.data.reading.keys import (
+    LABELS,
+    MARGIN,
+    ROW_FLAGS,
+    SYSTEM_KEYS,
+    ratings_of,
+    row_weight,
+)
 from zoo.gym.data.reading.turns.chat import CONTENT_KEYS, ROLE_KEYS
 from zoo.gym.data.reading.turns.tools import CALL_KEYS, CALL_ROLE, TOOLS_KEYS
 from zoo.gym.data.reading.turns.values import shown, text_of, type_name
@@ -85,7 +92,7 @@ def parse_pair(row: Mapping[str, object], source: str, *, margins: bool = False)
         InputError: the row is excluded, an answer or the prompt is missing or malformed, the
             answers are equal, or the margin is no number.
     """
-    refuse_excluded(dict(row))
+    weight = row_weight(dict(row))
     if repeats_better(row):
         row = {key: value for key, value in row.items() if key != "messages"}
     given = [pair for pair in PAIRS if any(row.get(key) is not None for key in pair)]
@@ -108,7 +115,7 @@ def parse_pair(row: Mapping[str, object], source: str, *, margins: bool = False)
     if sides[0] == sides[1]:
         raise InputError(f"{better!r} and {worse!r} are the same: expected two different answers")
     margin = _margin(row) if margins else None
-    return Record(source, "pair", sides=(sides[0], sides[1]), margin=margin)
+    return Record(source, "pair", sides=(sides[0], sides[1]), margin=margin, weight=weight)
 
 
 def _margin(row: Mapping[str, object]) -> float:
@@ -240,11 +247,12 @@ def parse_rated(row: Mapping[str, object], source: str) -> tuple[str, Record]:
         raise InputError(f"{EXPECTED}, got an answer without a rating")
     if len(set(ratings.values())) > 1:
         raise InputError(f"{' and '.join(map(repr, ratings))}: expected one rating, got both")
-    name, records = parse_row({key: row[key] for key in row if key not in LABELS}, source)
+    weight, apart = row_weight(dict(row)), {*LABELS, *ROW_FLAGS}
+    name, records = parse_row({key: row[key] for key in row if key not in apart}, source)
     if len(records) != 1 or records[0].kind == "text":
         raise InputError(f"expected an answer to a prompt, got a row of {name}")
     answer = replace(records[0], messages=_last_learned(records[0].messages))
-    return name, Record(source, "rated", sides=(answer,), good=all(ratings.values()))
+    return name, Record(source, "rated", sides=(answer,), good=all(ratings.values()), weight=weight)
 
 
 def _rating(row: Mapping[str, object], key: str) -> bool | None:
@@ -263,8 +271,8 @@ def rated_of(pair: Record) -> tuple[Record, Record]:
     """Returns the better answer of a pair, rated good, and the worse one, rated bad."""
     better, worse = pair.sides
     return (
-        Record(pair.source, "rated", sides=(better,), good=True),
-        Record(pair.source, "rated", sides=(worse,), good=False),
+        Record(pair.source, "rated", sides=(better,), good=True, weight=pair.weight),
+        Record(pair.source, "rated", sides=(worse,), good=False, weight=pair.weight),
     )
 
 

@@ -1,9 +1,9 @@
 """Reads csv and tsv files: the first row names the columns, each further row is an example.
 
-A cell is text. Turns, tools and lists of cases are JSON in a cell; cells of flags are `true` or
-`false`, those of weights and margins a number, those of ratings either. A row with more or fewer
-cells than the header is refused with its file: a wrong separator or an open quote would shift every
-row after it.
+A cell is text. Turns, tools and lists of cases are JSON in a cell; cells of flags and ratings are
+`true`, `false` or a number, those of weights and margins a number. A row with more or fewer cells
+than the header is refused with its file: a wrong separator or an open quote would shift every row
+after it.
 """
 
 import csv
@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from zoo.gym.data.reading.jsonl import Row, decode
-from zoo.gym.data.reading.keys import LABELS, MARGIN
+from zoo.gym.data.reading.keys import LABELS, MARGIN, ROW_WEIGHTS
 from zoo.gym.data.reading.streams import data_suffix, read_lines
-from zoo.gym.data.reading.turns.flags import FLAG_KEYS, WEIGHT_KEYS
+from zoo.gym.data.reading.turns.flags import FLAG_KEYS
 from zoo.gym.data.records import Problem
 from zoo.gym.errors import InputError
 
@@ -113,11 +113,9 @@ def _value(name: str, cell: str) -> object:
     text = cell.strip()
     if name in _JSON_COLUMNS or (name in _TURN_COLUMNS and _TURNS.match(text)):
         return _json(name, text)
-    if name in FLAG_KEYS:
-        return _FLAGS.get(text.lower(), text or None)
-    if name in LABELS:
+    if name in FLAG_KEYS or name in LABELS:
         return _FLAGS.get(text.lower(), _number(text))
-    if name in WEIGHT_KEYS or name == MARGIN:
+    if name in ROW_WEIGHTS or name == MARGIN:
         return _number(text)
     return cell
 

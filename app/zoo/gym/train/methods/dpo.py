@@ -14,6 +14,8 @@ from zoo.gym.config.retaining import RetainingConfig
 from zoo.gym.config.stages import METHODS
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.config.values import Listed, Number
+from zoo.gym.data.units import Unit, weight_of
+from zoo.gym.errors import InputError
 from zoo.gym.objectives.dpo import DIVERGING, LOSSES, SMOOTHED, DpoLoss
 from zoo.gym.train.methods.preference import Referenced, with_logprob_weights
 
@@ -160,6 +162,17 @@ def _faults_of_weights(config: DpoConfig) -> list[tuple[str, str]]:
     return [("pref_loss_weights", text)]
 
 
+def _refuse_weights(units: Sequence[Unit], loss: str) -> None:
+    """Refuses weighted pairs: once sorted, better and worse answers are of different pairs."""
+    for unit in units:
+        if (weight := weight_of(unit.rows[0])) != 1:
+            raise InputError(
+                f"{unit.rows[0].source}: weight: expected 1 with pref_loss {loss}, which sorts the "
+                f"answers of all pairs, got {weight:g}",
+                hint="another pref_loss, or data without weights",
+            )
+
+
 class DirectPreference(Referenced):
     """Direct preference optimisation and the losses of its family."""
 
@@ -171,7 +184,13 @@ class DirectPreference(Referenced):
         return cast("DpoConfig", config).use_weighting
 
     def prepare(self) -> None:
-        """Scores the reference, and weighs tokens if `ld_alpha` is given."""
+        """Scores the reference, and weighs tokens if `ld_alpha` is given.
+
+        Raises:
+            InputError: a pair has a weight, and a loss sorts the pairs.
+        """
+        if self.objective.coupled:
+            _refuse_weights((*self.units, *self.held_out), self._settings.pref_loss)
         super().prepare()
         ld_alpha = self._settings.ld_alpha
         if ld_alpha is not None:

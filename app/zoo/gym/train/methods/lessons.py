@@ -270,4 +270,4 @@ def answered(prompt: Example, ids: Sequence[int]) -> Example:
 
     whole = np.concatenate([prompt.ids, np.array(ids, dtype=np.int64)])
     mask = np.arange(len(whole)) >= len(prompt.ids)
-    return Example(whole, mask, prompt.source, truncated=False)
+    return Example(whole, mask, prompt.source, truncated=False, extras=prompt.extras)

@@ -19,7 +19,7 @@ from pydantic import Field
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.config.values import Number
 from zoo.gym.data import load_tokenizer
-from zoo.gym.data.units import MARGIN, Example, Unit
+from zoo.gym.data.units import Example, Unit
 from zoo.gym.objectives.reward_model import RewardLoss
 from zoo.gym.train.method import Window, make_window
 from zoo.gym.train.methods.preference import Preference
@@ -101,6 +101,4 @@ def ended(row: Example, padding: int | None) -> Example:
     real = np.flatnonzero(row.ids != padding) if padding is not None else np.arange(len(row.ids))
     length = int(real[-1]) + 1 if len(real) else len(row.ids)
     ids = np.append(row.ids[:length], 0)
-    return replace(
-        row, ids=ids, mask=np.arange(len(ids)) == length, extras={MARGIN: row.extras[MARGIN]}
-    )
+    return replace(row, ids=ids, mask=np.arange(len(ids)) == length)

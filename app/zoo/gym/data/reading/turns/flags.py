@@ -10,6 +10,9 @@ WEIGHT_KEYS = ("weight", "loss_weight")
 FLAG_KEYS = ("train", "learn", "trainable", "training", "loss")
 """Keys with true or false: whether something is learned."""
 
+LOSS = "loss"
+"""The one of them that is also the name of a measured number, which a row may have."""
+
 
 def learned_by_flags(fields: Mapping[str, object], where: str) -> bool:
     """Returns whether a turn is learned according to its true-or-false keys.
