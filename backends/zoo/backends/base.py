@@ -194,9 +194,10 @@ class Policy(Scorer):
         return None
 
     def notes(self, *, sampling: bool = True, prefix: bool = True) -> tuple[str, ...]:
-        """Returns sentences about computation that this model cannot save.
+        """Returns sentences about computation that this model cannot save, and its optimizer.
 
-        Answers and gradients are the same with it and without; only the time differs.
+        Answers and gradients are the same with the computation and without; only the time differs.
+        Of the optimizer they say which tensors another one steps.
 
         Args:
             sampling: whether answers are sampled; False for updates alone.

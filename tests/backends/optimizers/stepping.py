@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from zoo.backends.base import BlockSpec, OptimizerSpec, ProjectionSpec
 from zoo.backends.optimizer_spec import APOLLO, PROJECTED
+from zoo.backends.torch.optimizers.axes import Axes
 from zoo.backends.torch.optimizers.named import NamedOptimizer
 
 SHAPES = {
@@ -29,11 +30,12 @@ def spec_of(name: str) -> OptimizerSpec:
 
 
 HEAD_DIM = 4
+AXES = Axes(HEAD_DIM)
 
 
 def make(name: str, seed: int = 0) -> NamedOptimizer:
     """An optimizer over these parameters."""
-    return NamedOptimizer(parameters(seed), spec_of(name), HEAD_DIM)
+    return NamedOptimizer(parameters(seed), spec_of(name), AXES)
 
 
 def parameters(seed: int = 0) -> dict[str, nn.Parameter]:
@@ -61,10 +63,11 @@ def one_step(
     spec: OptimizerSpec,
     lr: float = 0.1,
     layer: str = "mlp.up_proj",
+    axes: Axes = AXES,
 ) -> Tensor:
     """The values of a single parameter after a step on each gradient, without clipping."""
     parameter = nn.Parameter(value.clone())
-    optimizer = NamedOptimizer({f"model.layers.0.{layer}.weight": parameter}, spec, HEAD_DIM)
+    optimizer = NamedOptimizer({f"model.layers.0.{layer}.weight": parameter}, spec, axes)
     for gradient in gradients:
         parameter.grad = gradient.clone()
         optimizer.step(lr, max_grad_norm=1e9)

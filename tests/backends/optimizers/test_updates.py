@@ -5,6 +5,7 @@ import torch
 
 from tests.backends.optimizers.stepping import one_step
 from zoo.backends.base import OptimizerSpec
+from zoo.backends.torch.optimizers.axes import Axes
 from zoo.backends.torch.optimizers.named import NamedOptimizer
 
 VALUE = torch.tensor([[1.0, -2.0], [3.0, 0.5]])
@@ -84,6 +85,28 @@ def test_adam_mini_averages_over_the_rows_of_a_head_of_queries() -> None:
     close(one_step(torch.zeros(8, 2), gradient, spec=spec, layer="self_attn.q_proj"), expected)
     factor = one_step(torch.zeros(8, 2), gradient, spec=spec, layer="self_attn.q_proj.lora_B")
     close(factor, expected)
+
+
+@pytest.mark.parametrize("outputs_last", [False, True])
+def test_adam_mini_divides_each_output_of_an_expert_by_its_own_root(outputs_last: bool) -> None:
+    # [experts, outputs, inputs], or with inputs before outputs
+    name = frozenset({"model.layers.0.experts.gate_up_proj.weight"})
+    axes = Axes(stacked=name, outputs_last=name if outputs_last else frozenset())
+    gradient = torch.randn(3, 4, 2, generator=torch.Generator().manual_seed(0))
+    divisors = gradient.square().mean(1 if outputs_last else 2, keepdim=True).sqrt()
+    spec = OptimizerSpec(name="adam_mini")
+    found = one_step(
+        torch.zeros(3, 4, 2), gradient, spec=spec, layer="experts.gate_up_proj", axes=axes
+    )
+    close(found, -0.1 * gradient / divisors)
+
+
+def test_adam_mini_divides_each_column_of_a_layer_of_gpt2() -> None:
+    axes = Axes(outputs_last=frozenset({"model.layers.0.c_fc.weight"}))
+    divisors = GRADIENT.square().mean(0, keepdim=True).sqrt()
+    spec = OptimizerSpec(weight_decay=0.5, name="adam_mini")
+    found = one_step(VALUE, GRADIENT, spec=spec, layer="c_fc", axes=axes)
+    close(found, VALUE * 0.95 - 0.1 * GRADIENT / divisors)
 
 
 def test_adam_minis_second_step_averages_the_squares() -> None:

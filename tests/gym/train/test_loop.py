@@ -167,8 +167,7 @@ def test_what_rows_of_a_prompt_cannot_share_is_reported_where_rows_belong_togeth
     tiny: Path, tmp_path: Path
 ) -> None:
     def noted(self: Any, *, sampling: bool, prefix: bool) -> tuple[str, ...]:
-        assert prefix
-        return (f"sampling {sampling}",)
+        return (f"prefix {prefix}, sampling {sampling}",)
 
     messages = list[list[str]]()
     for name, grouped, samples in (
@@ -187,7 +186,11 @@ def test_what_rows_of_a_prompt_cannot_share_is_reported_where_rows_belong_togeth
         ):
             fit(job)
         messages.append([str(event["message"]) for event in recorder.of("warn")])
-    assert messages == [[], ["sampling False"], ["sampling True"]]
+    assert messages == [
+        ["prefix False, sampling False"],
+        ["prefix True, sampling False"],
+        ["prefix True, sampling True"],
+    ]
 
 
 @pytest.mark.slow

@@ -195,10 +195,8 @@ class Method(ABC):
         """
 
     def notes(self) -> tuple[str, ...]:
-        """Returns what rows with common prompts cannot share, and why rows cannot be packed."""
+        """Returns what the engine cannot share or pack, and which tensors it steps otherwise."""
         together = self.generates or any(len(unit.rows) > 1 for unit in seen_of(self.units))
-        if not together and not self.plan.config.packing:
-            return ()
         return self.policy.notes(sampling=self.generates, prefix=together)
 
     def window(self, step: int) -> Window:

@@ -46,7 +46,7 @@ from zoo.backends.torch.loss import (
     require_same_width,
     to_device,
 )
-from zoo.backends.torch.optimizers.blocks import head_dim
+from zoo.backends.torch.optimizers.axes import axes_of
 from zoo.backends.torch.optimizers.named import NamedOptimizer
 from zoo.backends.torch.parallel.gradients import sum_gradients
 from zoo.backends.torch.parallel.group import TorchRanks
@@ -128,7 +128,7 @@ class TorchPolicy(Policy):
         self.module, self.peft_model = module, peft_model
         self.parameters = trained.trained_parameters(module)
         self.optimizer = NamedOptimizer(
-            self.parameters, optimizer or OptimizerSpec(), head_dim(module.model)
+            self.parameters, optimizer or OptimizerSpec(), axes_of(module.model)
         )
 
     @property
@@ -296,9 +296,10 @@ class TorchPolicy(Policy):
         return read_prefix(self.module, ids)
 
     def notes(self, *, sampling: bool = True, prefix: bool = True) -> tuple[str, ...]:
-        """Returns why rows do not share prompts, or are padded, tested on a few tokens."""
+        """Returns why rows share no prompts or are padded, and what the optimizer leaves out."""
         self.module.eval()
-        return packable.notes(self.module, sampling=sampling, prefix=prefix)
+        found = packable.notes(self.module, sampling=sampling, prefix=prefix)
+        return (*found, *self.optimizer.notes)
 
     def packs(self, longest: int) -> bool:
         """Returns whether batches with rows of up to this many tokens are without padding."""

@@ -9,7 +9,9 @@ import pytest
 from tests.gym.train.methods.pairs import GIVEN, events
 from zoo.gym import run_training
 from zoo.gym.config import TrainConfig, load_config
+from zoo.gym.config.stages import load_method
 from zoo.gym.errors import InputError
+from zoo.gym.train.planning.plan import Plan
 
 
 @pytest.fixture
@@ -25,6 +27,17 @@ def trained(rows: Path, **more: Any) -> Any:
     given = {"model_name_or_path": "zen-pico", "dataset": str(rows), "learning_rate": 1e-3}
     fixed = {"max_steps": 6, "eval_steps": 3, "val_size": 4, "date": "2026-01-01"}
     return run_training(TrainConfig.model_validate({**given, **fixed, **more}))
+
+
+def test_the_notes_of_the_engine_are_reported_also_for_single_rows_with_padding() -> None:
+    class Engine:
+        def notes(self, **given: bool) -> tuple[str, ...]:
+            return () if given["prefix"] or given["sampling"] else ("muon takes matrices",)
+
+    config = load_config([], [], {**GIVEN, "stage": "sft", "packing": False}).config
+    engine: Any = Engine()
+    method = load_method("sft")(engine, Plan(config, 1, 1, 0, ()), (), (), Path())
+    assert method.notes() == ("muon takes matrices",)
 
 
 @pytest.mark.slow

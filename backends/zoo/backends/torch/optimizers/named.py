@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from zoo.backends.base import OptimizerSpec, StepInfo
+from zoo.backends.torch.optimizers.axes import NO_AXES, Axes
 from zoo.backends.torch.optimizers.library_adamw import CONSTANT, is_librarys, restore
 from zoo.backends.torch.optimizers.one_block import OneBlockAdamW
-from zoo.backends.torch.optimizers.table import Inputs, make_optimizers
+from zoo.backends.torch.optimizers.table import Inputs, make_optimizers, notes_of
 from zoo.core.errors import GuardError, InputError
 
 STATE_FILE = "optimizer.safetensors"
@@ -33,7 +34,10 @@ class NamedOptimizer:
     Args:
         parameters: the parameters to train, by canonical name.
         spec: which optimizer, the weight decay, and groups with their own rates.
-        head_dim: the width of the model's attention heads, if it has such heads.
+        axes: where outputs, experts and heads are.
+
+    Attributes:
+        notes: a sentence about the tensors that another optimizer steps.
 
     Raises:
         InputError: a group matches no parameter.
@@ -45,7 +49,7 @@ class NamedOptimizer:
         self,
         parameters: Mapping[str, nn.Parameter],
         spec: OptimizerSpec,
-        head_dim: int | None = None,
+        axes: Axes = NO_AXES,
     ) -> None:
         self.parameters = dict(parameters)
         for name, parameter in self.parameters.items():
@@ -53,7 +57,8 @@ class NamedOptimizer:
                 kind = str(parameter.dtype).removeprefix("torch.")
                 raise GuardError(f"{name}: expected a trained parameter in float32, got {kind}")
         self.name = spec.name
-        self.optimizers = make_optimizers(Inputs(self.parameters, spec, head_dim))
+        inputs = Inputs(self.parameters, spec, axes)
+        self.optimizers, self.notes = make_optimizers(inputs), notes_of(inputs)
         self._moved = False
 
     def step(self, lr: float, max_grad_norm: float) -> StepInfo:

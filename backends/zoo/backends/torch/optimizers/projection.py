@@ -51,17 +51,18 @@ def _named(
 ) -> dict[str, nn.Parameter]:
     matrices = {name: p for name, p in parameters.items() if p.dim() == 2}
     for target in targets:
-        if not any(_is_in(target, name) for name in matrices):
+        if not any(is_in(target, name) for name in matrices):
             parts = {part for name in matrices for part in name.split(".")[:-1]}
             known = ", ".join(sorted(part for part in parts if not part.isdigit()))
             raise InputError(
                 f"{key}: expected modules with trained matrices, got {target!r}",
                 hint=f"this model has {known}",
             )
-    return {name: p for name, p in matrices.items() if any(_is_in(t, name) for t in targets)}
+    return {name: p for name, p in matrices.items() if any(is_in(t, name) for t in targets)}
 
 
-def _is_in(target: str, name: str) -> bool:
+def is_in(target: str, name: str) -> bool:
+    """Returns whether a parameter belongs to a module of that name."""
     return f".{target}." in f".{name}"
 
 

@@ -10,14 +10,16 @@ from torch.optim import Optimizer
 
 from zoo.backends.base import OptimizerSpec
 from zoo.backends.libraries.quantization import check_device
+from zoo.backends.optimizer_spec import PROJECTED
 from zoo.backends.torch.optimizers.adam_mini import AdamMini
-from zoo.backends.torch.optimizers.blocks import split_linear
+from zoo.backends.torch.optimizers.axes import NO_AXES, Axes
+from zoo.backends.torch.optimizers.blocks import block_of, split_linear
 from zoo.backends.torch.optimizers.groups import check_groups, rated_groups
 from zoo.backends.torch.optimizers.library_adamw import library_adamw
 from zoo.backends.torch.optimizers.lion import Lion
 from zoo.backends.torch.optimizers.low_rank import Apollo, Galore, LowRank
 from zoo.backends.torch.optimizers.one_block import OneBlockAdamW
-from zoo.backends.torch.optimizers.projection import split_projected
+from zoo.backends.torch.optimizers.projection import ALL, is_in, split_projected
 from zoo.backends.torch.quantized.library import import_bitsandbytes
 
 BETAS = (0.9, 0.999)
@@ -30,12 +32,12 @@ class Inputs:
     Attributes:
         parameters: the parameters to train, by canonical name.
         spec: its settings.
-        head_dim: the width of the model's attention heads, if it has such heads.
+        axes: where outputs, experts and heads are.
     """
 
     parameters: Mapping[str, nn.Parameter]
     spec: OptimizerSpec
-    head_dim: int | None = None
+    axes: Axes = NO_AXES
 
     def names(self) -> dict[Tensor, str]:
         """Returns the name of each parameter."""
@@ -59,6 +61,28 @@ def make_optimizers(inputs: Inputs) -> Sequence[Optimizer]:
     check_groups(inputs.parameters, inputs.spec)
     # A policy for inference has no parameters to train; torch requires at least one.
     return MAKERS[inputs.spec.name](inputs) if inputs.parameters else ()
+
+
+def notes_of(inputs: Inputs) -> tuple[str, ...]:
+    """Returns a sentence about the layers of blocks that an optimizer of matrices leaves to AdamW.
+
+    They have more than two axes: stacked experts, convolutions.
+    """
+    spec = inputs.spec
+    if spec.name not in MATRICES:
+        return ()
+    targets = spec.projection.targets if spec.name in PROJECTED else ALL
+    wide = [name for name, p in inputs.parameters.items() if p.dim() > 2 and block_of(name)]
+    left = [name for name in wide if targets == ALL or any(is_in(t, name) for t in targets)]
+    if not left:
+        return ()
+    size = sum(inputs.parameters[name].numel() for name in left)
+    share = size / sum(parameter.numel() for parameter in inputs.parameters.values())
+    return (
+        f"optim {spec.name} takes matrices: {len(left)} of {len(inputs.parameters)} trained "
+        f"tensors have more axes, as stacked experts have, and are left to {MATRICES[spec.name]}, "
+        f"{share:.0%} of all values: {left[0]}{' ...' if len(left) > 1 else ''}",
+    )
 
 
 def _adamw(inputs: Inputs) -> Sequence[Optimizer]:
@@ -85,7 +109,7 @@ def _muon(inputs: Inputs) -> Sequence[Optimizer]:
 
 
 def _adam_mini(inputs: Inputs) -> Sequence[Optimizer]:
-    return [AdamMini(inputs.groups(), inputs.names(), inputs.head_dim)]
+    return [AdamMini(inputs.groups(), inputs.names(), inputs.axes)]
 
 
 def _lion(inputs: Inputs) -> Sequence[Optimizer]:
@@ -162,3 +186,10 @@ MAKERS: Mapping[str, Maker] = {
     "paged_adamw_32bit": _library,
 }
 """Name -> the function that makes it; `optimizer_spec.OPTIMIZERS` has the same names."""
+
+MATRICES: Mapping[str, str] = {
+    **dict.fromkeys(("muon", *PROJECTED), "adamw"),
+    "adamw_8bit": "adamw of 32 bits",
+    "paged_adamw_8bit": "adamw of 32 bits",
+}
+"""The optimizers that step only matrices -> what steps the other tensors."""
