@@ -158,5 +158,6 @@ def test_weights_take_only_functions_that_every_engine_has(
     weights = strict(torch.tensor(WEIGHTS).double().repeat_interleave(rows_each).numpy())
     batch: Any = arrays | rows.constants | {WEIGHT: weights}
     stats = {name: strict(rows.stats[name].numpy()) for name in objective.needs}
-    loss, _ = objective(StrictNamespace(), stats, batch)
+    xp: Any = StrictNamespace()
+    loss, _ = objective(xp, stats, batch)
     assert float(loss) == pytest.approx(rows.loss(objective, WEIGHTS)[0], rel=1e-9)
