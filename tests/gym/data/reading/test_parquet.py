@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,3 +141,36 @@ def test_without_pyarrow_the_extra_is_named(
     with pytest.raises(NotAvailableError) as raised:
         read_dataset([path])
     assert raised.value.hint == install_command("parquet")
+
+
+TWICE = ["role", "content", "content"]
+
+
+def struct_twice() -> Any:
+    return pa.StructArray.from_arrays([pa.array([text]) for text in ("user", "a", "b")], TWICE)
+
+
+@pytest.mark.parametrize(
+    ("columns", "names", "twice"),
+    [
+        (["a", "b", "c"], ["prompt", "completion", "completion"], "completion"),
+        ([struct_twice()], ["messages"], "content"),
+        ([pa.ListArray.from_arrays([0, 1], struct_twice())], ["messages"], "content"),
+        (
+            [
+                pa.MapArray.from_arrays(
+                    [0, 1], pa.array(["k"]), pa.ListArray.from_arrays([0, 1], struct_twice())
+                )
+            ],
+            ["messages"],
+            "content",
+        ),
+    ],
+)
+def test_a_column_that_is_there_twice_is_refused(
+    tmp_path: Path, columns: list[Any], names: list[str], twice: str
+) -> None:
+    arrays = [pa.array([one]) if isinstance(one, str) else one for one in columns]
+    pq.write_table(pa.Table.from_arrays(arrays, names=names), tmp_path / "rows.parquet")
+    with pytest.raises(InputError, match=f"duplicate column '{twice}'"):
+        read_dataset([tmp_path / "rows.parquet"])

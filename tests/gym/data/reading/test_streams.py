@@ -159,3 +159,11 @@ def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("words")
     with pytest.raises(InputError, match="expected files of examples"):
         files_in([tmp_path])
+
+
+def test_a_compressed_file_without_a_suffix_of_its_format_is_data_in_a_folder(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "rows.gz").write_bytes(gzip.compress(LINES))
+    (tmp_path / "code.py.gz").write_bytes(gzip.compress(b"import x\n"))
+    assert files_in([tmp_path]) == [tmp_path / "rows.gz"]

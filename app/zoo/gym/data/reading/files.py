@@ -9,7 +9,7 @@ from pathlib import Path
 
 from zoo.gym.data.reading.parquet import MAGIC, check_parquet
 from zoo.gym.data.reading.parquet import SUFFIX as PARQUET
-from zoo.gym.data.reading.streams import BOM, data_suffix, read_bytes, read_head
+from zoo.gym.data.reading.streams import BOM, COMPRESSED, data_suffix, read_bytes, read_head
 from zoo.gym.errors import InputError, NotAvailableError
 
 _HEAD_BYTES = 8192
@@ -53,8 +53,9 @@ class DataFiles:
 def data_files(paths: Sequence[Path]) -> DataFiles:
     """Returns the data files: those given, and in the place of a folder all those in it, by name.
 
-    Hidden files, files about the data and those with other suffixes, such as code, are no data.
-    A file that is given itself is one to learn from, whatever its name.
+    Hidden files, files about the data and those with other suffixes, such as code, are no data. A
+    compressed file without a suffix of its format is; its content says which. A file that is given
+    itself is one to learn from, whatever its name.
 
     Raises:
         InputError: a folder has no data files to learn from, or also data in a format that is not
@@ -105,7 +106,8 @@ def _of_folder(folder: Path) -> DataFiles:
 
 
 def _is_data(name: Path) -> bool:
-    return data_suffix(name) in _SUFFIXES and _ABOUT.fullmatch(name.name) is None
+    by_content = name.suffix.lower() == COMPRESSED and not data_suffix(name)
+    return (by_content or data_suffix(name) in _SUFFIXES) and _ABOUT.fullmatch(name.name) is None
 
 
 def _refuse_in_folder(folder: Path, name: Path) -> None:

@@ -4,11 +4,12 @@ A column exists for all rows of a file, so a null stands for a key that a row do
 inside turns. Rows are numbered from 1. They are read in batches: a file need not fit into memory.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from zoo.backends.machine.installing import install_command
 from zoo.gym.errors import InputError, NotAvailableError
@@ -28,7 +29,7 @@ def check_parquet(path: Path) -> None:
 
     Raises:
         NotAvailableError: pyarrow is not installed.
-        InputError: the file is damaged, cut off, or has no rows.
+        InputError: the file is damaged, cut off, has no rows, or has a column twice.
     """
     if find_spec("pyarrow") is None:
         raise NotAvailableError(
@@ -38,9 +39,31 @@ def check_parquet(path: Path) -> None:
     import pyarrow.parquet as pq
 
     with _damage_refused(path), pq.ParquetFile(path) as file:
-        rows = file.metadata.num_rows
+        rows, columns = file.metadata.num_rows, list(file.schema_arrow)
+    _refuse_duplicates(path, columns)
     if not rows:
         raise InputError(f"{path}: empty file: expected rows of data, got none")
+
+
+def _refuse_duplicates(path: Path, fields: Sequence[Any], within: str = "") -> None:
+    """Refuses columns or fields of one name, of which a row would have only the last."""
+    names = Counter(field.name for field in fields)
+    if twice := [name for name, count in names.items() if count > 1]:
+        place = f" in {within!r}" if within else ""
+        raise InputError(f"{path}: duplicate column {twice[0][:60]!r}{place}: expected it once")
+    for field in fields:
+        _refuse_duplicates(path, _fields_of(field.type), within or field.name)
+
+
+def _fields_of(kind: Any) -> list[Any]:  # noqa: ANN401 - a type of pyarrow
+    """Returns the fields inside a struct, a map or a list; none of other types."""
+    import pyarrow as pa
+
+    if pa.types.is_map(kind):
+        return [kind.key_field, kind.item_field]
+    if pa.types.is_struct(kind):
+        return [kind.field(place) for place in range(kind.num_fields)]
+    return [kind.value_field] if hasattr(kind, "value_field") else []
 
 
 def read_parquet(path: Path) -> Iterator[tuple[int, object]]:
