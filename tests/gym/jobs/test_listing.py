@@ -3,6 +3,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from zoo.gym.jobs import listing
 from zoo.gym.jobs.events import EventReader
@@ -136,3 +137,36 @@ def test_settings_that_name_no_model_do_not_stop_the_list(home: Path, config: st
 
 def test_a_home_without_runs_has_an_empty_list(home: Path) -> None:
     assert list_runs() == []
+
+
+def test_a_list_without_its_index_builds_no_settings(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a thousand runs are listed in half a second: 130 settings of each would take 6 s
+    run.config_file.write_text("seed: 3\nmodel_name_or_path: 'zen-pico'\nstage: dpo\nnames: [a]\n")
+    built: list[object] = []
+    constructor = yaml.constructor.SafeConstructor
+    monkeypatch.setattr(constructor, "construct_document", lambda *given: built.append(given))
+    (row,) = list_runs()
+    assert (row.model, row.stage, row.fault, built) == ("zen-pico", "dpo", None, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "stage", "fault"),
+    [
+        ("model: 3\n", None, None, "config.yaml: no model"),
+        ("model: x\nstage: null\n", "x", None, None),
+        ("model: x\n", "x", "sft", None),
+        ("a: {model: y}\nmodel: 'x'\n", "x", "sft", None),
+        ("a: model\n", None, None, "config.yaml: no model"),
+        ("- model: x\n", None, None, "config.yaml: no model"),
+        ("model: x\na: [\n", None, None, "config.yaml: broken YAML"),
+        ("a: " + "[" * 100_000, None, None, "config.yaml: nested too deeply"),
+    ],
+)
+def test_a_list_has_what_the_settings_say(
+    run: Run, text: str, model: str | None, stage: str | None, fault: str | None
+) -> None:
+    run.config_file.write_text(text)
+    (row,) = list_runs()
+    assert (row.model, row.stage, row.fault) == (model, stage, fault)

@@ -2,10 +2,10 @@
 
 import errno
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from zoo.gym.errors import GymError
 from zoo.gym.files import read_small
@@ -16,6 +16,12 @@ from zoo.gym.jobs.state import STATES, State, Status, fold, reconcile
 from zoo.gym.store import RunIndex, RunRow
 
 EVENTS, CONFIG = "events.jsonl", "config.yaml"
+
+LISTED = ("model_name_or_path", "model", "stage")
+"""The settings that a list has."""
+
+MOST_DEPTH = 100
+"""Settings that are nested more deeply are not read."""
 
 MOST_BYTES = 1_000_000
 """A larger settings file is not read."""
@@ -52,7 +58,7 @@ def _read_row(run: Run, known: RunRow | None) -> RunRow:
         or known.stamp != stamp
         or known.folder != str(run.folder)
     ):
-        settings, fault = stored_yaml(run)
+        settings, fault = _listed_settings(run)
         model, fault = (None, fault) if fault is not None else _model(settings)
         stage = None if fault is not None else _stage(settings)
         known = _new_row(run, "queued", stamp=stamp, model=model, stage=stage, fault=fault)
@@ -143,8 +149,19 @@ def stored_yaml(run: Run) -> tuple[dict[str, object], str | None]:
     """Returns the content of `config.yaml`, unchecked, and the reason if it cannot be read."""
     import yaml
 
+    return _parsed(run, yaml.safe_load)
+
+
+def _listed_settings(run: Run) -> tuple[dict[str, object], str | None]:
+    """Returns the values of `config.yaml` that a list has, in a tenth of the time of all."""
+    return _parsed(run, _top_level)
+
+
+def _parsed(run: Run, parse: Callable[[bytes], object]) -> tuple[dict[str, object], str | None]:
+    import yaml
+
     try:
-        found: object = yaml.safe_load(read_small(run.config_file, most_bytes=MOST_BYTES))
+        found = parse(read_small(run.config_file, most_bytes=MOST_BYTES))
     except OSError as error:
         return {}, f"{CONFIG}: {_reason(error)}"
     # PyYAML's constructors leak some of their own errors
@@ -153,6 +170,44 @@ def stored_yaml(run: Run) -> tuple[dict[str, object], str | None]:
     except RecursionError:
         return {}, f"{CONFIG}: nested too deeply"
     return (cast("dict[str, object]", found), None) if isinstance(found, dict) else ({}, None)
+
+
+def _top_level(content: bytes) -> dict[str, object]:
+    """Returns the values of `LISTED` in a mapping, None for what is not text.
+
+    All of the file is parsed, as its faults are listed, but nothing else is built.
+    """
+    import yaml
+
+    make: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    next_event = make(content).get_event
+    found: dict[str, object] = {}
+    depth, key = 0, None
+    while not isinstance(event := next_event(), yaml.StreamEndEvent):
+        if isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.NodeEvent):
+            if depth == 1 and key is None:
+                key = getattr(event, "value", "")
+            elif depth == 1:
+                if key in LISTED:
+                    found[key] = _text_of(event)
+                key = None
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            if depth > MOST_DEPTH:  # libyaml takes minutes for a megabyte of brackets
+                raise RecursionError
+    return found
+
+
+def _text_of(event: Any) -> str | None:  # noqa: ANN401 - an event of PyYAML, which has no types
+    """Returns the text of a value; None for numbers, true, null, lists and so on."""
+    import yaml
+
+    if not isinstance(event, yaml.ScalarEvent):
+        return None
+    resolver: Any = yaml.SafeLoader("")
+    tag = event.tag or resolver.resolve(yaml.ScalarNode, event.value, event.implicit)
+    return str(event.value) if tag == "tag:yaml.org,2002:str" else None
 
 
 def _model(settings: Mapping[str, object]) -> tuple[str | None, str | None]:
