@@ -264,3 +264,13 @@ def test_the_cache_is_where_the_environment_says(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert cache_folder() == Path(folder)
+
+
+def test_a_snapshot_in_another_cache_is_the_folder_that_was_given(
+    put_in_cache: "PutInCache", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = put_in_cache()
+    assert resolve(folder).is_in_cache
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "another"))
+    found = resolve(folder)
+    assert (found.folder, found.revision, found.is_in_cache) == (folder, COMMIT, False)

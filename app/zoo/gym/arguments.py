@@ -22,11 +22,14 @@ def path_of(name: str, value: object) -> Path:
     """Returns an argument as a path.
 
     Raises:
-        InputError: it is neither a path nor text.
+        InputError: it is neither a path nor text, or no file can have that path.
     """
+    from zoo.models.paths import require_possible
+
     given = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(given, str) or not given:
         raise _other(name, "a path", value)
+    require_possible(given)
     return Path(given)
 
 

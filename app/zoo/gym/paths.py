@@ -80,32 +80,19 @@ def given_path(given: str | Path) -> Path:
     """Returns a path as a user wrote it, with `~` expanded; nothing needs to be there.
 
     Raises:
-        InputError: it is too long for this system, or in the home of an unknown user.
+        InputError: no file can have that path, see `zoo.models.paths`, or it is in the home of an
+            unknown user.
     """
+    from zoo.models.paths import require_possible
+
     try:
         path = Path(given).expanduser()
     except RuntimeError:
         raise InputError(
             f"{given}: expected a path, got one in the home of an unknown user"
         ) from None
-    try:
-        path.stat()
-    except ValueError:  # it contains a null byte
-        return path
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            raise too_long(str(given)) from None
+    require_possible(path)
     return path
-
-
-def too_long(text: str) -> InputError:
-    """Returns the error for a path, or a name in it, that is too long for this system."""
-    start = text if len(text) <= 60 else f"{text[:57]}..."
-    size = max(len(os.fsencode(name)) for name in (*Path(text).parts, ""))
-    what = "names of at most 255 bytes in a path, got one"
-    if size <= 255:
-        size, what = len(os.fsencode(text)), "a path of at most 4,095 bytes, got one"
-    return InputError(f"{start}: too long for a path: expected {what} of {size:,}")
 
 
 def is_ours(path: Path) -> bool:

@@ -17,6 +17,7 @@ from zoo.models.gguf.imported import find_source, find_stamps
 from zoo.models.gguf.parts import is_gguf, open_gguf
 from zoo.models.hub import Confirm
 from zoo.models.names import Name, parse_name
+from zoo.models.paths import require_possible
 from zoo.models.registry import PICO, SMOLLM2, Entry, registry, smaller_model
 
 _SNAPSHOT = re.compile(r"models--(?P<org>.+)--(?P<name>.+)/snapshots/(?P<revision>[0-9a-f]{40})$")
@@ -40,6 +41,12 @@ class Resolved:
     folder: Path
     notice: str | None = None
 
+    @property
+    def is_in_cache(self) -> bool:
+        """Whether its id and revision find this folder again: it is in this user's hub cache."""
+        cache = hub.cache_folder()
+        return self.revision is not None and self.folder.resolve().is_relative_to(cache.resolve())
+
 
 def resolve(
     name: str | os.PathLike[str],
@@ -60,13 +67,15 @@ def resolve(
 
     Raises:
         NotAvailableError: unknown, missing while offline, refused by the user, or gated.
-        InputError: neither text nor a path, a folder without loadable weights, or one with
-            a damaged config.
+        InputError: neither text nor a path, or one that no file can have; a folder without
+            loadable weights, or one with a damaged config.
         DoesNotFitError: the disk is too small for the download.
     """
+    if not isinstance(name, os.PathLike):
+        _require_text(name)
+    require_possible(name)
     if isinstance(name, os.PathLike):
         return _resolve_path(os.fspath(name), confirm)
-    _require_text(name)
     if is_path(name):
         return _resolve_path(name, confirm)
     parsed = parse_name(name, [*gguf.imported_names(), *hub.cached_ids()])

@@ -26,7 +26,7 @@ from zoo.gym.errors import (
     StorageError,
     exit_code,
 )
-from zoo.gym.paths import FULL, storage_error, too_long
+from zoo.gym.paths import FULL, storage_error
 from zoo.gym.terminal import json_line, visible
 
 PROGRAM = "zoo-gym"
@@ -117,6 +117,8 @@ def system_error(error: OSError) -> GymError:
     if error.errno in FULL and error.filename is None:
         return storage_error(error, Path("standard output"))
     if error.errno == errno.ENAMETOOLONG and error.filename is not None:
+        from zoo.models.paths import too_long
+
         return too_long(os.fsdecode(error.filename))
     where = f"'{error.filename}': " if error.filename is not None else ""
     reason = (error.strerror or str(error)).lower()

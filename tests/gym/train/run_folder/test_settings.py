@@ -8,6 +8,7 @@ import pytest
 
 from zoo.gym.config import TrainConfig, dump_config
 from zoo.gym.errors import InputError
+from zoo.gym.train.run_folder.pinned import base_name, pinned
 from zoo.gym.train.run_folder.settings import (
     change_settings,
     finish_at,
@@ -17,6 +18,7 @@ from zoo.gym.train.run_folder.settings import (
     stored_settings,
     update_env,
 )
+from zoo.models import Resolved
 
 BEGAN = TrainConfig(
     model_name_or_path="zen-pico", dataset=("a",), learning_rate=0.25, max_steps=9, seed=1
@@ -190,3 +192,18 @@ def test_a_damaged_environment_is_a_sentence(files: tuple[Path, Path], content: 
     with pytest.raises(InputError, match="env\\.json") as caught:
         stored_settings(*files)
     assert caught.value.hint
+
+
+def test_a_snapshot_is_recorded_by_its_name_only_where_the_name_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    revision, cache = "0" * 40, tmp_path / "hub"
+    folder = cache / "models--org--name" / "snapshots" / revision
+    folder.mkdir(parents=True)
+    (tmp_path / "rows.jsonl").write_text("{}\n")
+    model = Resolved(str(folder), "org/name", revision, folder)
+    config = TrainConfig(model_name_or_path=str(folder), dataset=str(tmp_path / "rows.jsonl"))
+    for place, expected in ((cache, f"org/name@{revision}"), (tmp_path / "other", str(folder))):
+        monkeypatch.setenv("HF_HUB_CACHE", str(place))
+        assert pinned(config, model).model_name_or_path == expected
+        assert base_name(model) == expected.partition("@")[0]

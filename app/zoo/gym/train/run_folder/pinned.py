@@ -247,13 +247,13 @@ def with_own_rows(config: TrainConfig, folder: Path) -> TrainConfig:
 
 def base_name(base: Resolved) -> str:
     """Returns the base that an adapter records: a name, or the folder of a local model."""
-    return base.id if base.revision or base.id == PICO else str(base.folder.resolve())
+    return base.id if base.is_in_cache or base.id == PICO else str(base.folder.resolve())
 
 
 def _pinned_name(model: Resolved) -> str:
     if model.id == PICO and model.folder == pico_folder():
         return PICO
-    return f"{model.id}@{model.revision}" if model.revision else _absolute(str(model.folder))
+    return f"{model.id}@{model.revision}" if model.is_in_cache else _absolute(str(model.folder))
 
 
 def _pinned_place(key: str, place: str) -> str:
