@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -93,7 +94,7 @@ def measure(work: Path, way: str, seeds: Sequence[int] = SEEDS) -> Learned:
     sums = work / "sums.jsonl"
     if not sums.exists():
         write_sums(sums)
-    runs = [_in_a_child(work, sums, seed, way) for seed in seeds]
+    runs = _in_children(work, [(sums, seed, way) for seed in seeds])
     return Learned(
         right=np.stack([right_answers(Path(run["model"])) for run in runs]),
         samples=tuple(run["samples"] for run in runs),
@@ -101,9 +102,16 @@ def measure(work: Path, way: str, seeds: Sequence[int] = SEEDS) -> Learned:
     )
 
 
-def _in_a_child(work: Path, sums: Path, seed: int, way: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "bench.rewards", str(sums), str(seed), way]
-    env = {**os.environ, "ZOO_GYM_HOME": str(work / "home"), "OMP_NUM_THREADS": "1"}
+def _in_children(work: Path, runs: Sequence[tuple[Path, int, str]]) -> list[dict[str, Any]]:
+    """Returns what `train` returns of each run; two at a time, each on one core and in its home."""
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(lambda run: _in_a_child(work, *run), runs))
+
+
+def _in_a_child(work: Path, data: Path, seed: int, way: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "bench.rewards", str(data), str(seed), way]
+    home = work / f"{data.stem}-{way}-{seed}"
+    env = {**os.environ, "ZOO_GYM_HOME": str(home), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     if done.returncode:
         raise RuntimeError(f"expected exit code 0, got {done.returncode}: {done.stderr}")
@@ -204,8 +212,8 @@ def task_cases(work: Path) -> Iterator[Case]:
         file, base = work / f"{name}.jsonl", reward_tasks.share_right(name)
         lines = (json.dumps(vars(one)) + "\n" for one in reward_tasks.problems(name)[0])
         file.write_text("".join(lines))
-        runs = [_in_a_child(work, file, seed, "grpo") for seed in SEEDS]
-        former = _in_a_child(work, file, SEEDS[0], FORMER)
+        ways = [*((seed, "grpo") for seed in SEEDS), (SEEDS[0], FORMER)]
+        *runs, former = _in_children(work, [(file, seed, way) for seed, way in ways])
         right = [reward_tasks.share_right(name, Path(run["model"])) for run in runs]
         gains.append(100 * (sum(right) / len(right) - base))
         collapsed += sum(

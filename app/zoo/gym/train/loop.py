@@ -142,13 +142,13 @@ def fit(job: Job) -> Progress:
 
 def is_over(job: Job, progress: Progress) -> bool:
     """Returns whether `early_stopping_steps` evaluations in a row were not better."""
-    patience = job.plan.config.early_stopping_steps
+    patience = job.plan.config.early_stopping_steps or 0
     return 0 < patience <= progress.worse
 
 
 def end_early(job: Job, progress: Progress) -> None:
     """Reports a run that ends before its last step, and keeps that step."""
-    evaluations = counted(job.plan.config.early_stopping_steps, "evaluation")
+    evaluations = counted(progress.worse, "evaluation")
     job.emit(
         "warn",
         message=f"ended at step {progress.step} of {job.plan.steps}: {evaluations} in a row were"

@@ -54,10 +54,6 @@ PART = "rewards/"
 EVALUATED = ("reward", "completion_length", "unscored")
 """The metrics of an evaluation."""
 
-ANSWERS_PER_STEP = 128
-SAMPLINGS = 100
-"""What is chosen by default: the answers that are sampled at once, and how often."""
-
 LONGEST_ANSWER = 512
 """The length of an answer that is chosen by default, in tokens."""
 
@@ -300,7 +296,7 @@ class Online(Method, Generic[C]):
             f"at most {LONGEST_ANSWER}, or half of the {facts.cutoff_len:,} tokens of a row",
         )
         processes = config.num_processes
-        wanted = max(1, ANSWERS_PER_STEP // config.group_size // processes)
+        wanted = max(1, config.answers_per_step // config.group_size // processes)
         prompts = min(wanted, facts.rows)
         answers = counted(config.group_size, "answer")
         where = "step" if processes == 1 else f"step and each of {processes} processes"
@@ -311,8 +307,8 @@ class Online(Method, Generic[C]):
         if config.num_train_epochs is None:
             steps, why = config.steps_on_answers, "usual for rewards: watch the held-out reward"
             if steps > 1:
-                why = f"{steps} on each of {SAMPLINGS} sets of answers: {why}"
-            yield Choice("max_steps", SAMPLINGS * steps, why)
+                why = f"{steps} on each of {config.samplings} sets of answers: {why}"
+            yield Choice("max_steps", config.samplings * steps, why)
 
     # ---- what a run needs before, between and after its steps
 

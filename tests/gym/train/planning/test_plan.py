@@ -147,7 +147,7 @@ def test_the_reason_shows_epochs_added_by_whole_steps(batch: int, told: str) -> 
 
 def test_steps_that_a_method_chooses_leave_epochs_open() -> None:
     plan = make_plan(config(stage="grpo", reward="numeric"), FACTS)
-    assert (plan.steps, plan.config.max_steps, plan.config.num_train_epochs) == (100, 100, None)
+    assert (plan.steps, plan.config.max_steps, plan.config.num_train_epochs) == (400, 400, None)
     assert "num_train_epochs" not in {choice.key for choice in plan.choices}
     twice = make_plan(config(stage="grpo", reward="numeric", num_train_epochs=2), FACTS)
     assert twice.config.max_steps == math.ceil(2 * FACTS.rows / twice.rows_per_step)

@@ -75,7 +75,7 @@ class RunningKeys(Settings, frozen=True):
         " plain text, before and after, if it has 10 M parameters and answers at least ten of them"
         " right; false: do not",
     )
-    early_stopping_steps: Whole = Field(
+    early_stopping_steps: Whole | None = Field(
         default=0,
         ge=0,
         le=1_000_000,

@@ -280,6 +280,7 @@ def _evaluation(chooser: _Chooser, facts: Facts, steps: int, train_tokens: float
     wanted = math.ceil(steps / min(EVALUATIONS, affordable, steps))
     every = chooser.pick("eval_steps", wanted, "about 20 evaluations, fewer if they take too long")
     evaluations = math.ceil(steps / every) + 1
+    chooser.pick("early_stopping_steps", evaluations // 2, "half of the evaluations")
     affordable_rows = max(1, int(budget_tokens / row_tokens / evaluations))
     rows = min(facts.held_out_rows, affordable_rows, EVALUATION_ROWS)
     if rows < facts.held_out_rows:

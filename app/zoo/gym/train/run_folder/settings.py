@@ -29,7 +29,7 @@ CHANGEABLE = (
 )
 """The settings that a resume may change; any other change needs a new run."""
 
-BEFORE_THE_KEY = {"append_eos": False}
+BEFORE_THE_KEY = {"append_eos": False, "early_stopping_steps": 0}
 """How runs were trained whose settings lack the key, where its default is another."""
 
 FINISH_KEY = "finish_at"
