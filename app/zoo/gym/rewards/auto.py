@@ -88,7 +88,7 @@ def _nothing_to_compare(tasks: Sequence[Task], bare: Sequence[Task]) -> InputErr
     first = f", first {sources[0]}" if sources else ""
     return InputError(
         f"reward: auto needs an answer in every row to compare responses with: {got}{first}",
-        hint="add the key 'answer' to the rows, or choose a reward that needs none: in zoo-gym "
-        "experience train --reward majority, which takes what most answers say, or --reward "
-        "'{kind: judge, model: MODEL}', in which a model scores",
+        hint="add the key 'answer' to the rows, or choose a reward that needs none: a function of "
+        "yours, reward=FILE.py:FUNCTION, or a model that scores, reward='{kind: judge, model: "
+        "MODEL}'; zoo-gym experience train also has majority, which takes what most answers say",
     )

@@ -212,3 +212,14 @@ def test_rows_with_a_common_prompt_are_not_packed_by_default() -> None:
     found = replace(FACTS, units=(Unit((*one.rows, *other.rows)),))
     assert make_plan(config(), found).config.packing is False
     assert make_plan(config(packing=True), found).config.packing is True
+
+
+def test_runs_on_rewards_end_after_half_of_their_evaluations_without_a_better_one() -> None:
+    rewarded = make_plan(config(stage="grpo", reward="numeric"), FACTS).config
+    assert rewarded.max_steps is not None
+    assert rewarded.eval_steps is not None
+    evaluations = math.ceil(rewarded.max_steps / rewarded.eval_steps) + 1
+    assert rewarded.early_stopping_steps == evaluations // 2
+    given = config(stage="grpo", reward="numeric", early_stopping_steps=0)
+    assert make_plan(given, FACTS).config.early_stopping_steps == 0
+    assert make_plan(config(), FACTS).config.early_stopping_steps == 0
