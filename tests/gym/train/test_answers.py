@@ -132,3 +132,8 @@ def test_a_run_reports_answers_before_and_after(monkeypatch: pytest.MonkeyPatch)
     stored = json.loads((result.folder / "answers.json").read_text())["before"]
     assert [each["before"] for each in first["answers"]] == stored
     assert any(each["now"] != each["before"] for each in last["answers"])
+
+
+def test_the_alarm_of_endless_answers_names_an_end_that_an_adapter_cannot_raise() -> None:
+    [text] = alarms_of(answered(list("abcdefghij"), ended=False), ": 3 other tokens")
+    assert text.endswith("as those of the data do: 3 other tokens")

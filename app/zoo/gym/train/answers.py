@@ -19,6 +19,7 @@ from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.humanize import counted
 from zoo.gym.retention.answer import Asker
 from zoo.gym.train.order import spread
+from zoo.models.head_rows import tokens_like
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
@@ -192,6 +193,22 @@ class Answers:
             for probe, rollout in zip(probes, rollouts, strict=True)
         ]
 
+    def end_like_others(self, head: Path) -> str:
+        """Returns why an adapter cannot make an answer end: its token's row is that of others.
+
+        Args:
+            head: the folder of the base.
+        """
+        stops = sorted(self._asker.stop_ids)
+        if not stops or not (alike := min(tokens_like(head, stop) for stop in stops)):
+            return ""
+        names = self._asker.tokenizer.decode(stops)
+        return (
+            f": {counted(alike, 'other token')} have the row of {names!r} in the base's head, so "
+            "that an adapter cannot make it likelier than those: train the head, too, with "
+            "additional_target=lm_head, or embed_tokens where it is tied"
+        )
+
     def is_due(self) -> bool:
         """Returns whether the last answers are old: the first process decides. Collective."""
         ranks = self._asker.policy.ranks
@@ -225,8 +242,13 @@ class Answers:
         ]
 
 
-def alarms_of(answers: Sequence[Answered]) -> Iterator[str]:
-    """Yields a warning for each way in which answers are none, whatever the loss says."""
+def alarms_of(answers: Sequence[Answered], end: str = "") -> Iterator[str]:
+    """Yields a warning for each way in which answers are none, whatever the loss says.
+
+    Args:
+        answers: those to prompts of the data.
+        end: why the model may be unable to end answers.
+    """
     count = len(answers)
     if count < FEW:
         return
@@ -241,7 +263,7 @@ def alarms_of(answers: Sequence[Answered]) -> Iterator[str]:
     if len(short) >= FEW and not any(each.ended for each in short):
         yield (
             f"none of {len(short)} answers ends by itself within {ANSWER_TOKENS} tokens, as those "
-            "of the data do"
+            f"of the data do{end}"
         )
 
 

@@ -274,6 +274,8 @@ def evaluate(job: Job, progress: Progress) -> None:
         tokens=found.tokens,
         best=best,
     )
+    if (doubt := method.doubt(found)) is not None:
+        job.emit("warn", message=doubt)
     if job.answers and progress.step and job.answers.is_due():
         job.emit("answers", step=progress.step, answers=job.answers.shown())
 

@@ -244,6 +244,11 @@ class Method(ABC):
     def load(self, folder: Path) -> None:  # noqa: B027 - most have no state
         """Restores what `save` wrote, from the same folder."""
 
+    def doubt(self, evaluation: Evaluation) -> str | None:
+        """Returns a warning that an evaluation gives, or None."""
+        del evaluation
+        return None
+
     def score(self, evaluation: Evaluation) -> float:
         """Returns the number that the best step is chosen by.
 

@@ -3,7 +3,7 @@
 Legend: T positions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from zoo.gym.data.units import Unit, with_extra
@@ -14,6 +14,9 @@ from zoo.gym.train.reference import with_reference
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+FALLEN = 3
+"""Evaluations in a row after which falling likelihood is reported."""
 
 
 class Preference(Method):
@@ -27,6 +30,36 @@ class Preference(Method):
     decides = "accuracy"
     better: ClassVar[Literal["lower", "higher"]] = "higher"
     watch = ("accuracy", "margin")
+
+    has_likelihoods: ClassVar[bool] = True
+    """Whether rewards are log-probabilities of answers, times a factor."""
+
+    _before: Mapping[str, float] | None = None
+    _fallen = 0
+
+    def doubt(self, evaluation: Evaluation) -> str | None:
+        """Returns a warning, once, if better answers become unlikely and no more pairs are right.
+
+        The difference to the worse ones may grow meanwhile, and the loss fall. Only evaluations of
+        this process are compared.
+        """
+        now = evaluation.metrics
+        if not self.has_likelihoods or "chosen_reward" not in now:
+            return None
+        if self._before is None:
+            self._before = now
+            return None
+        chance = 0.5 if self._before["accuracy"] == self._before["margin"] == 0 else 0.0
+        rises = now["accuracy"] > max(chance, self._before["accuracy"])
+        falls = now["chosen_reward"] < self._before["chosen_reward"]
+        self._fallen = self._fallen + 1 if falls and not rises else 0
+        if self._fallen != FALLEN:
+            return None
+        return (
+            f"the last {FALLEN} evaluations: the better answers of held-out pairs are less likely "
+            f"than before training (chosen_reward {now['chosen_reward']:.3g}), and no more pairs "
+            "are ranked right: try a lower learning_rate, or pref_loss=sigmoid,sft"
+        )
 
     def is_tied(self, evaluation: Evaluation) -> bool:
         """Returns whether all margins are 0, as they are before training by construction.

@@ -54,6 +54,7 @@ class RewardModelling(Preference):
 
     config = RewardModelConfig
     reads = frozenset({"pair", "margin"})
+    has_likelihoods = False
     value_head = True
     added_tokens = 1
     answers = False

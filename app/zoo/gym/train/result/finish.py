@@ -72,7 +72,8 @@ def finish(
         shown, answers = job.answers.asked()
         message = learned_sentence(answers)
         run.events.emit("answers", step=progress.step, answers=shown, message=message)
-        alarms += alarms_of(answers)
+        end = job.answers.end_like_others(base.folder) if config.trains_adapter else ""
+        alarms += alarms_of(answers, end)
     kept = kept_after(method.policy, base.folder, before, own)
     if kept is not None:
         metrics |= {"retention": kept.figures()}
