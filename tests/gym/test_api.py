@@ -16,9 +16,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from zoo.backends.machine.detect import detect, device_key
-from zoo.gym import TrainConfig, run_training
+from zoo.gym import TrainConfig, quality_input, run_training
 from zoo.gym.config import load_config
-from zoo.gym.data import inspect_dataset, read_dataset, split_records
+from zoo.gym.data import inspect_dataset, load_tokenizer, read_dataset, split_records
 from zoo.gym.errors import GymError, InputError, InterruptedRunError, NotAvailableError
 from zoo.gym.jobs import (
     create_run,
@@ -261,3 +261,15 @@ def test_data_that_cannot_be_used_makes_no_run(rows: Path, dataset: Any, sentenc
     with pytest.raises((InputError, NotAvailableError), match=sentence):
         run_training(TrainConfig(**odd))
     assert not folders().runs.exists()
+
+
+def test_rows_to_measure_on_are_encoded_as_an_adapter_was_asked(tmp_path: Path) -> None:
+    (tmp_path / "adapter").mkdir()
+    template = "{% for m in messages %}{{ m.role }}: {{ m.content }}<|im_end|>{% endfor %}"
+    (tmp_path / "adapter/chat_template.jinja").write_text(template)
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "Hi", "completion": "Ho"}\n')
+    files, base = [tmp_path / "rows.jsonl"], pico_folder()
+    own = quality_input(files, base=base, adapter=tmp_path / "adapter").examples[0]
+    plain = quality_input(files, base=base).examples[0]
+    assert load_tokenizer(base).decode(own.ids.tolist()).startswith("user: Hi")
+    assert own.ids.tolist() != plain.ids.tolist()

@@ -15,6 +15,7 @@ from safetensors.numpy import load_file, save_file
 from tests.gym.cli.conftest import write_model
 from zoo.gym import TrainConfig, run_training
 from zoo.gym.delta.reading.remembered import find_base, remember_base
+from zoo.gym.errors import InputError
 from zoo.gym.paths import folders
 from zoo.models import pico_folder
 
@@ -104,7 +105,7 @@ def test_the_folder_that_was_used_last_is_preferred(call: Call, base: Path) -> N
     for folder in (base, second, base):
         time.sleep(0.02)  # file systems keep times in ticks
         remember_base(folder)
-        assert find_base(lambda _: None) == folder
+        assert find_base("x", lambda _: None) == folder
     assert len(list((folders().data / "bases").iterdir())) == 2
 
 
@@ -115,7 +116,7 @@ def test_training_remembers_its_base(call: Call, tmp_path: Path) -> None:
     rows = [{"prompt": str(n), "completion": "it is"} for n in range(4)]
     settings: dict[str, Any] = {"dataset": rows, "max_steps": 1, "retention": False}
     run_training(TrainConfig(model_name_or_path=str(folder), **settings))
-    assert find_base(lambda _: None) == folder
+    assert find_base("x", lambda _: None) == folder
 
 
 def test_what_a_name_finds_is_not_remembered(call: Call) -> None:
@@ -127,4 +128,17 @@ def test_what_a_name_finds_is_not_remembered(call: Call) -> None:
 def test_a_damaged_entry_is_passed_over(call: Call, base: Path, content: str) -> None:
     remember_base(base)
     (folders().data / "bases" / "newest.json").write_text(content)
-    assert find_base(lambda _: None) == base
+    assert find_base("x", lambda _: None) == base
+
+
+def test_of_equal_bases_the_recorded_name_decides_and_a_template_is_not_guessed(
+    call: Call, base: Path
+) -> None:
+    other = shutil.copytree(base, base.with_name("other"))
+    (other / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    for folder in (base, other):
+        remember_base(folder)
+    assert find_base(base.name, lambda _: None) == base
+    assert find_base("other", lambda _: None) == other
+    with pytest.raises(InputError, match="whose chat templates differ"):
+        find_base("a third name", lambda _: None)

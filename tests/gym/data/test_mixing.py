@@ -136,3 +136,11 @@ def test_texts_are_not_mixed(tmp_path: Path) -> None:
     paths[0].write_text('{"text": "a"}')
     with pytest.raises(InputError, match="texts are joined in the order of their files"):
         read_dataset(paths, mix=Mix("interleave_under"))
+
+
+def test_held_out_files_are_not_mixed(tmp_path: Path) -> None:
+    found = read_dataset(files(tmp_path, 4, 2, 3), mix=Mix("interleave_over"), held_out=1)
+    texts = [record.prompt for record in found.records]
+    assert texts == ["a0", "b0", "a1", "b1", "a2", "b0", "a3", "c0", "c1", "c2"]
+    assert found.held_out == 3
+    assert not any("c.jsonl" in note for note in found.notes)

@@ -122,12 +122,20 @@ def test_each_turn_learns_a_token_that_ends_it(bare: Path, name: str, end: str) 
     assert any(end in note for note in own.notes)  # both change what texts, or turns, end with
 
 
-def test_a_file_is_taken_like_a_name(bare: Path, tmp_path: Path) -> None:
+def test_a_file_is_taken_as_it_is(bare: Path, tmp_path: Path) -> None:
     file = tmp_path / "mine.jinja"
-    file.write_text(CHATML.replace("<|im_end|>", "<|fin|>"))
+    file.write_text(CHATML.replace("<|im_end|>", "{{ eos_token }}"))
     assert learned(bare, str(file)) == ["A</s>"] * 2
-    parts = own_tokenizer(bare, template=str(file)).parts
-    assert parts == {"chat_template": CHATML.replace("<|im_end|>", "</s>")}
+    assert own_tokenizer(bare, template=str(file)).parts == {"chat_template": file.read_text()}
+
+
+@pytest.mark.parametrize("end", ["<|fin|>", "###", "|", "</{{ m.role }}>", ""])
+def test_a_file_whose_turns_end_with_no_token_is_refused(
+    bare: Path, tmp_path: Path, end: str
+) -> None:
+    (tmp_path / "mine.jinja").write_text(CHATML.replace("<|im_end|>", end))
+    with pytest.raises(InputError, match="expected turns that end with a token of the base"):
+        own_tokenizer(bare, template=str(tmp_path / "mine.jinja"))
 
 
 def test_the_end_of_turns_becomes_that_of_texts(bare: Path) -> None:

@@ -90,9 +90,10 @@ def chat(
     template = template_of(template, out)
     lessons = None if experience is None else lessons_of(experience, name, top_k, out.say)
     tuned = find_tuned(run=run, adapter=adapter, delta=delta)
-    base = tuned.folder
+    base, place = tuned.folder, str(tuned.folder or model or tuned.base)
     if tuned.delta is not None:
-        base = resolve_delta_base(tuned.delta, model, "--model", yes=yes, offline=offline).folder
+        found = resolve_delta_base(tuned.delta, model, "--model", yes=yes, offline=offline)
+        base, place = found.folder, found.id
     elif base is None:
         base = resolve_base(model, tuned.base, "--model", yes=yes, offline=offline).folder
     elif model is not None:
@@ -100,7 +101,7 @@ def chat(
     go_offline()  # a run's whole model needs no lookup
     if system is None:
         system = _trained_system(tuned, run, out)
-    out.say(f"loading {tuned.folder or model or tuned.base}")
+    out.say(f"loading {place}")
     if base == pico_folder() or tuned.base == PICO:
         out.say(f"{PICO} {CANNOT_CONVERSE}")
     with open_chat(

@@ -209,7 +209,7 @@ def resolve_base(
             hint=f"{option} zen-nano, or zen-pico, a test model that needs no download",
         )
     if given is None and check is not None:
-        name = _remembered(name, check)
+        name = _remembered(name, option, check)
     try:
         found = resolve_model(name, yes=yes, offline=offline)
     except NotAvailableError as error:
@@ -222,7 +222,7 @@ def resolve_base(
     return found
 
 
-def _remembered(name: str, check: "Check") -> str:
+def _remembered(name: str, option: str, check: "Check") -> str:
     """Returns the folder of a base that was used before, or its name if that finds it, or nothing.
 
     The name finds another model where a folder of this name is in the current one.
@@ -232,7 +232,10 @@ def _remembered(name: str, check: "Check") -> str:
     with suppress(InputError, NotAvailableError):
         if is_base(resolve(name, offline=True).folder, check):
             return name
-    folder = find_base(check)
+    try:
+        folder = find_base(name, check)
+    except InputError as error:
+        raise InputError(error.message, hint=f"give one: {option} FOLDER") from None
     return name if folder is None else str(folder)
 
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 from zoo.gym.data.reading.files import read_text
 from zoo.gym.data.rendering.mask import PROBE, end_markers, render_turns
 from zoo.gym.data.rendering.template import ChatTemplate, chat_template
-from zoo.gym.data.templates import template_text
+from zoo.gym.data.templates import TEMPLATES, template_text
 from zoo.gym.data.tokenizer import Tokenizer, has_tokenizer, load_tokenizer
 from zoo.gym.errors import InputError
 from zoo.gym.files import write_beside
@@ -99,7 +99,7 @@ def _given(tokenizer: Tokenizer, template: str) -> tuple[dict[str, Any], tuple[s
 
     Turns end with a token, so that their end is learned and ends an answer: the one that the
     template writes, which becomes the end of texts for programs that know no other, or the end of
-    texts in place of a marker that the tokenizer lacks.
+    texts in place of a marker that the tokenizer lacks. In a file nothing is replaced.
     """
     named = tokenizer.chat_template
     before: object = named.get("default") if isinstance(named, dict) else named
@@ -111,16 +111,22 @@ def _given(tokenizer: Tokenizer, template: str) -> tuple[dict[str, Any], tuple[s
     assert chat is not None
     end, last = _end_of_turn(chat), tokenizer.eos_token_id
     words = [str(cast("Any", token).content) for token in tokenizer.added_tokens_decoder.values()]
-    if any(word in end for word in words if word):
+    if any(word in (end or "") for word in words if word):
         if others := end_markers(chat) - chat.stops:
             parts["eos_token"] = tokenizer.decode([*others])
             notes.append(f"template: texts end as turns do, with {parts['eos_token']}")
+    elif template not in TEMPLATES and end is not None:
+        got = f"{end!r}, which is none" if end else "nothing"
+        raise InputError(
+            f"template: {template}: expected turns that end with a token of the base, got {got}",
+            hint="write {{ eos_token }} where a turn ends",
+        )
     elif last is None:
         raise InputError(
             f"template: {template} ends turns with {end!r}: expected a token of the base, which "
             "has no end-of-text token either"
         )
-    elif end and end in text:
+    elif end:
         text = text.replace(end, eos := tokenizer.decode([last]))
         notes.append(f"template: the base has no token {end}: turns end with {eos} in its place")
     tokenizer.chat_template = named
@@ -130,12 +136,12 @@ def _given(tokenizer: Tokenizer, template: str) -> tuple[dict[str, Any], tuple[s
     return parts, tuple(notes)
 
 
-def _end_of_turn(chat: ChatTemplate) -> str:
-    """Returns what is written after the last answer; nothing if a short chat is refused."""
+def _end_of_turn(chat: ChatTemplate) -> str | None:
+    """Returns what is written after the last answer; None if a short chat is refused."""
     try:
         rendered = render_turns(chat, PROBE)
     except InputError:  # the rows report it
-        return ""
+        return None
     return rendered.text[rendered.turns[-1].stop :].strip()
 
 

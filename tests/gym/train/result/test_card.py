@@ -104,6 +104,18 @@ def test_the_tokenizer_of_an_adapter_is_used(tmp_path: Path, *, whole: bool) -> 
     assert "apply_chat_template" in text
 
 
+@pytest.mark.parametrize(("own", "stated"), [("<|im_end|>", True), ("</s>", False)])
+def test_an_adapter_with_an_end_of_its_own_is_asked_with_it(
+    tmp_path: Path, own: str, *, stated: bool
+) -> None:
+    for name, end in (("base", "</s>"), ("adapter", own)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "tokenizer_config.json").write_text(f'{{"eos_token": "{end}"}}')
+    base = Resolved("x", "org/x", "a" * 40, tmp_path / "base")
+    text = usage_of(tmp_path / "adapter", base, adapter=True, **FORM).section()
+    assert ("tokenizer.eos_token_id" in text) is stated
+
+
 def test_a_reward_model_is_loaded_and_not_asked(tmp_path: Path) -> None:
     base = Resolved(PICO, PICO, None, pico_folder())
     form: dict[str, Any] = {**FORM, "scores": True}

@@ -98,7 +98,8 @@ def read_dataset(
     store = RecordStore(IN_MEMORY_ROWS if small else 0)
     problems: list[Problem] = []
     formats: dict[str, str] = {}
-    notes, ends = list(_repeated(paths)), [0]
+    learned = len(paths) - held_out
+    notes, ends = list(_repeated(paths[:learned])), [0]
     for path in paths:
         found = _collect(path, kinds, store, max_samples, layout)
         if layout.columns and (found.keys or found.rows):
@@ -125,8 +126,8 @@ def read_dataset(
         )
     rows = [stop - start for start, stop in pairwise(ends)]
     records, taken = mixed(store.records(), rows, mix, held_out)
-    learned = len(paths) - held_out
-    notes += [] if mix.strategy == "concat" else _shares(paths[:learned], rows, taken[:learned])
+    if mix.strategy != "concat":
+        notes += _shares(paths[:learned], rows[:learned], taken[:learned])
     kept = sum(rows[learned:])
     return Dataset(records, tuple(problems), formats, tuple(dict.fromkeys(notes)), kept)
 

@@ -61,6 +61,17 @@ def data_files(paths: Sequence[Path]) -> DataFiles:
         InputError: a folder has no data files to learn from, or also data in a format that is not
             read, or a link that is not followed.
     """
+    found = _sorted_files(paths)
+    if paths and not found.train:
+        names = ", ".join(map(str, (*found.validation, *found.test)))
+        raise InputError(
+            f"expected files to learn from, got only {names}",
+            hint="a file that is given by its own name is learned, whatever that is",
+        )
+    return found
+
+
+def _sorted_files(paths: Sequence[Path]) -> DataFiles:
     found = [_of_folder(path) if path.is_dir() else DataFiles((path,)) for path in paths]
     return DataFiles(
         tuple(file for one in found for file in one.train),
@@ -73,15 +84,16 @@ def files_in(paths: Sequence[Path]) -> list[Path]:
     """Returns the data files where all are for one purpose, as examples to measure on are.
 
     Raises:
-        InputError: see `data_files`, or a folder has files to learn from and others.
+        InputError: see `data_files`, or their names say several purposes.
     """
-    found = data_files(paths)
-    for other in (*found.validation, *found.test):
+    found = _sorted_files(paths)
+    purposes = [files for files in (found.train, found.validation, found.test) if files]
+    if len(purposes) > 1:
         raise InputError(
-            f"expected files for one purpose, got also {other}",
+            f"expected files for one purpose, got {purposes[0][0]} and {purposes[1][0]}",
             hint="give the files one by one in place of their folder",
         )
-    return list(found.train)
+    return [file for files in purposes for file in files]
 
 
 def _of_folder(folder: Path) -> DataFiles:
@@ -96,11 +108,6 @@ def _of_folder(folder: Path) -> DataFiles:
     test = [name for name in data if _TEST.search(str(name))]
     validation = [name for name in data if name not in test and _VALIDATION.search(str(name))]
     train = [name for name in data if name not in test and name not in validation]
-    if not train:
-        raise InputError(
-            f"{folder}: expected files to learn from, got only {', '.join(map(str, data))}",
-            hint="a file that is given by its own name is learned, whatever that is",
-        )
     whole = (tuple(folder / name for name in names) for names in (train, validation, test))
     return DataFiles(*whole)
 

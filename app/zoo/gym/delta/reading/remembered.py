@@ -10,8 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from zoo.gym.data.own_tokenizer import stated_parts
 from zoo.gym.delta.reading.weights import Weights, open_weights
-from zoo.gym.errors import GymError, StorageError
+from zoo.gym.errors import GymError, InputError, StorageError
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.paths import ensure_folder, folders
 from zoo.models.resolve import model_of_folder
@@ -35,14 +36,40 @@ def remember_base(folder: Path) -> None:
         write_beside(ensure_folder(_top()) / f"{name}.json", json.dumps({_FOLDER: path}))
 
 
-def find_base(check: Check) -> Path | None:
-    """Returns the folder of the right base that was used last; None if no such folder is known."""
-    files = sorted(_top().glob("*.json"), key=lambda file: file.stat().st_mtime_ns, reverse=True)
-    for file in files:
-        folder = (read_json_object(file) or {}).get(_FOLDER)
-        if isinstance(folder, str) and is_base(Path(folder), check):
-            return Path(folder)
+def find_base(name: str, check: Check) -> Path | None:
+    """Returns the folder of the right base: of the recorded name, or else the one used last.
+
+    Args:
+        name: that a delta or a round records.
+        check: refuses weights of another base.
+
+    Returns:
+        The folder; None if no such folder is known.
+
+    Raises:
+        InputError: folders of that base have other chat templates, and none has the name alone.
+    """
+    known = _known()
+    for places in ([one for one in known if one.name == Path(name).name], known):
+        found = next((one for one in places if is_base(one, check)), None)
+        if found is None:
+            continue
+        template = stated_parts(found).get("chat_template")
+        for other in places:
+            if stated_parts(other).get("chat_template") != template and is_base(other, check):
+                raise InputError(
+                    f"expected one folder of the base {name}, got {found} and {other}, whose "
+                    "chat templates differ"
+                )
+        return found
     return None
+
+
+def _known() -> list[Path]:
+    """Returns the remembered folders that are there, the one used last first."""
+    files = sorted(_top().glob("*.json"), key=lambda file: file.stat().st_mtime_ns, reverse=True)
+    found = [(read_json_object(file) or {}).get(_FOLDER) for file in files]
+    return [Path(one) for one in found if isinstance(one, str) and Path(one).is_dir()]
 
 
 def is_base(folder: Path, check: Check) -> bool:

@@ -17,8 +17,11 @@ messages = [{{"role": "user", "content": "{PROMPT}"}}]
 prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
 inputs = tokenizer(prompt, add_special_tokens=False, return_tensors="pt")
 """
+_SETTINGS = """settings = {"do_sample": False, "max_new_tokens": 256}
+"""
+_ENDS = 'settings["eos_token_id"] = tokenizer.eos_token_id  # not the base\'s\n'
 _ANSWER = """ids, mask = inputs["input_ids"], inputs["attention_mask"]
-answer = model.generate(ids, attention_mask=mask, do_sample=False, max_new_tokens=256)
+answer = model.generate(ids, attention_mask=mask, **settings)
 print(tokenizer.decode(answer[0, ids.shape[1]:], skip_special_tokens=True))
 """
 
@@ -36,6 +39,7 @@ class Usage:
         joint: what ends a prompt; None for a model with a chat template.
         system: whether it was trained with a system prompt.
         scores: whether it scores answers and gives none.
+        own_end: whether an adapter's answers end with another token than the base's.
     """
 
     base: str | None = None
@@ -45,6 +49,7 @@ class Usage:
     joint: str | None = None
     system: bool = False
     scores: bool = False
+    own_end: bool = False
 
     def section(self) -> str:
         """Returns the section on how transformers, peft and zoo-gym load it, and its prompts."""
@@ -62,7 +67,9 @@ class Usage:
         lines += f'tokenizer = AutoTokenizer.from_pretrained("{self.tokenizer}")\n'
         if self.template:
             lines += f'tokenizer.chat_template = open("{HERE}/{TEMPLATE}").read()\n'
-        return lines if self.scores else f"{lines}{self._ask()}{_ANSWER}"
+        if self.scores:
+            return lines
+        return f"{lines}{self._ask()}{_SETTINGS}{_ENDS if self.own_end else ''}{_ANSWER}"
 
     def _ask(self) -> str:
         if self.joint is None:
@@ -121,7 +128,12 @@ def usage_of(
         joint=form,
         system=system,
         scores=scores,
+        own_end=_end_of(folder) not in (None, _end_of(base.folder)),
     )
+
+
+def _end_of(folder: Path) -> str | None:
+    return stated_parts(folder).get("eos_token")
 
 
 def licence_head(base: str) -> dict[str, str]:
