@@ -83,7 +83,10 @@ def train(
     if first is not None:
         out.say(PHASES)
     if print_config:
-        loaded = replace(loaded, config=first or loaded.config)
+        if first is not None:
+            out.say("the settings of the reward model follow; those of 2. are known after it")
+            origins = loaded.origins | {"stage": "reward: auto"}
+            loaded = replace(loaded, config=first, origins=origins)
         check_packages(loaded.config)
         from zoo.gym.cli.print_config import print_config as show
 
@@ -94,6 +97,8 @@ def train(
         model = _run_of(replace(loaded, config=first, ignored=()), out, yes=yes)
         status = _followed(model, out)
         if status.state != "done":
+            rest = f"this command again with reward={model.result}"
+            out.say(f"this was the first of two runs; when it is done, train with {rest}")
             return finish(model, status, out)
         loaded = replace(loaded, config=scored_by(loaded.config, result_of(model)))
     run = _run_of(loaded, out, yes=yes)

@@ -90,5 +90,6 @@ def _nothing_to_compare(tasks: Sequence[Task], bare: Sequence[Task]) -> InputErr
         f"reward: auto needs an answer in every row to compare responses with: {got}{first}",
         hint="add the key 'answer' to the rows, or choose a reward that needs none: a function of "
         "yours, reward=FILE.py:FUNCTION, or a model that scores, reward='{kind: judge, model: "
-        "MODEL}'; zoo-gym experience train also has majority, which takes what most answers say",
+        "MODEL}'; pairs of a better and a worse answer train a reward model with stage=rm; zoo-gym "
+        "experience train also has majority, which takes what most answers say",
     )

@@ -22,9 +22,14 @@ SHARED = (
     *("model_name_or_path", "dataset", "eval_dataset", "dataset_dir", "columns", "me"),
     *("cutoff_len", "max_samples", "val_size", "think", "date", "split_special_tokens", "seed"),
     *("backend", "dtype", "quantization_bit", "quantization_method", "quantization_type"),
-    *("num_processes", "offline", "template"),
+    *("mix_strategy", "interleave_probs", "num_processes", "sharding", "offline", "template"),
+    *("rope_scaling", "gradient_checkpointing", "activation_offloading", "stream_layers"),
+    *("flash_attn", "enable_liger_kernel"),
 )
 """Settings of the run that are those of its reward model, too: data, model and machine."""
+
+FIRST = 100
+"""Rows given in Python of which the first that is used decides."""
 
 PHASES = "reward: auto: 1. a reward model learns from the pairs, 2. it scores answers"
 
@@ -32,15 +37,16 @@ PHASES = "reward: auto: 1. a reward model learns from the pairs, 2. it scores an
 def reward_model_first(config: TrainConfig) -> TrainConfig | None:
     """Returns the settings of the reward model that a run needs first; None if it needs none.
 
-    It needs one if `reward` is auto, the first row has a better and a worse answer, and no reward
-    fits it otherwise.
+    It needs one if `reward` is auto, the first row that is used has a better and a worse answer,
+    and no reward fits it otherwise.
     """
     if not isinstance(config, RolloutConfig) or config.reward != "auto":
         return None
     with tempfile.TemporaryDirectory() as folder:
         if config.rows:
             file = Path(folder) / "first.jsonl"
-            file.write_text(json.dumps(config.rows[0], default=str), encoding="utf-8")
+            lines = (json.dumps(row, default=str) + "\n" for row in config.rows[:FIRST])
+            file.write_text("".join(lines), encoding="utf-8")
         else:
             file = dataset_files(config).train[0]
         if not _needs_model(file, config):
