@@ -17,7 +17,7 @@ from zoo.backends.optimizer_spec import OPTIMIZERS
 from zoo.backends.torch.checks import faults
 from zoo.gym.cli.boundary import build_app
 from zoo.gym.cli.flags import SETTINGS
-from zoo.gym.cli.verbs import VERBS
+from zoo.gym.cli.verbs import ABSENT, VERBS
 from zoo.gym.config.describe import Description, describe_fields, describe_settings
 from zoo.gym.config.foreign import (
     ALIASES,
@@ -106,7 +106,15 @@ MEASURED = (
 def cli_page() -> str:
     """Returns the part of cli.md below the mark: every command with its options."""
     app = build_app()
-    return "\n".join(_command(app, words) for words in (verb.words for verb in VERBS))
+    absent = [(f"`{word}`", text) for word, text in sorted(ABSENT.items())]
+    return "\n".join(
+        [
+            *(_command(app, verb.words) for verb in VERBS),
+            "## Refused by name\n\nCommands of published texts that do not exist.\n",
+            *_table(("command", "message"), absent),
+            "",
+        ]
+    )
 
 
 def config_page() -> str:

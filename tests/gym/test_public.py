@@ -2,13 +2,17 @@
 
 import json
 import pydoc
+import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 
 import zoo.gym
+import zoo.gym.personalization
+import zoo.gym.quantization
 from zoo.gym import (
     DeltaConfig,
     InputError,
@@ -19,6 +23,7 @@ from zoo.gym import (
     quality_input,
     run_training,
 )
+from zoo.gym.absent import ABSENT
 from zoo.gym.jobs import open_run
 from zoo.gym.train.run_folder.env import check_as_began
 from zoo.gym.train.run_folder.settings import change_settings, stored_settings
@@ -44,6 +49,21 @@ def test_dir_and_help_show_the_public_names() -> None:
     for name in zoo.gym.__all__:
         assert getattr(zoo.gym, name).__doc__ or name == "__version__"
         assert name in page or name == "__version__"
+
+
+@pytest.mark.parametrize("module", ["", ".quantization", ".personalization"])
+@pytest.mark.parametrize("name", ABSENT)
+def test_a_published_name_that_is_absent_is_answered_with_what_to_use(
+    module: str, name: str
+) -> None:
+    with pytest.raises(ImportError, match=f"^{re.escape(f'{name}: {ABSENT[name]}')}$"):
+        exec(f"from zoo.gym{module} import {name}")
+
+
+@pytest.mark.parametrize("module", [zoo.gym, zoo.gym.quantization, zoo.gym.personalization])
+def test_a_module_has_no_other_name(module: ModuleType) -> None:
+    assert ABSENT.keys().isdisjoint(module.__all__)
+    assert not hasattr(module, "nothing")
 
 
 @pytest.mark.slow

@@ -152,7 +152,9 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from zoo.gym.absent import no_such_name
+
+    raise no_such_name(__name__, name)
 
 
 def __dir__() -> list[str]:

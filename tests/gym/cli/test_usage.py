@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zoo.gym.cli.verbs import ALONE, GROUPS, VERBS, Verb
+from zoo.gym.cli.verbs import ABSENT, ALONE, GROUPS, VERBS, Verb, children
 from zoo.gym.paths import folders
 
 Call = Callable[..., Any]
@@ -36,6 +36,7 @@ MISTAKES = [
     ("train absent.yaml", 4, "absent.yaml: no such file: expected a YAML file of settings"),
     ("train --config absent", 4, "absent: no such file: expected a YAML file of settings"),
     ("train lora_rank", 2, "lora_rank: no such file: expected a file of examples, a .yaml file or"),
+    ("train configs/bitdelta_training.yaml", 2, "configs/bitdelta_training.yaml: training towards"),
     ("train --data absent.txt --model m", 4, "absent.txt: no such file: expected a file of"),
     ("delta create", 2, "SOURCE: expected a value, got nothing"),
     ("delta create nothing", 4, "nothing: expected a run, a model folder or a .safetensors file"),
@@ -64,6 +65,16 @@ MISTAKES = [
     ),
     ("chat --adapter_name_or_path .", 2, ".: expected a peft folder with adapter_config.json"),
 ]
+
+
+@pytest.mark.parametrize("word", ABSENT)
+def test_a_published_command_that_is_absent_is_answered_with_what_to_use(
+    call: Call, word: str
+) -> None:
+    assert word not in children("")
+    found = call(word, "--model", "m")
+    assert found.code == 2
+    assert found.stderr.startswith(f"zoo-gym: error: {word}: {ABSENT[word]}\n")
 
 
 LONG = "x" * 300

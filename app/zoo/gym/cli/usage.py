@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, get_args, get_origin
 
 import cyclopts
 
-from zoo.gym.cli.verbs import children, known_words
+from zoo.gym.cli.verbs import ABSENT, children, known_words
 from zoo.gym.errors import GymError, InputError
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ def _sentence(error: cyclopts.CycloptsError, command: str) -> str:
 
 
 def _unknown_command(word: str, command: str) -> str:
+    if not command and word in ABSENT:
+        return f"{word}: {ABSENT[word]}"
     known = list(children(command))
     swapped = [one for one in known if sorted(one) == sorted(word)]  # trian: train, not trial
     longer = [one for one in known if len(word) > 1 and one.startswith(word)]

@@ -33,6 +33,26 @@ ALONE = {"models": "list"}
 OTHER_NAMES = {"community": "round"}
 """Groups under a second name, which published texts use."""
 
+_NO_SERVER = "serving models is not supported yet: expected zoo-gym chat, which also answers a pipe"
+_CHAT = "expected zoo-gym chat, which talks in the terminal and answers a pipe"
+
+ABSENT = {
+    "api": _NO_SERVER,
+    "env": "expected zoo-gym doctor",
+    "eval": "expected zoo-gym delta check, which measures a delta, or the setting eval_dataset",
+    "export": "exporting models is not supported yet: expected zoo-gym delta apply, which writes a"
+    " model folder",
+    "inference": _CHAT,
+    "serve": _NO_SERVER,
+    "start": _NO_SERVER,
+    "variants": "a fine-tune for each user is not one command yet: expected zoo-gym train with the"
+    " rows of one user, and then zoo-gym delta create --bits 1",
+    "version": "expected zoo-gym --version",
+    "webchat": _CHAT,
+    "webui": "there is no web page: expected zoo-gym alone, which opens the app in the terminal",
+}
+"""Commands of published texts that do not exist here, with the error message."""
+
 VERBS = (
     Verb("train", "train:train", "[ITEM ...]", "Trains a model on files of examples."),
     Verb("runs list", "runs:list_runs", "", "Lists the runs, newest first."),

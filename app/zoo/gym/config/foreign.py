@@ -333,6 +333,9 @@ TOWARDS_A_DELTA = (
     "and then zoo-gym delta create --bits 1"
 )
 
+MISSING_FILES = {"configs/bitdelta_training.yaml": TOWARDS_A_DELTA}
+"""Published files of settings for unsupported features, with the error message."""
+
 
 def refusal(key: str, value: object = None) -> str | None:
     """Returns the message that refuses `key` by name, or None if it is not a known one."""
