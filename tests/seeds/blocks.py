@@ -42,12 +42,8 @@ def with_our_import(code: str) -> str:
 
 def part_of(code: str, name: str) -> str:
     """Returns the imports of Python code, what it assigns, and the calls of one name."""
-    tree = ast.parse(code)
-    kept = [
-        node
-        for node in tree.body
-        if isinstance(node, ast.Import | ast.ImportFrom | ast.Assign)
-        or (isinstance(node, ast.Expr) and f".{name}(" in ast.unparse(node))
-    ]
-    assert isinstance(kept[-1], ast.Expr), f"no call of {name}"
-    return "\n".join(ast.unparse(node) for node in kept)
+    nodes = ast.parse(code).body
+    calls = [node for node in nodes if f".{name}(" in ast.unparse(node)]
+    assert calls, f"no call of {name}"
+    kinds = (ast.Import, ast.ImportFrom, ast.Assign)
+    return "\n".join(ast.unparse(one) for one in nodes if isinstance(one, kinds) or one in calls)

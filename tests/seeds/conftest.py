@@ -16,7 +16,7 @@ from tests.seeds.blocks import read_blocks
 from zoo.models import pico_folder
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-MODELS = ("Qwen/Qwen3-4B", "Qwen/Qwen3-4B-Instruct-2507")
+MODELS = ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-4B", "Qwen/Qwen3-4B-Instruct-2507")
 """The ids in the published code that are zen-pico here."""
 
 
@@ -28,9 +28,15 @@ class Place:
     env: Mapping[str, str]
 
     def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        """Runs a program to its end."""
+        """Runs a program to its end; if it reads a pipe, it gets one line."""
         return subprocess.run(
-            argv, cwd=self.folder, env=self.env, capture_output=True, text=True, check=False
+            argv,
+            cwd=self.folder,
+            env=self.env,
+            input="Hello\n",
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
     def python(self, code: str) -> subprocess.CompletedProcess[str]:
@@ -85,5 +91,6 @@ def place(tmp_path: Path, cache: Path) -> Place:
     sums = [{"prompt": f"{n} + 1 =", "answer": n + 1} for n in range(12)]
     found.write_rows("data.jsonl", sums)
     pairs = [{"prompt": f"Say {n}.", "chosen": f"{n}", "rejected": "No"} for n in range(24)]
-    found.write_rows("your_preference_dataset", pairs)
+    for name in ("your_preference_dataset", "preference_data.jsonl"):
+        found.write_rows(name, pairs)
     return found

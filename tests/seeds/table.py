@@ -1,4 +1,8 @@
-"""The published blocks that are run: what each needs besides its text, and its outcome."""
+"""Every published block: what it needs besides its text and its outcome, or why it is not run.
+
+A name or command that does not exist here is listed as absent, with its refusal. When it exists,
+its test fails, and the block moves to those that are run.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +40,7 @@ class Command:
         prelude: Python code that is run before it.
         more: further arguments, for what it leaves open.
         makes: files that it makes.
-        says: what it prints to stderr.
+        says: what it prints.
         refused: a part of the error of a command that is refused.
     """
 
@@ -50,10 +54,15 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """A block of YAML, given to `zoo-gym train --config`; the attributes are those of a command."""
+class File:
+    """A file of settings or of examples, given to `zoo-gym train`.
+
+    Attributes:
+        name: what the file is called; the others are those of a command.
+    """
 
     number: str
+    name: str = "published.yaml"
     more: tuple[str, ...] = ()
     makes: tuple[str, ...] = ()
     says: tuple[str, ...] = ()
@@ -183,6 +192,14 @@ remember_place(open_round(storage))
 """
 """A round of this user that ten people have revealed contributions to."""
 
+ADAPTED = """
+from zoo.gym import get_train_args, run_sft
+base, out = "Qwen/Qwen3-4B-Instruct", "output/qwen3-lora"
+settings = {"model_name_or_path": base, "dataset": "alpaca_en_demo", "output_dir": out}
+run_sft(*get_train_args(settings | {"max_steps": 1}))
+"""
+"""An adapter in the folder that the blocks name."""
+
 PYTHON = (
     Python(
         "A5",
@@ -253,9 +270,28 @@ assert np.allclose(ours, advantages) and np.allclose(ours, [0.4, -0.6, 0.4, -0.6
     ),
 )
 
+ABSENT_PYTHON = (
+    Python("A3", refused="PersonalizedTrainer"),
+    Python("A5", only="train_grpo", refused="train_grpo"),
+    Python("A5", only="train_variant", refused="train_variant"),
+    Python("B1", refused="BitDeltaQuantizer"),
+    Python("B2", refused="DeltaQuantConfig"),
+    Python("B6", refused="BitDeltaQuantizer"),
+    Python("B7", refused="PersonalizedTrainer"),
+    Python("C16", only="train_grpo", refused="train_grpo"),
+    Python("C16", only="create", refused="chat"),
+)
+"""Blocks that end at a name that does not exist here; their client is that of `zoo.gym.client`."""
+
+ONE_STEP = ("dataset=alpaca_en_demo", "max_steps=1")
+ON_PICO = ("model_name_or_path=zen-pico", "val_size=0", "max_steps=1")
+ON_SUMS = ("dataset=data.jsonl", "max_steps=1")
+ON_PAIRS = ("dataset=your_preference_dataset", "max_steps=1")
+
 COMMANDS = (
     Command("A7", 1, more=("max_steps=1",), says=("reward = numeric",)),
     Command("A7", 3, prelude=TEN, says=("all keys are new",)),
+    Command("B5", 1, more=ON_SUMS),
     Command("C10", 1, more=("max_steps=1",), says=("1. a reward model learns from the pairs",)),
     Command(
         "D3",
@@ -266,30 +302,83 @@ COMMANDS = (
             "without effect: template",
         ),
     ),
+    Command("D3", 3, prelude=ADAPTED, more=("--json",), says=('"prompt": "Hello"',)),
+    Command("C18", 2, more=("max_steps=1",), says=("1. a reward model learns from the pairs",)),
+    Command("E2", 1, more=ONE_STEP),
+    Command("E2", 2, more=ON_SUMS),
+    Command("E2", 3, more=ON_PAIRS),
 )
 
+ABSENT_COMMANDS = (
+    Command("A7", 2, refused="variants"),
+    Command("B5", 2, refused="configs/bitdelta_training.yaml"),
+    Command("B5", 3, refused="webui"),
+    Command("B5", 4, refused="export"),
+    Command("C18", 1, refused="start"),
+    Command("C18", 3, refused="serve"),
+    Command("D3", 1, refused="webui"),
+    Command("D3", 4, refused="api"),
+    Command("E3", 1, refused="webui"),
+)
+"""Commands that do not exist here, and a file of settings."""
+
 FILES = (
-    Settings(
+    File("D5", name="published.json", more=ON_PICO),
+    File("D6", name="published.json", more=ON_PICO),
+    File("D7", name="published.json", more=ON_PICO, refused="images"),
+    File("B11", more=ONE_STEP, refused="serving: "),
+    File(
         "E4",
         more=("dataset=alpaca_en_demo",),
         says=("without effect: do_train",),
     ),
-    Settings(
+    File(
         "E5",
         more=("dataset=alpaca_en_demo",),
     ),
-    Settings(
+    File(
         "B9",
         more=("dataset=alpaca_en_demo",),
         refused="quantization: training towards a delta of few bits is not",
     ),
-    Settings(
+    File(
         "B10",
         more=("dataset=alpaca_en_demo", "model_name_or_path=zen-pico", "num_processes=2"),
         says=("without effect: distributed: backend",),
     ),
-    Settings(
+    File(
         "E6",  # its Qwen/Qwen3-7B was never published
         more=("dataset=alpaca_en_demo", "model_name_or_path=Qwen/Qwen3-4B"),
     ),
 )
+
+INSTALLS = "it installs from the network: tests/house/test_install.py reads what is promised"
+GO = "a Go program of another project, which does not compile"
+AGENT = "prompts to an agent of another project"
+COMMENTS = "comments only"
+PRICES = "prices in prose"
+
+NOT_RUN = {
+    "A1": INSTALLS,
+    "A6": GO,
+    "A8": AGENT,
+    "A9": "git, and the whole test suite",
+    "B4": INSTALLS,
+    "C1": "prose: answers of a model and their rewards, which C2 goes on with",
+    "C3": "wrong: its ratio is against the reference model; tests/gym/objectives has ours",
+    "C4": COMMENTS,
+    "C5": PRICES,
+    "C6": PRICES,
+    "C7": INSTALLS,
+    "C17": GO,
+    "C19": AGENT,
+    "C20": COMMENTS,
+    "C21": COMMENTS,
+    "C22": COMMENTS,
+    "D1": "a tree of folders; ours is another",
+    "D2": INSTALLS,
+    "D8": "BibTeX",
+    "E1": INSTALLS,
+    "E7": "BibTeX",
+}
+"""Blocks with nothing to run, or nothing of ours, with the reason."""
