@@ -179,8 +179,17 @@ def _top_level(content: bytes) -> dict[str, object]:
     """
     import yaml
 
-    make: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    next_event = make(content).get_event
+    fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return _listed(content, fast)
+    except yaml.YAMLError:  # libyaml refuses escapes of half a surrogate pair, too
+        return _listed(content, yaml.SafeLoader)
+
+
+def _listed(content: bytes, loader: Any) -> dict[str, object]:  # noqa: ANN401 - see `_text_of`
+    import yaml
+
+    next_event = loader(content).get_event
     found: dict[str, object] = {}
     depth, key = 0, None
     while not isinstance(event := next_event(), yaml.StreamEndEvent):
