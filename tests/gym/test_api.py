@@ -273,3 +273,13 @@ def test_rows_to_measure_on_are_encoded_as_an_adapter_was_asked(tmp_path: Path) 
     plain = quality_input(files, base=base).examples[0]
     assert load_tokenizer(base).decode(own.ids.tolist()).startswith("user: Hi")
     assert own.ids.tolist() != plain.ids.tolist()
+
+
+@pytest.mark.slow
+def test_a_run_without_held_out_rows_says_what_is_not_known(tmp_path: Path) -> None:
+    one = tmp_path / "one.jsonl"
+    one.write_text('{"prompt": "Hi", "completion": "Ho"}\n')
+    for val_size, warned in ((0.1, True), (0.0, False)):  # nothing left to hold out; not wanted
+        run_training(config(one, val_size=val_size))
+        events = open_run("last").folder / "events.jsonl"
+        assert ("no row was held out" in events.read_text()) is warned

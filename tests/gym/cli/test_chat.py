@@ -43,7 +43,7 @@ def test_a_pipe_gives_one_prompt_a_line(call: Call, base: Path, opened: list[Any
     found = call("chat", "--model", str(base), stdin="\ufeffhello\n \n/new\n")
     assert (found.code, found.stdout, found.stderr) == (
         *(0, "HELLO\n\n/NEW\n"),
-        f"loading {base}\n",
+        f"loading {base}\nline 3: /new is asked as a prompt: commands need a terminal\n",
     )
 
 

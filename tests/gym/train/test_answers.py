@@ -103,7 +103,7 @@ def test_only_whole_answers_count_as_learned() -> None:
 
 def test_data_without_answers_has_none_to_compare_with() -> None:
     answers = [Answered(Probe((1, 2), "a", "", ends=False, held_out=False), "b", ended=True)]
-    assert learned_sentence(answers) == "the data has no answers to compare with"
+    assert learned_sentence(answers) == "answers are not compared with the data"
 
 
 @pytest.fixture(scope="module")

@@ -146,6 +146,8 @@ def answer_lines(session: "ChatSession", out: Output) -> list[dict[str, str]]:
         answer = session.answer(prompt) if prompt.strip() else ""
         turns.append({"prompt": prompt, "answer": answer})
         out.answer(escaped(answer))
+        if _COMMAND.fullmatch(prompt):
+            out.say(f"line {number + 1}: {prompt} is asked as a prompt: commands need a terminal")
         if answer and session.is_cut:
             out.say(f"line {number + 1}: {cut_notice(session)}")
     return turns

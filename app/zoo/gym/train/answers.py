@@ -277,5 +277,5 @@ def learned_sentence(answers: Sequence[Answered]) -> str:
             right = sum(each.is_learned for each in asked)
             parts.append(f"{right} of {counted(len(asked), name)}")
     if not parts:
-        return "the data has no answers to compare with"
+        return "answers are not compared with the data"
     return f"answered word for word as in the data: {', '.join(parts)}"

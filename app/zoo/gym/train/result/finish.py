@@ -68,6 +68,8 @@ def finish(
     write_result(method.policy, run.result, base, config.first_adapter, own)
     check_result(method.policy, run.result, method.units[0].rows[0].ids.tolist(), config)
     alarms = list(filter(None, [doubt, few_rows(method, progress)]))
+    if not method.held_out and config.val_size:
+        alarms.append("no row was held out: nothing shows what the model does with other rows")
     if job.answers:
         shown, answers = job.answers.asked()
         message = learned_sentence(answers)
