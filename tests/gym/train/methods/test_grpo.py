@@ -162,7 +162,7 @@ def test_a_run_stopped_at_its_highest_reward_says_that_the_answers_are_good(
     scored = itertools.count()
     script(monkeypatch, lambda _: float(next(scored) > 40))  # the first answers get less
     with pytest.raises(GuardError, match=r"which are the highest of this run: .* got 1") as caught:
-        start(sums, max_steps=20)
+        start(sums, max_steps=20, early_stopping_steps=0)
     assert str(caught.value.hint).startswith("the answers are all as good as the reward can tell")
 
 
