@@ -91,3 +91,13 @@ def test_a_log_calls_with_each_event_that_it_has_written(tmp_path: Path) -> None
     event = log.emit("step", step=1)
     assert seen == [event]
     assert log.path.read_text().count("\n") == 1
+
+
+def test_a_test_model_and_the_answers_at_the_end_are_notes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answers: Event = {"kind": "answers", "message": "0 of 10 learned prompts"}
+    shown([{"kind": "plan", "model": "zen-pico"}, EVENTS[1], answers, EVENTS[-1]])
+    notes = capsys.readouterr().err.splitlines()
+    assert notes[0].startswith("zen-pico is a test model")
+    assert notes[1] == "0 of 10 learned prompts"

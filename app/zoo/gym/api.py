@@ -248,7 +248,7 @@ def quality_input(
         today = dt.datetime.now().astimezone().date().isoformat()
         settings: dict[str, Any] = {"model_name_or_path": folder, "dataset": paths, "date": today}
         if adapter is not None:
-            settings["adapter_name_or_path"] = str(path_of("adapter", adapter))
+            settings["adapter_name_or_path"] = path_of("adapter", adapter)
         config = TrainConfig(**settings)
     if paths:
         rows = rows_of_files(paths, config, folder, found.folder if found else None)

@@ -89,16 +89,7 @@ class DataArguments(Arguments):
     """The examples and how they become tokens."""
 
     keys = frozenset(
-        {
-            "dataset",
-            "eval_dataset",
-            "dataset_dir",
-            "cutoff_len",
-            "max_samples",
-            "val_size",
-            "think",
-            "date",
-        }
+        {"dataset", "eval_dataset", "dataset_dir", "cutoff_len", "max_samples", "val_size"}
         | {"split_special_tokens", "append_eos", "packing", "mix_strategy", "interleave_probs"}
         | {"columns", "me", "think", "date", "template"}
     )

@@ -11,12 +11,13 @@ from zoo.gym.humanize import figure
 from zoo.gym.jobs.events import Event
 from zoo.gym.jobs.lines import is_step, metric_words, step_line
 from zoo.gym.terminal import rewrites_lines, visible
+from zoo.models.registry import CANNOT_CONVERSE, PICO
 
 
 class ShowProgress:
     """Shows a run's events; the instance is called once for each, in order.
 
-    Elsewhere than in a terminal or a notebook, only the last step and warnings are printed.
+    Elsewhere than in a terminal or a notebook, only the last step and notes are printed.
     """
 
     def __init__(self) -> None:
@@ -31,6 +32,8 @@ class ShowProgress:
         match event["kind"]:
             case "plan":
                 self._clear()
+                if event.get("model") == PICO:
+                    self._note(f"{PICO} {CANNOT_CONVERSE}")
             case "step" if is_step(event):
                 self._show(step_line(event))
             case "eval":
@@ -39,6 +42,8 @@ class ShowProgress:
                 self._show(self._line)
             case "warn":
                 self._note(f"warning: {event.get('message')}")
+            case "answers" if event.get("message"):
+                self._note(str(event["message"]))
             case "end":
                 self._end()
             case _:

@@ -180,6 +180,22 @@ def test_many_problems_are_cut_short_in_the_text_only(inspect: Inspect) -> None:
 
 
 def test_a_long_example_is_cut(inspect: Inspect) -> None:
-    found = inspect(pair("a", "b" * 5000))
+    found = inspect(pair("a", "b" * 5000), cutoff_len=6000)
     assert "more characters)" in report(found)
     assert len(report(found)) < 3500
+
+
+def test_what_the_cut_loses_is_counted_and_not_shown_as_learned(inspect: Inspect) -> None:
+    turns = [("user", "Go"), ("assistant", "So")] * 20
+    chat = {"messages": [{"role": role, "content": text} for role, text in turns]}
+    cut, whole = inspect(chat, cutoff_len=100), inspect(chat, cutoff_len=4096)
+
+    def answers(found: Inspection) -> int:
+        return sum(piece.text.count("So") for piece in found.example if piece.learned)
+
+    assert (answers(cut), answers(whole)) == (4, 20)
+    # two letters and the end of each turn
+    assert f"1 of 1 rows truncated at cutoff_len 100: {16 * 3} learned tokens are lost" in " ".join(
+        cut.warnings
+    )
+    assert not any("lost" in warning for warning in whole.warnings)

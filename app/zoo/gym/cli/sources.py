@@ -21,6 +21,7 @@ from zoo.models import Resolved, resolve
 from zoo.models.adapters import CONFIG_FILE
 from zoo.models.folder import read_object
 from zoo.models.offline import go_offline
+from zoo.models.resolve import model_of_folder
 
 if TYPE_CHECKING:
     from zoo.gym.delta.reading.remembered import Check
@@ -225,18 +226,20 @@ def resolve_base(
 def _remembered(name: str, option: str, check: "Check") -> str:
     """Returns the folder of a base that was used before, or its name if that finds it, or nothing.
 
-    The name finds another model where a folder of this name is in the current one.
+    A name of a folder in the current one may be that of another model, so its weights are checked;
+    the name of a model is not in doubt.
     """
     from zoo.gym.delta.reading.remembered import find_base, is_base
 
     with suppress(InputError, NotAvailableError):
-        if is_base(resolve(name, offline=True).folder, check):
+        folder = resolve(name, offline=True).folder
+        if model_of_folder(folder) is not None or is_base(folder, check):
             return name
     try:
-        folder = find_base(name, check)
+        remembered = find_base(name, check)
     except InputError as error:
         raise InputError(error.message, hint=f"give one: {option} FOLDER") from None
-    return name if folder is None else str(folder)
+    return name if remembered is None else str(remembered)
 
 
 def resolve_model(name: str, *, yes: bool, offline: bool) -> Resolved:

@@ -59,7 +59,7 @@ class RolloutConfig(RetainingConfig, frozen=True):
         " chosen from the data",
     )
     group_size: Whole = Field(
-        default=8,
+        default=16,
         ge=2,
         le=4096,
         description="answers sampled to each prompt, which are compared with each other",
@@ -185,12 +185,6 @@ class ClippedConfig(RolloutConfig, frozen=True):
     answers_per_step, samplings = 256, 400
     rate_share = 0.5
 
-    group_size: Whole = Field(
-        default=16,
-        ge=2,
-        le=4096,
-        description="answers sampled to each prompt, which are compared with each other",
-    )
     early_stopping_steps: Whole | None = chosen(
         ge=0,
         le=1_000_000,

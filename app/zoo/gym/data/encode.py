@@ -57,6 +57,8 @@ class Encoded:
         sampled: the number of rows that the counts are estimated from; 0 if all were counted.
         seen: units that are encoded; among them are the longest. All of them if none is sampled.
         tokens: tokens of all units, estimated if rows were sampled.
+        lost: learned tokens beyond `cutoff_len`, of pairs those of the better answers; without
+            those of dropped rows.
     """
 
     units: Sequence[Unit]
@@ -67,6 +69,7 @@ class Encoded:
     sampled: int = 0
     seen: Sequence[Unit] = ()
     tokens: int = 0
+    lost: int = 0
 
     @property
     def examples(self) -> tuple[Example, ...]:
@@ -129,8 +132,16 @@ def encode_all(encoder: Encoder, records: Sequence[Record]) -> Encoded:
     truncated = sum(length > options.cutoff_len for length in lengths)
     longest = max(lengths, default=0)
     tokens = sum(unit.tokens for unit in units)
+    first = [row for _, row in (*rows, *answers)] + [better for _, (better, _) in pairs]
     return Encoded(
-        tuple(units), tuple(problems), truncated, dropped, longest, seen=units, tokens=tokens
+        tuple(units),
+        tuple(problems),
+        truncated,
+        dropped,
+        longest,
+        seen=units,
+        tokens=tokens,
+        lost=sum(lost_tokens(row, options.cutoff_len) for row in first),
     )
 
 
@@ -220,6 +231,11 @@ def _nothing_to_learn(options: EncodeOptions, found: Encoded) -> InputError:
         f"answer, got {found.dropped_unlearned} rows whose answers start later",
         hint=f"raise cutoff_len: the longest row has {found.longest} tokens",
     )
+
+
+def lost_tokens(row: EncodedRow, cutoff_len: int) -> int:
+    """Returns how many learned tokens the cut loses; 0 of a row of which it leaves none."""
+    return sum(row.learned[cutoff_len:]) if any(row.learned[1:cutoff_len]) else 0
 
 
 def cut_row(row: EncodedRow, source: str, cutoff_len: int) -> Example | None:

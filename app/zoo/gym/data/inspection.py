@@ -8,7 +8,7 @@ from math import ceil
 from operator import itemgetter
 from pathlib import Path
 
-from zoo.gym.data.encode import cut_row, encode_rows
+from zoo.gym.data.encode import cut_row, encode_rows, lost_tokens
 from zoo.gym.data.equality import related_rows
 from zoo.gym.data.lazy import SAMPLED_ROWS, sample_of
 from zoo.gym.data.notes import Figures, notes_of, require_words, survey
@@ -188,6 +188,7 @@ def inspect_dataset(
         duplicates=alike.duplicates,
         same_prompt=alike.same_prompt,
         sampled=len(encoded) if many else 0,
+        lost=round(sum(lost_tokens(row, options.cutoff_len) for row in chats) * scale),
     )
     return Inspection(
         files=data.formats,
@@ -211,7 +212,7 @@ def inspect_dataset(
         warnings=(*own.notes, *data.notes, *filter(None, [refusal]), *notes_of(found, figures)),
         refusal=refusal,
         example_source=shown.source,
-        example=tuple(_pieces(tokenizer, example)),
+        example=tuple(_pieces(tokenizer, example, options.cutoff_len)),
         prompt=_prompt(encoder, shown, found.common_joint),
         rejected=_rejected(encoder, shown),
         example_good=shown.good,
@@ -285,8 +286,8 @@ def _prompt(encoder: Encoder, record: Record, joint: str) -> str:
 
 def _rejected(encoder: Encoder, record: Record) -> tuple[Piece, ...]:
     """Returns the worse answer of a pair; empty if the template refuses it, or for other rows."""
-    rows, _ = encode_rows(encoder, record.sides[1:])
-    return tuple(piece for _, row in rows for piece in _pieces(encoder.tokenizer, row))
+    rows, most = encode_rows(encoder, record.sides[1:])[0], encoder.options.cutoff_len
+    return tuple(piece for _, row in rows for piece in _pieces(encoder.tokenizer, row, most))
 
 
 def _ratings(records: Sequence[Record], scale: float) -> dict[str, int]:
@@ -302,8 +303,10 @@ def _turns(record: Record) -> tuple[Message, ...]:
     return () if record.kind == "text" else as_chat(record)
 
 
-def _pieces(tokenizer: Tokenizer, row: EncodedRow) -> Iterator[Piece]:
-    for learned, run in groupby(zip(row.ids, row.learned, strict=True), key=itemgetter(1)):
+def _pieces(tokenizer: Tokenizer, row: EncodedRow, most: int) -> Iterator[Piece]:
+    """Yields a row's first `most` tokens, which training keeps, as runs that are learned or not."""
+    kept = zip(row.ids[:most], row.learned[:most], strict=True)
+    for learned, run in groupby(kept, key=itemgetter(1)):
         yield Piece(tokenizer.decode([token for token, _ in run]), learned)
 
 

@@ -50,6 +50,7 @@ def encode_dataset(
         sampled=sampled,
         seen=seen,
         tokens=round(sample.tokens * rows / sampled),
+        lost=round(sample.lost * rows / sampled),
     )
 
 

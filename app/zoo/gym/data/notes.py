@@ -109,6 +109,7 @@ class Figures:
         sampled: the number of rows that `truncated` and `unlearned` are estimated from; 0 if they
             were counted.
         also_learned: number of held-out rows with the content or the prompt of a learned one.
+        lost: learned tokens beyond `cutoff_len` in truncated rows.
     """
 
     truncated: int
@@ -117,6 +118,7 @@ class Figures:
     same_prompt: int = 0
     sampled: int = 0
     also_learned: int = 0
+    lost: int = 0
 
 
 def notes_of(found: Survey, figures: Figures) -> tuple[str, ...]:
@@ -165,7 +167,8 @@ def _of_lengths(found: Survey, figures: Figures) -> Iterator[str]:
         dropped = counted(unlearned, "row")
         yield f"{about}{dropped} dropped: nothing to learn within cutoff_len {cutoff}"
     if (cut := figures.truncated - figures.unlearned) > 0:
-        yield f"{about}{cut} of {total} rows truncated at cutoff_len {cutoff}"
+        lost = f": {about}{figures.lost:,} learned tokens are lost" if figures.lost else ""
+        yield f"{about}{cut} of {total} rows truncated at cutoff_len {cutoff}{lost}"
     if figures.also_learned:
         both = counted(figures.also_learned, "held-out row")
         yield f"{both} equal to a learned one, or with its prompt: held-out figures are too good"

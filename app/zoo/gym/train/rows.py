@@ -104,7 +104,8 @@ def prepare_rows(
     unlearned = learned.dropped_unlearned + kept.dropped_unlearned
     encoder = make_encoder(tokenizer, options)
     found = survey(dataset.records, encoder)
-    alike = split.duplicates, split.same_prompt, learned.sampled, split.also_learned
+    lost = learned.lost + kept.lost
+    alike = split.duplicates, split.same_prompt, learned.sampled, split.also_learned, lost
     return Rows(
         train=learned.units,
         held_out=kept.units,

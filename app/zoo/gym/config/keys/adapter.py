@@ -1,12 +1,12 @@
 """What is trained: an adapter or all weights."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from zoo.gym.config.settings import Settings
 from zoo.gym.config.tuning import IN_PLACE
-from zoo.gym.config.values import Number, Whole
+from zoo.gym.config.values import Number, Whole, path_text
 
 
 class AdapterKeys(Settings, frozen=True):
@@ -18,7 +18,7 @@ class AdapterKeys(Settings, frozen=True):
         " rotations of the layers' inputs, freeze some layers in place, full all weights; qlora is"
         " lora with quantization_bit 4",
     )
-    adapter_name_or_path: str | None = Field(
+    adapter_name_or_path: Annotated[str, BeforeValidator(path_text)] | None = Field(
         default=None,
         min_length=1,
         description="LoRA adapter to train further, a folder or, on the command line, a run; its"

@@ -54,15 +54,21 @@ def find_base(name: str, check: Check) -> Path | None:
         found = next((one for one in places if is_base(one, check)), None)
         if found is None:
             continue
-        template = stated_parts(found).get("chat_template")
         for other in places:
-            if stated_parts(other).get("chat_template") != template and is_base(other, check):
+            if _template(other) != _template(found) and is_base(other, check):
                 raise InputError(
                     f"expected one folder of the base {name}, got {found} and {other}, whose "
                     "chat templates differ"
                 )
         return found
     return None
+
+
+def _template(folder: Path) -> object:
+    try:
+        return stated_parts(folder).get("chat_template")
+    except InputError:  # damaged: opening it says so
+        return None
 
 
 def _known() -> list[Path]:
