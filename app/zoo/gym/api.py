@@ -219,8 +219,8 @@ def quality_input(
             held out.
         base: the base model's name or folder, whose tokenizer is used.
         run: the run of the fine-tune: rows that it has learned are excluded.
-        adapter: the folder of an adapter that no run has made, whose chat template is used where it
-            differs from the base's.
+        adapter: the folder of an adapter, or of a whole fine-tune, that no run has made: its chat
+            template is used where it differs from the base's.
 
     Raises:
         InputError: neither files nor a run are given, or the run has learned every row.
