@@ -64,7 +64,7 @@ def test_print_config_says_which_of_two_settings_decides(call: Call) -> None:
     found = dict(line.split("  # ") for line in lines if "  # " in line)
     plain = {key.strip(): origin for key, origin in found.items()}
     assert plain["num_train_epochs: null"] == "not used: max_steps decides"
-    assert plain["max_steps: 100"].startswith("chosen: usual for rewards")
+    assert plain["max_steps: 400"].startswith("chosen: usual for rewards")
 
 
 @pytest.mark.slow

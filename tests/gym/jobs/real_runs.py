@@ -25,7 +25,7 @@ LIMIT_S = 300.0
 STEPS = 12
 PROGRAM = [sys.executable, "-m", "zoo.gym"]
 TRAIN = ["train", "rows.jsonl", "--model", "zen-pico"]
-TRAIN += [f"max_steps={STEPS}", "save_steps=2", "eval_steps=3"]
+TRAIN += [f"max_steps={STEPS}", "save_steps=2", "eval_steps=3", "early_stopping_steps=0"]
 TWO_BATCHES = ["per_device_train_batch_size=4", "gradient_accumulation_steps=2"]
 ANSWERS = ["group_size=4", "max_completion_length=8", "beta=0.01"]
 WORDS = {
