@@ -1,6 +1,7 @@
 """Lists all runs with their current state, read from their folders with the help of the index."""
 
 import errno
+import re
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -22,6 +23,13 @@ LISTED = ("model_name_or_path", "model", "stage")
 
 MOST_DEPTH = 100
 """Settings that are nested more deeply are not read."""
+
+_PLAIN = rb"(?:[A-Za-z0-9./_][A-Za-z0-9./_+-]*|'[A-Za-z0-9./_+-]*')"
+_PLAIN_FILE = re.compile(
+    rb"(?:[a-z][a-z0-9_]*:(?: %b| \[\]| \{\}|(?:\n- %b)+)\n)+" % (_PLAIN, _PLAIN)
+)
+_LISTED_LINES = re.compile(rf"^({'|'.join(LISTED)}): (.*)$", re.MULTILINE)
+_NO_TEXT = frozenset({"null", "true", "false", "yes", "no", "on", "off"})
 
 MOST_BYTES = 1_000_000
 """A larger settings file is not read."""
@@ -153,7 +161,16 @@ def stored_yaml(run: Run) -> tuple[dict[str, object], str | None]:
 
 
 def _listed_settings(run: Run) -> tuple[dict[str, object], str | None]:
-    """Returns the values of `config.yaml` that a list has, in a tenth of the time of all."""
+    """Returns the values of `config.yaml` that a list has, in a tenth of the time of all.
+
+    Settings of plain values and lists of them, as most are, need no parser.
+    """
+    with suppress(OSError):
+        content = read_small(run.config_file, most_bytes=MOST_BYTES)
+        if _PLAIN_FILE.fullmatch(content):
+            found = dict(_LISTED_LINES.findall(content.decode("ascii")))
+            if all(map(_is_text, found.values())):
+                return {key: value.strip("'") for key, value in found.items()}, None
     return _parsed(run, _top_level)
 
 
@@ -184,6 +201,11 @@ def _top_level(content: bytes) -> dict[str, object]:
         return _listed(content, fast)
     except yaml.YAMLError:  # libyaml refuses escapes of half a surrogate pair, too
         return _listed(content, yaml.SafeLoader)
+
+
+def _is_text(plain: str) -> bool:
+    """Returns whether a plain value is text; a parser decides about what may be a number."""
+    return plain[:1] in ("'", "/") or (plain[:1].isalpha() and plain.lower() not in _NO_TEXT)
 
 
 def _listed(content: bytes, loader: Any) -> dict[str, object]:  # noqa: ANN401 - see `_text_of`

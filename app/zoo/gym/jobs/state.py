@@ -92,6 +92,7 @@ def fold(status: Status, events: Iterable[Event]) -> Status:
     """Returns `status` updated with later events; unknown kinds change nothing."""
     created, updated = status.created, status.updated
     step, saved, steps, reached = status.step, status.saved, status.steps, status.reached
+    later: dict[str, Any] = {}  # what has changed since `status`: making one is slow
     for event in events:
         updated = _time(event.get("t"), updated)
         created = created or updated
@@ -101,18 +102,19 @@ def fold(status: Status, events: Iterable[Event]) -> Status:
             steps = _count(event.get("steps"), steps)
         elif kind == "checkpoint":
             saved = _count(event.get("step"), saved) or 0
-            status = replace(status, saved_best=status.best)
+            later["saved_best"] = later.get("best", status.best)
         elif kind == "eval" and event.get("best") is True:
-            status = replace(status, best=_decided(event, status.decides))
+            later["best"] = _decided(event, later.get("decides", status.decides))
         elif kind == "plan":
             steps = _count(event.get("steps"), steps)
-            status = replace(status, decides=_text(event.get("decides")))
+            later["decides"] = _text(event.get("decides"))
         elif kind in _MOVES and event.get("state") in STATES:
-            before, status = status, _moved(status, event)
+            before = replace(status, **later) if later else status
+            later, status = {}, _moved(before, event)
             was, (step, saved) = saved, _step_after(before, status, event, step, saved)
             status = _best_after(before, status, kept=saved == was)
-    status = replace(status, created=created, updated=updated)
-    return replace(status, step=step, steps=steps, saved=saved, reached=reached)
+    later |= {"created": created, "updated": updated, "step": step, "steps": steps}
+    return replace(status, **later, saved=saved, reached=reached)
 
 
 def _step_after(
