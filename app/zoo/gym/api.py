@@ -149,7 +149,7 @@ def _train(
     from zoo.gym.jobs.remove import remove
     from zoo.gym.jobs.run import create_run
     from zoo.gym.jobs.worker import work
-    from zoo.gym.train.rows import check_template
+    from zoo.gym.train.rows import check_rows
     from zoo.gym.train.run_folder.pinned import idle_date, left_out, pinned
     from zoo.gym.train.session import run_session
     from zoo.models import resolve
@@ -160,7 +160,7 @@ def _train(
     ignored = [*ignored, *left_out(config), *idle_date(config, "Python", base.folder)]
     config = pinned(config, base)
     _check_before(config, base.folder)
-    _with_files(config, rows, partial(check_template, config, base.folder))
+    _with_files(config, rows, partial(check_rows, config, base.folder))
     env: dict[str, object] = {"settings": config.model_dump(mode="json")}
     if idle := _without_effect(config, ignored):
         env["without_effect"] = [asdict(one) for one in idle]

@@ -329,3 +329,24 @@ def test_an_absent_file_of_a_reward_leaves_no_run(
     assert found.code == 2
     assert "reward: no such file: 'nofile.py'" in found.stderr
     assert run_folders() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [(), ("--print-config",)])
+@pytest.mark.parametrize(
+    ("reward", "named"),
+    [
+        ("mine.py:score", "'mine.py:score': expected a function 'score', got only short"),
+        ("mine.py:short", "prompts.jsonl:1: no level: expected what reward short compares with"),
+        ("exact", "prompts.jsonl:1: no answer: expected what reward exact compares with"),
+        ("auto", "4 of 4 rows have none, first prompts.jsonl:1"),
+    ],
+)
+def test_a_reward_that_fits_no_row_leaves_no_run(
+    call: Call, base: Path, more: tuple[str, ...], reward: str, named: str
+) -> None:
+    Path("prompts.jsonl").write_text('{"prompt": "2 + 3 = ?"}\n' * 4)
+    Path("mine.py").write_text("def short(completions, level, **rest): return []\n")
+    words = ["train", "prompts.jsonl", "--model", str(base), "stage=grpo", f"reward={reward}"]
+    found = call(*words, *more)
+    assert (found.code, named in found.stderr, run_folders()) == (2, True, [])

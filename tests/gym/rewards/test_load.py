@@ -3,13 +3,14 @@
 import itertools
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.gym.rewards.conftest import sample, task
 from zoo.gym.errors import InputError
-from zoo.gym.rewards import Score, Task, describe, load
+from zoo.gym.rewards import Score, Task, check, describe, load
 
 TASKS = [task("5")]
 
@@ -102,6 +103,15 @@ def test_rows_without_an_answer_are_refused_before_any_response() -> None:
     tasks = [task("5"), Task((), None, source="b.jsonl:7"), task()]
     with pytest.raises(InputError, match=r"b\.jsonl:7: no answer: .*\(and 1 other rows\)"):
         load("numeric", tasks)
+
+
+def test_a_reward_is_checked_early_by_whether_it_fits_any_row(tmp_path: Path) -> None:
+    check("numeric,exact", [task(), task("5")])
+    check("auto", [task(), task("5")])
+    check({"kind": "model", "model": "no/model"}, [task()])  # not loaded
+    for spec in ("exact", "auto", f"{tmp_path}/no.py:score", "live.py"):
+        with pytest.raises(InputError, match=r"no answer|have none|no such file|live\.py"):
+            check(spec, [task(), task()])
 
 
 def test_a_part_without_a_reward_leaves_the_sum_without_one() -> None:

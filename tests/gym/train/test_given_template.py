@@ -18,7 +18,7 @@ from zoo.gym.jobs import run_folders
 from zoo.gym.jobs.run import open_run
 from zoo.gym.retention.answer import Asker
 from zoo.gym.train.measuring import rows_of_run
-from zoo.gym.train.rows import check_template, prepare_rows
+from zoo.gym.train.rows import check_rows, prepare_rows
 from zoo.gym.train.run_folder.settings import read_env, read_settings
 
 CHATS = [
@@ -60,15 +60,15 @@ def test_each_row_is_looked_at_and_of_large_data_the_first(
     file = tmp_path / "mixed.jsonl"
     file.write_text(plain * late + json.dumps(CHATS[0]) + "\n")
     with pytest.raises(InputError):
-        check_template(settings(base, str(file)), base, [file])
-    check_template(settings(base, str(file), template="chatml"), base, [file])
+        check_rows(settings(base, str(file)), base, [file])
+    check_rows(settings(base, str(file), template="chatml"), base, [file])
     with file.open("a") as more:
         more.write(" " * MOST_BYTES + "\n")
     if late:
-        check_template(settings(base, str(file)), base, [file])
+        check_rows(settings(base, str(file)), base, [file])
         return
     with pytest.raises(InputError):
-        check_template(settings(base, str(file)), base, [file])
+        check_rows(settings(base, str(file)), base, [file])
 
 
 def test_answers_to_compare_are_looked_at(base: Path, tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_answers_to_compare_are_looked_at(base: Path, tmp_path: Path) -> None:
     file = tmp_path / "pairs.jsonl"
     file.write_text(json.dumps(row) + "\n")
     with pytest.raises(InputError):
-        check_template(settings(base, str(file), stage="dpo"), base, [file])
+        check_rows(settings(base, str(file), stage="dpo"), base, [file])
 
 
 def test_rows_are_read_in_the_given_template(base: Path, rows: Path) -> None:

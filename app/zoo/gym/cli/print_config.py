@@ -77,15 +77,16 @@ def _preview(config: TrainConfig, out: Output) -> "Preview | None":
         ):
             out.answer("# zoo-gym doctor lists the memory of the model without its files")
         return None
+    from zoo.gym.train.rows import check_rows
+
     files = dataset_files(config).used
+    check_rows(config, base.folder, files)
     if sum(file.stat().st_size for file in files) > MOST_BYTES:
         from zoo.gym.train.planning.faults import check_start
         from zoo.gym.train.planning.names import check_names
-        from zoo.gym.train.rows import check_template
 
         check_start(config, base.folder)
         check_names(config, base.folder)
-        check_template(config, base.folder, files)
         return None
     from zoo.gym.train.planning.preview import preview
 

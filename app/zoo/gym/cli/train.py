@@ -119,7 +119,7 @@ def _run_of(loaded: Loaded, out: Output, *, yes: bool) -> Run:
         GymError: it could not start.
     """
     from zoo.gym.config.stages import load_method
-    from zoo.gym.train.rows import check_template
+    from zoo.gym.train.rows import check_rows
 
     check_engine(loaded.config)
     names = [loaded.config.model_name_or_path, *loaded.config.other_models.values()]
@@ -128,7 +128,7 @@ def _run_of(loaded: Loaded, out: Output, *, yes: bool) -> Run:
         out.say(notice)
     model = models[0]
     load_method(loaded.config.stage).check_models(loaded.config, model.folder)
-    check_template(loaded.config, model.folder, dataset_files(loaded.config).used)
+    check_rows(loaded.config, model.folder, dataset_files(loaded.config).used)
     dates = idle_date(loaded.config, loaded.origins.get("date", "default"), model.folder)
     for ignored in dates:
         out.say(_idle_line(ignored))

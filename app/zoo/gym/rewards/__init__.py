@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from zoo.gym.rewards.description import describe as describe
+    from zoo.gym.rewards.loading import check as check
     from zoo.gym.rewards.loading import load as load
     from zoo.gym.rewards.reward import Reward as Reward
     from zoo.gym.rewards.reward import Sample as Sample
@@ -24,12 +25,13 @@ _HOMES = {
     "Sample": "reward",
     "Score": "reward",
     "Task": "reward",
+    "check": "loading",
     "describe": "description",
     "load": "loading",
     "no_reward": "reward",
 }
 
-__all__ = ["Reward", "Sample", "Score", "Task", "describe", "load", "no_reward"]
+__all__ = ["Reward", "Sample", "Score", "Task", "check", "describe", "load", "no_reward"]
 
 
 def __getattr__(name: str) -> object:

@@ -1,10 +1,11 @@
 """Creates the reward that a setting names."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
 
-from zoo.gym.config.reward import RewardSettings
+from zoo.gym.config.reward import JudgeSettings, ModelSettings, RewardSettings
 from zoo.gym.errors import InputError
 from zoo.gym.rewards.auto import choose
 from zoo.gym.rewards.reward import Reward, Sample, Score, Task
@@ -42,14 +43,53 @@ def load(spec: object, tasks: Sequence[Task]) -> Reward:
     """
     parts = parse_spec(spec)
     reward = _make_all(parts, tasks)
-    lacking = [(task, lack) for task in tasks if (lack := reward.missing(task))]
-    if lacking:
+    if lacking := _lacking(reward, tasks):
         reward.close()
-        task, lack = lacking[0]
-        where = f"{task.source}: " if task.source else ""
-        more = f" (and {len(lacking) - 1:,} other rows)" if len(lacking) > 1 else ""
-        raise InputError(f"{where}{lack}: expected what reward {reward.name} compares with{more}")
+        raise lacking[1]
     return reward
+
+
+def check(spec: object, tasks: Sequence[Task]) -> None:
+    """Refuses before there is a run a reward that cannot be made, or that fits none of the rows.
+
+    Models that score are not loaded.
+
+    Args:
+        spec: see `load`.
+        tasks: some of the rows; a run may leave out those that lack what the reward needs.
+
+    Raises:
+        InputError: see `load`.
+    """
+    parts = parse_spec(spec)
+    if parts[0].kind == "auto":
+        if not any(map(_has_choice, tasks)):
+            choose(tasks)
+    elif not any(isinstance(part, JudgeSettings | ModelSettings) for part in parts):
+        with closing(_weighted(parts)) as reward:
+            count, error = _lacking(reward, tasks) or (0, None)
+            if error is not None and count == len(tasks):
+                raise error
+
+
+def _lacking(reward: Reward, tasks: Sequence[Task]) -> tuple[int, InputError] | None:
+    """Returns how many rows lack what the reward needs, and the error; None if none does."""
+    found = [(task, lack) for task in tasks if (lack := reward.missing(task))]
+    if not found:
+        return None
+    task, lack = found[0]
+    where = f"{task.source}: " if task.source else ""
+    more = f" (and {len(found) - 1:,} other rows)" if len(found) > 1 else ""
+    text = f"{where}{lack}: expected what reward {reward.name} compares with{more}"
+    return len(found), InputError(text)
+
+
+def _has_choice(task: Task) -> bool:
+    try:
+        choose([task])
+    except InputError:
+        return False
+    return True
 
 
 def _make_all(parts: Sequence[RewardSettings], tasks: Sequence[Task]) -> Reward:

@@ -26,6 +26,7 @@ from zoo.gym.train.planning.plan import Choice, Facts, Plan, batch_tokens
 
 if TYPE_CHECKING:
     from zoo.backends.base import Batch, LoadSpec, Objective, Policy, Scorer
+    from zoo.gym.data.records import Record
     from zoo.gym.data.units import Unit
 
 
@@ -187,6 +188,15 @@ class Method(ABC):
             InputError: they do not.
         """
         del config, folder
+
+    @classmethod
+    def check_records(cls, config: TrainConfig, records: "Iterable[Record]") -> None:
+        """Checks, before there is a run, that what the settings name fits some of the rows.
+
+        Raises:
+            InputError: it does not.
+        """
+        del config, records
 
     def prepare(self) -> None:  # noqa: B027 - most methods have nothing to prepare
         """Does what comes before the first step of this process, such as scoring a reference.

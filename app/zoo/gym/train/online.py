@@ -37,7 +37,7 @@ from zoo.gym.train.order import rows_of_step
 from zoo.gym.train.planning.plan import Choice, Facts, Plan, batch_tokens
 from zoo.gym.train.prompts import MOST_DRAWN, PromptQueue
 from zoo.gym.train.rollout_alarms import RolloutAlarms
-from zoo.gym.train.rollouts import Answer, Sampler, sample_lines, task_of, unscored
+from zoo.gym.train.rollouts import Answer, Sampler, sample_lines, task_of, task_of_record, unscored
 from zoo.gym.train.rows import encode_options
 from zoo.gym.train.run_folder.samples import SAMPLES_FILE, append_samples, keep_samples
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zoo.backends.base import Policy
+    from zoo.gym.data.records import Record
     from zoo.gym.data.units import Unit
 
 PART = "rewards/"
@@ -311,6 +312,12 @@ class Online(Method, Generic[C]):
             yield Choice("max_steps", config.samplings * steps, why)
 
     # ---- what a run needs before, between and after its steps
+
+    @classmethod
+    def check_records(cls, config: TrainConfig, records: "Iterable[Record]") -> None:
+        """Checks that the reward can be made, and fits some of the rows."""
+        tasks = [task_of_record(record) for record in records]
+        rewards.check(spec_of(cast("RolloutConfig", config)), tasks)
 
     def prepare(self) -> None:
         """Loads the tokenizer and the reward."""

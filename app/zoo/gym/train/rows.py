@@ -145,18 +145,25 @@ def read_rows(config: TrainConfig) -> Dataset:
     return read_dataset(config.data_files, config.max_samples, kinds, mix, layout, apart)
 
 
-def check_template(config: TrainConfig, model_folder: Path, paths: Sequence[Path]) -> None:
-    """Refuses chats for a base without a chat template, before there is a run.
+def check_rows(config: TrainConfig, model_folder: Path, paths: Sequence[Path]) -> None:
+    """Refuses before there is a run what the first rows of its data show.
 
     Args:
-        config: how the rows are read.
+        config: the settings as they were given.
         model_folder: the base.
         paths: the data files.
 
     Raises:
         NotAvailableError: the file of the template does not exist.
-        InputError: there is such a row; or see `own_tokenizer`.
+        InputError: they are chats, and the base has no chat template; see also `own_tokenizer` and
+            `Method.check_records`.
     """
+    _check_template(config, model_folder, paths)
+    method = load_method(config.stage)
+    method.check_records(config, early_records(paths, method.reads, layout_of(config)))
+
+
+def _check_template(config: TrainConfig, model_folder: Path, paths: Sequence[Path]) -> None:
     places = filter(None, (model_folder, config.first_adapter))
     if config.template is None and any(map(states_template, places)):
         return  # without the import of transformers, which takes longer than the command

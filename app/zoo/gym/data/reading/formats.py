@@ -158,7 +158,9 @@ def _unknown(row: Fields) -> str:
         return f"no known format: expected the keys {_known_keys()}, got {keys}; {mapped}"
     missing = next(key for key in near.keys if key not in row)
     typo = get_close_matches(missing, [key for key in row if key not in near.keys], n=1)
-    got = shown(typo[0]) if typo else f"the keys {keys}"
+    others = ", ".join(shown(key) for key in list(row)[:8] if key not in typo)
+    beside = f" beside {others}" if others else ""
+    got = f"{shown(typo[0])}{beside}" if typo else f"the keys {keys}"
     return f"no known format, the nearest is {near.name}: expected {missing!r}, got {got}"
 
 

@@ -82,7 +82,7 @@ def _text_lines(path: Path) -> Iterator[str]:
             wrong = raw[error.start]
             raise InputError(
                 f"{path}:{number}: not UTF-8 text: got the byte 0x{wrong:02x}",
-                hint="save the table as UTF-8",
+                hint="save the table as UTF-8: Excel calls it CSV UTF-8",
             ) from None
 
 
