@@ -68,7 +68,7 @@ def test_the_most_explicit_answer_counts(response: str, answer: str) -> None:
 def test_the_time_grows_no_faster_than_the_response(piece: str, between: str) -> None:
     def seconds(characters: int) -> float:
         response = (piece + between) * (characters // len(piece + between))
-        return seconds_to_read(response)
+        return min(seconds_to_read(response) for _ in range(3))
 
     assert seconds(100_000) < 9 * seconds(25_000) + 0.1  # quadratic: 16 times
 
