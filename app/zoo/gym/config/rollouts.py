@@ -194,8 +194,7 @@ class ClippedConfig(RolloutConfig, frozen=True):
     dynamic_sampling: bool = Field(
         default=False,
         description="prompts whose answers have equal rewards are replaced by others, up to three"
-        " for each that is learned, and those with better and worse answers are asked again before"
-        " their turn",
+        " for each that is learned",
     )
 
     epsilon: Number = Field(

@@ -33,7 +33,6 @@ from zoo.gym.rewards.auto import choose
 from zoo.gym.train.buffer import Buffer, make_buffer
 from zoo.gym.train.guards import EqualRewards
 from zoo.gym.train.method import Evaluation, Method, Window
-from zoo.gym.train.order import rows_of_step
 from zoo.gym.train.planning.plan import Choice, Facts, Plan, batch_tokens
 from zoo.gym.train.prompts import MOST_DRAWN, PromptQueue
 from zoo.gym.train.rollout_alarms import RolloutAlarms
@@ -126,24 +125,30 @@ class Online(Method, Generic[C]):
 
     def _sampled(self, step: int) -> "list[list[Answer]]":
         """Returns answers to the prompts of a step, [N][G]; to more of them if it selects."""
-        config, wanted = self.settings, self.plan.rows_per_step
+        wanted = self.plan.rows_per_step
         if not self.selects:
-            turn = 1 + (step - 1) // config.steps_on_answers
-            prompts = rows_of_step(self.units, turn, wanted, config.seed)
-            rows = [unit.rows[0] for unit in prompts]
-            return self.sampler.answer(rows, config.group_size, seed=config.seed, step=step)
+            return self._answers(self.prompts.draw(wanted), step, 0)[0]
         answers: list[list[Answer]] = []
         missing, left = wanted, MOST_DRAWN * wanted
         while missing > wanted // 8 and left:
             indices = self.prompts.draw(min(self.prompts.wanted(missing), left))
-            rows = [self.units[index].rows[0] for index in indices]
-            size, first = config.group_size, len(answers)
-            drawn = self.sampler.answer(rows, size, seed=config.seed, step=step, first=first)
-            spread_N = ~without_spread(self.adjusted(drawn, rewards_of(drawn)))
-            self.prompts.measured(indices, spread_N.tolist())
+            drawn, mixed = self._answers(indices, step, len(answers))
             answers += drawn
-            missing, left = missing - int(spread_N.sum()), left - len(indices)
+            missing, left = missing - mixed, left - len(indices)
         return answers
+
+    def _answers(
+        self, prompts: Sequence[int], step: int, first: int
+    ) -> "tuple[list[list[Answer]], int]":
+        """Returns answers to prompts, and how many groups have better and worse ones."""
+        config, rows = self.settings, [self.units[index].rows[0] for index in prompts]
+        size, seed = config.group_size, config.seed
+        answers = self.sampler.answer(rows, size, seed=seed, step=step, first=first)
+        if not self.compares_groups:
+            return answers, 0
+        spread_N = ~without_spread(self.adjusted(answers, rewards_of(answers)))
+        self.prompts.measured(prompts, spread_N.tolist())
+        return answers, int(spread_N.sum())
 
     def _learnable(self, answers: "Sequence[Sequence[Answer]]", step: int) -> Buffer:
         """Returns the rows to learn from answers, [N][G], with their advantages."""

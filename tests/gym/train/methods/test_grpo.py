@@ -97,8 +97,25 @@ def test_dynamic_sampling_learns_groups_with_a_spread_and_keeps_the_others(sums:
             is_mixed for is_mixed, is_learned in zip(mixed, learned, strict=True) if is_learned
         )
         assert 6 <= len(groups) <= 3 * 6
-    asked_again = {one["source"] for one in stored if one["step"] == 1}
-    assert asked_again & {one["source"] for one in stored if one["step"] > 1}
+
+
+@pytest.mark.slow
+def test_a_prompt_whose_answers_earn_the_same_rests(
+    sums: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script(
+        monkeypatch,
+        lambda one: ord(one.response[-1]) if str(one.task.answer)[-1] in "13579" else 0.0,
+    )
+    run = start(sums, max_samples=10, max_steps=2)  # an epoch has six prompts, as a step
+    found: dict[str, set[float]] = {}
+    for one in samples(run):
+        found.setdefault(f"{one['step']} {one['source']}", set()).add(one["reward"])
+    groups = list(found)
+    assert len(groups) == 12
+    mixed = {group[2:] for group in groups[:6] if len(found[group]) > 1}
+    assert 0 < len(mixed) < 6
+    assert {group[2:] for group in groups[6 : 6 + len(mixed)]} == mixed
 
 
 @pytest.mark.slow
