@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from zoo.gym.config.rollouts import LossType
 from zoo.gym.objectives.constants import (
     REF_LOGPROBS,
     WINDOW_ROWS,
@@ -28,8 +29,6 @@ ADVANTAGES, OLD_LOGPROBS = "advantages", "old_logprobs"
 
 SELECTED = "selected"
 """The name of a mask [B, T] among the extras: the tokens whose advantage is learned."""
-
-LossType = Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"]
 
 VESPO_GAMMA = ((2.0, 3.0), (3.0, 2.0))
 """VESPO's k and lambda, for answers better and worse than their group."""
