@@ -32,7 +32,7 @@ def test_a_clone_installs_itself_with_the_extra(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     url: dict[str, object] = {"url": tmp_path.as_uri(), "dir_info": {"editable": True}}
-    assert command(monkeypatch, url) == f'pip install -e "{tmp_path}[a]"'
+    assert command(monkeypatch, url) == f'cd {tmp_path} && pip install -e ".[a]"'
     monkeypatch.chdir(tmp_path)
     assert command(monkeypatch, url) == 'pip install -e ".[a]"'
 

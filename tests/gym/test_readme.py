@@ -26,7 +26,7 @@ def test_the_python_examples_train_answer_and_measure_a_delta(
     Path("my-chats.jsonl").write_text("".join(rows))
     names: dict[str, Any] = {}
     for code in blocks("python"):
-        exec(code.replace("max_steps=100", "max_steps=2"), names)
+        exec(code.replace("max_steps=100", "max_steps=2").replace("smollm2", "zen-pico"), names)
     assert Path("my-chats.safetensors").is_file()
     assert names["report"].quality.rows == 2
     assert names["report"].held_out is True

@@ -124,15 +124,23 @@ def train_here(
     Raises:
         GymError: see `run_training`.
     """
-    from zoo.gym.train.reward_first import reward_model_first, scored_by
+    import warnings
+
+    from zoo.gym.jobs import Run, tail_events
+    from zoo.gym.train.reward_first import doubt_of_scores, reward_model_first, scored_by
 
     instance_of(
         "config", config, TrainConfig, hint="TrainConfig(model_name_or_path=..., dataset=...)"
     )
     first = reward_model_first(config)
-    if first is not None:
-        config = scored_by(config, _train(first, (), held_out, on_event).model)
-    return _train(config, ignored, held_out, on_event)
+    if first is None:
+        return _train(config, ignored, held_out, on_event)
+    scorer = _train(first, (), held_out, on_event)
+    result = _train(scored_by(config, scorer.model), ignored, held_out, on_event)
+    logs = (tail_events(Run(each.folder).events.path)[0] for each in (scorer, result))
+    if doubt := doubt_of_scores(*logs):
+        warnings.warn(doubt, GymWarning, stacklevel=3)
+    return result
 
 
 def _train(

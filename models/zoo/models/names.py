@@ -109,8 +109,9 @@ def short_name(model_id: str) -> str:
 
 def unknown_model(text: str, others: Collection[str] = ()) -> NotAvailableError:
     """Returns the error for a model that does not exist, with the nearest name that does."""
-    own = sorted(name for name in others if "/" not in name)  # those that were imported
-    known = ", ".join([*(entry.alias for entry in registry()), *own])
+    aliases = [entry.alias for entry in registry()]
+    own = sorted(name for name in others if "/" not in name and name not in aliases)  # imported
+    known = ", ".join([*aliases, *own])
     msg = f"no such model: expected one of {known}, an id 'org/name' or a folder, got '{text}'"
     near = nearest(text, others)
     return NotAvailableError(msg, hint=f"did you mean '{near}'?" if near else None)

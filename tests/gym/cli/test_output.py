@@ -147,10 +147,10 @@ def test_what_takes_time_before_the_first_step_is_said(capsys: pytest.CaptureFix
     for event in ({"state": "queued"}, {"state": "running"}, {"state": "paused"}):
         progress({"kind": "state", **event})
     progress({"kind": "state", "state": "running"})
-    progress({"kind": "plan", "steps": 3, "model": "zen-pico"})
+    progress({"kind": "plan", "steps": 3, "rows": 0, "model": "zen-pico"})
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "loading the libraries and reading the data"
-    assert (lines[1][:4], lines[-2]) == ("None", "loading zen-pico")
+    assert (lines[1][:4], lines[-2]) == ("0 ro", "loading zen-pico")
 
 
 def test_losses_without_held_out_rows_were_not_measured() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from zoo.gym import TrainConfig, run_training
 from zoo.gym.jobs import list_runs, open_run
-from zoo.gym.train.reward_first import reward_model_first
+from zoo.gym.train.reward_first import doubt_of_scores, reward_model_first
 
 PAIRS: list[dict[str, Any]] = [
     {"prompt": f"Say {n}.", "chosen": f"{n}", "rejected": f"not {n}"} for n in range(12)
@@ -49,6 +49,21 @@ def test_pairs_need_a_reward_model_on_the_same_rows_model_and_machine(
 )
 def test_no_other_run_needs_one(rows: list[dict[str, Any]], others: dict[str, object]) -> None:
     assert reward_model_first(settings(rows, **others)) is None
+
+
+def evaluated(**metrics: float) -> dict[str, Any]:
+    return {"kind": "eval", "metrics": metrics}
+
+
+@pytest.mark.parametrize(("base", "doubted"), [(3.9, True), (2.5, True), (0.0, False), (-4, False)])
+def test_scores_of_the_base_s_answers_like_those_of_better_ones_are_doubted(
+    base: float, doubted: bool
+) -> None:
+    model = [evaluated(loss=0.7), evaluated(chosen_reward=4.0, rejected_reward=-4.0)]
+    run = [{"kind": "plan"}, evaluated(reward=base), evaluated(reward=9.0)]
+    assert (doubt_of_scores(model, run) is not None) == doubted
+    assert doubt_of_scores([], run) is None
+    assert doubt_of_scores(model, []) is None
 
 
 @pytest.mark.slow

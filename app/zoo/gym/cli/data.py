@@ -15,6 +15,7 @@ from zoo.gym.config import load_config
 from zoo.gym.config.stages import METHODS, config_class, load_method, stages_reading
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import EXIT_CODES, GymError, InputError
+from zoo.gym.paths import given_path
 from zoo.models import PICO
 
 if TYPE_CHECKING:
@@ -68,6 +69,10 @@ def inspect(
 
     if not files:
         raise InputError("FILE: expected at least one file of examples, got none")
+    for file in files:
+        key, is_setting, value = file.partition("=")
+        if is_setting and key.isidentifier() and not given_path(file).exists():
+            raise InputError(f"{file}: expected a file, got a setting", hint=f"--{key} {value}")
     data = data_files([existing(file) for file in files])
     paths = list(data.train)
     name = PICO if model is None else model

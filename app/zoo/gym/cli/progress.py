@@ -51,6 +51,10 @@ class Progress:
             case _:
                 pass
 
+    def stopping(self) -> None:
+        """Says that the run was requested to stop: a step may take long."""
+        self.out.say("stopping: the run saves after this step, also without this window")
+
     def _state(self, event: Event) -> Iterator[str]:
         """Yields a change of state in a log, a wait for the device, and what a new worker does."""
         state = event.get("state")
@@ -107,8 +111,10 @@ def note_lines(event: Event) -> Iterator[str]:
         lost = [Lost(*(str(entry.get(key)) for key in LOST_KEYS)) for entry in entries]
         yield from (f"  lost: {line}" for line in lost_lines(lost))
         return
+    left_out = int(number(event, "left_out_rows") or 0)
     yield (
-        f"{event.get('rows')} rows to learn, {event.get('held_out_rows')} held out; "
+        f"{counted(int(number(event, 'rows') or 0), 'row')} to learn, "
+        f"{event.get('held_out_rows')} held out{f', {left_out:,} left out' if left_out else ''}; "
         f"{event.get('truncated_rows')} cut at {event.get('cutoff_len')} tokens"
     )
     for choice in _objects(event.get("choices")):

@@ -227,7 +227,9 @@ def resume(
         from zoo.gym.cli import distill
 
         return distill.finish(found, jobs.follow(found, Progress(out), offset=before.offset), out)
-    return finish(found, jobs.follow(found, Progress(out), offset=before.offset), out)
+    progress = Progress(out)
+    status = jobs.follow(found, progress, offset=before.offset, on_stop=progress.stopping)
+    return finish(found, status, out)
 
 
 def finish_run(run: str, /, *, yes: Yes = False, as_json: Json = False) -> int:

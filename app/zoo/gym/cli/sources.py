@@ -217,7 +217,8 @@ def resolve_base(
         if given is not None or "/" in name:
             raise
         message = f"base model '{name}' was not found: {error.message}"
-        raise NotAvailableError(message, hint=f"give its folder: {option} FOLDER") from None
+        hint = f"{error.hint}; or give its folder: " if error.hint else "give its folder: "
+        raise NotAvailableError(message, hint=f"{hint}{option} FOLDER") from None
     if given is not None:
         remember_base(found.folder)
     return found

@@ -17,12 +17,22 @@ from zoo.gym.cli.sources import resolve_models, result_of
 from zoo.gym.config import Ignored, Loaded, dump_config, load_config
 from zoo.gym.config.conflicts import require_processes
 from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
-from zoo.gym.jobs import Run, Status, check_unclaimed, create_run, follow, launch, open_run
+from zoo.gym.jobs import (
+    Event,
+    Run,
+    Status,
+    check_unclaimed,
+    create_run,
+    follow,
+    launch,
+    open_run,
+    tail_events,
+)
 from zoo.gym.paths import given_path
 from zoo.gym.train.planning.faults import check_engine
 from zoo.gym.train.planning.fixed_base import check_fixed_base
 from zoo.gym.train.planning.names import check_names
-from zoo.gym.train.reward_first import PHASES, reward_model_first, scored_by
+from zoo.gym.train.reward_first import PHASES, doubt_of_scores, reward_model_first, scored_by
 from zoo.gym.train.run_folder.pinned import (
     check_dataset_dir,
     check_other_files,
@@ -77,9 +87,11 @@ def train(
         out.say(f"reading {', '.join(map(str, files))}")
         if data.validation:
             out.say(f"held out: {', '.join(map(str, data.validation))}")
+    for file in (file for file in files if file.suffix == ".py"):
+        out.say(f"{file} is learned as text; as a reward it is reward={file}:FUNCTION")
     check_dataset(files, load_method(loaded.config.stage).reads, layout_of(loaded.config))
     check_other_files(loaded.config)
-    first = reward_model_first(loaded.config)
+    first, model = reward_model_first(loaded.config), None
     if first is not None:
         out.say(PHASES)
     if print_config:
@@ -102,7 +114,14 @@ def train(
             return finish(model, status, out)
         loaded = replace(loaded, config=scored_by(loaded.config, result_of(model)))
     run = _run_of(loaded, out, yes=yes)
-    return _start(run, out, detach=detach)
+    code = _start(run, out, detach=detach)
+    if model is not None and (doubt := doubt_of_scores(_events(model), _events(run))):
+        out.say(f"warning: {doubt}")
+    return code
+
+
+def _events(run: Run) -> list[Event]:
+    return tail_events(run.events.path)[0]
 
 
 def _two_runs() -> InputError:
@@ -239,7 +258,8 @@ def _start(run: Run, out: Output, *, detach: bool) -> int:
 def _followed(run: Run, out: Output) -> Status:
     """Starts a run and returns how it ended."""
     _launch(run)
-    return follow(run, Progress(out))
+    progress = Progress(out)
+    return follow(run, progress, on_stop=progress.stopping)
 
 
 def _launch(run: Run) -> None:

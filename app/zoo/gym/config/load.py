@@ -390,7 +390,10 @@ def _check(
     values = {key: given.value for key, given in merged.items()}
     stage = values.get("stage", DEFAULT)
     if not isinstance(stage, str) or place_of(stage) is None:
-        faults[merged["stage"].label] = f"expected {', '.join(METHODS)}, got {report.shown(stage)}"
+        near = report.nearest(stage, METHODS) if isinstance(stage, str) else None
+        meant = f". Did you mean '{near}'?" if near else ""
+        got = f"{', '.join(METHODS)}, got {report.shown(stage)}{meant}"
+        faults[merged["stage"].label] = f"expected {got}"
         stage = values["stage"] = DEFAULT
     model = config_class(stage)
     for key in [key for key in values if key not in model.model_fields]:
@@ -412,7 +415,7 @@ def _as_error(faults: Mapping[str, str], order: Sequence[str], hints: Sequence[s
     labels = sorted(faults, key=lambda label: place.get(label, len(place)))
     hint = next(iter(hints), None)
     if faults.get("model_name_or_path") == report.NOT_GIVEN:
-        hint = "specify a base model: --model zen-nano"
+        hint = "specify a base model: --model smollm2, or zen-nano"
     elif faults.get("dataset") == report.NOT_GIVEN:
         hint = "give a file of examples: zoo-gym train my.jsonl"
     return InputError("\n".join(f"{label}: {faults[label]}" for label in labels), hint=hint)

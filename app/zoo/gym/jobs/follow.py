@@ -32,6 +32,7 @@ def follow(
     *,
     offset: int = 0,
     should_stop: Callable[[], bool] | None = None,
+    on_stop: Callable[[], object] | None = None,
 ) -> Status:
     """Passes on the events of a run as they arrive, until it ends, and returns its last status.
 
@@ -43,6 +44,7 @@ def follow(
         on_event: called once per event, in order.
         offset: bytes of the log to skip; 0 starts with the run's first event.
         should_stop: polled between events; the first true result stops the run like Ctrl-C.
+        on_stop: called once, when the worker has been requested to save and stop.
 
     Raises:
         GymError: the worker is suspended from outside and cannot save and stop.
@@ -63,6 +65,8 @@ def follow(
                 run.control.request("stop")
                 check_answers(run)
                 requested = True
+                if on_stop is not None:
+                    on_stop()
     raise AssertionError("watch ends only when the run is not live")
 
 

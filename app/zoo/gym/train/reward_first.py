@@ -6,7 +6,9 @@ scores the model's own answers is then learned from the pairs.
 
 import json
 import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from zoo.gym.config import load_values
 from zoo.gym.config.rollouts import RolloutConfig
@@ -30,6 +32,10 @@ SHARED = (
 
 FIRST = 100
 """Rows given in Python of which the first that is used decides."""
+
+SIDES = ("chosen_reward", "rejected_reward")
+FAR = 0.25
+"""Of the distance between worse and better answers: the base's that score higher are doubted."""
 
 PHASES = "reward: auto: 1. a reward model learns from the pairs, 2. it scores answers"
 
@@ -59,6 +65,37 @@ def reward_model_first(config: TrainConfig) -> TrainConfig | None:
 def scored_by(config: TrainConfig, model: Path) -> TrainConfig:
     """Returns the settings with a reward model."""
     return config.model_copy(update={"reward": str(model)})
+
+
+def doubt_of_scores(
+    model_events: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]
+) -> str | None:
+    """Returns a warning if a reward model hardly tells the base's answers from better ones.
+
+    A reward model has learned nothing of text that is like neither answer of its pairs, such as
+    that of a model that cannot converse, and may score it highest.
+
+    Args:
+        model_events: those of the reward model's run; its last held-out scores count.
+        events: those of the run whose answers it scores.
+    """
+    scores = [each["metrics"] for each in model_events if each["kind"] == "eval"]
+    first: dict[str, Any] = next((e["metrics"] for e in events if e["kind"] == "eval"), {})
+    if not scores:
+        return None
+    base, better, worse = (
+        metrics.get(key)
+        for metrics, key in ((first, "reward"), *((scores[-1], key) for key in SIDES))
+    )
+    if base is None or better is None or worse is None:
+        return None
+    if base < better - FAR * (better - worse):
+        return None
+    return (
+        f"before training, the model's own answers scored {base:.2f}, the pairs' better ones "
+        f"{better:.2f} and the worse ones {worse:.2f}: the reward model hardly tells them from "
+        "better ones, so read what the model answers now"
+    )
 
 
 def _needs_model(file: Path, config: TrainConfig) -> bool:

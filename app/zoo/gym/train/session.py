@@ -314,6 +314,7 @@ def emit_plan(
         rows_per_step=plan.rows_per_step,
         held_out_rows=len(rows.held_out),
         evaluation_rows=plan.evaluation_rows,
+        left_out_rows=len(rows.problems),
         truncated_rows=rows.truncated,
         cutoff_len=rows.cutoff_len,
         processes=plan.config.num_processes,

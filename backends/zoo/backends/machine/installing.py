@@ -1,6 +1,7 @@
 """The command that installs an extra, which depends on how zoo-gym itself was installed."""
 
 import json
+import shlex
 from collections.abc import Iterator
 from importlib.metadata import distribution, requires
 from importlib.util import find_spec
@@ -21,7 +22,8 @@ def install_command(extra: str) -> str:
     No package index has zoo-gym, so outside of a clone its name installs nothing.
     """
     if (clone := _clone()) is not None:
-        return f'{installer()} install -e "{"." if clone == Path.cwd() else clone}[{extra}]"'
+        change = "" if clone == Path.cwd() else f"cd {shlex.quote(str(clone))} && "
+        return f'{change}{installer()} install -e ".[{extra}]"'
     packages = " ".join(f'"{_without_marker(one)}"' for one in requirements_of(extra))
     return f"{installer()} install {packages}"
 

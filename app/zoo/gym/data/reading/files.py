@@ -29,6 +29,13 @@ _ABOUT = re.compile(
 )
 """Files that libraries and people put beside the data, and that describe it."""
 
+_CONVERSATIONS = "conversations.json"
+_OF_EXPORTS = re.compile(
+    r"(users?|user_settings|message_feedback|model_comparisons|shared_conversations|projects"
+    r"|memories|group_chats|sora|shopping)\.json"
+)
+"""Files beside the conversations in an export of ChatGPT or Claude."""
+
 
 @dataclass(frozen=True)
 class DataFiles:
@@ -99,6 +106,10 @@ def files_in(paths: Sequence[Path]) -> list[Path]:
 def _of_folder(folder: Path) -> DataFiles:
     names = sorted(path.relative_to(folder) for path in folder.rglob("*"))
     names = [name for name in names if not any(part.startswith(".") for part in name.parts)]
+    exported = {name.parent for name in names if name.name == _CONVERSATIONS}
+    names = [
+        name for name in names if not (name.parent in exported and _OF_EXPORTS.fullmatch(name.name))
+    ]
     for name in names:
         _refuse_in_folder(folder, name)
     data = [name for name in names if _is_data(name) and (folder / name).is_file()]

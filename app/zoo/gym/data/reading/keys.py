@@ -35,7 +35,9 @@ LABELS = (CLASS, "kto_tag", FORGET)
 MARGIN = "margin"
 """The key of the margin of a pair, which only some methods read."""
 
-NEEDS_PREFERENCE = "expected one answer to learn; chosen and rejected ones need a preference method"
+NEEDS_PREFERENCE = (
+    "expected one answer to learn; chosen and rejected ones need a preference method, as stage=dpo"
+)
 """Why supervised training refuses preference data."""
 
 ROW_WEIGHTS = (*WEIGHT_KEYS, "sample_weight")

@@ -23,6 +23,8 @@ EVALUATION_SHARE = 0.25
 
 EVALUATIONS = 20
 EVALUATION_ROWS = 2000
+FEW_ROWS = 20
+"""Fewer held-out rows show little: no evaluation scores fewer if there are as many."""
 """The most rows of an evaluation: more would hardly change it, and they are kept in memory."""
 
 CHECKPOINTS = 10
@@ -275,13 +277,14 @@ def _evaluation(chooser: _Chooser, facts: Facts, steps: int, train_tokens: float
     # A trained token costs a forward and a backward pass, at least three times a scored one.
     budget_tokens = EVALUATION_SHARE * 3 * train_tokens
     row_tokens = facts.held_out_tokens / facts.held_out_rows
+    least = min(facts.held_out_rows, FEW_ROWS)
     # One of them is the evaluation before the first step.
-    affordable = max(1, int(budget_tokens / row_tokens) - 1)
+    affordable = max(1, int(budget_tokens / row_tokens / least) - 1)
     wanted = math.ceil(steps / min(EVALUATIONS, affordable, steps))
     every = chooser.pick("eval_steps", wanted, "about 20 evaluations, fewer if they take too long")
     evaluations = math.ceil(steps / every) + 1
     chooser.pick("early_stopping_steps", evaluations // 2, "half of the evaluations")
-    affordable_rows = max(1, int(budget_tokens / row_tokens / evaluations))
+    affordable_rows = max(least, int(budget_tokens / row_tokens / evaluations))
     rows = min(facts.held_out_rows, affordable_rows, EVALUATION_ROWS)
     if rows < facts.held_out_rows:
         limit = "the most" if rows < affordable_rows else "about 25% of the training time"

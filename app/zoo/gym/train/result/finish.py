@@ -13,6 +13,7 @@ from zoo.gym.humanize import counted
 from zoo.gym.train.answers import alarms_of, learned_sentence
 from zoo.gym.train.guards import check_finite
 from zoo.gym.train.loop import Job, take_best
+from zoo.gym.train.planning.plan import FEW_ROWS
 from zoo.gym.train.progress import Progress, safetensors_errors
 from zoo.gym.train.result.card import write_card
 from zoo.gym.train.result.origin import write_origin
@@ -24,9 +25,6 @@ from zoo.gym.train.run_folder.settings import changes_of, read_env
 from zoo.gym.train.run_folder.workspace import Workspace
 from zoo.models.adapters import CONFIG_FILE
 from zoo.models.folder import TOKENIZER_FILES
-
-FEW_ROWS = 20
-"""Held-out rows below which a figure comes with how much it is worth."""
 
 if TYPE_CHECKING:
     from zoo.backends.base import MemoryInfo, Policy
