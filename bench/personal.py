@@ -145,8 +145,8 @@ def _worth(base: Path, tuned: Path, file: Path, texts: Texts) -> dict[str, Worth
 
 def _measured(model: "Policy", tuned: "Policy", texts: Texts) -> Worth:
     from zoo.gym.data import EncodeOptions, Record, encode_records
-    from zoo.gym.evaluate import mean_kl
-    from zoo.gym.evaluate.text import bits_per_byte
+    from zoo.gym.measure import mean_kl
+    from zoo.gym.measure.text import bits_per_byte
 
     bits = [bits_per_byte(model, texts.tokenizer, text) for text in texts.stories]
     sizes = [len(text.encode()) for text in texts.stories]

@@ -24,7 +24,7 @@ from zoo.gym.data import EncodeOptions, Example, Record, encode_records, load_to
 from zoo.gym.data.batches import collate
 from zoo.gym.data.units import alone
 from zoo.gym.engine import open_engine
-from zoo.gym.evaluate import held_out
+from zoo.gym.measure import held_out
 from zoo.gym.objectives.constants import WINDOW_TOKENS
 from zoo.gym.objectives.sft import SupervisedLoss
 from zoo.gym.rounds.forms.base import Contributions

@@ -12,7 +12,7 @@ from zoo.backends.base import LoadSpec
 from zoo.gym import TrainConfig, run_training
 from zoo.gym.data import load_tokenizer
 from zoo.gym.engine import engine_for
-from zoo.gym.evaluate.text import bits_per_byte
+from zoo.gym.measure.text import bits_per_byte
 
 SPEAKERS = "data/federated/shakespeare_by_speaker.jsonl"
 USERS, UNSEEN = slice(0, 7), slice(7, 13)

@@ -30,7 +30,7 @@ from zoo.gym.delta.file.header import ROWS_DIGEST_KEY
 from zoo.gym.delta.file.writer import replace_header
 from zoo.gym.delta.quality import rows_digest
 from zoo.gym.errors import GymWarning, InputError
-from zoo.gym.evaluate import held_out
+from zoo.gym.measure import held_out
 
 if TYPE_CHECKING:
     from zoo.backends.base import Backend

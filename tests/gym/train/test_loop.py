@@ -14,7 +14,7 @@ from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, StepInfo
 from zoo.gym.data import Unit, alone, rows_of
 from zoo.gym.errors import GuardError, InterruptedRunError
-from zoo.gym.evaluate import Score
+from zoo.gym.measure import Score
 from zoo.gym.objectives.sft import SupervisedLoss
 from zoo.gym.train.loop import fit, is_over, take_best
 from zoo.gym.train.progress import BEST_FILE, Progress, best_folder

@@ -14,7 +14,7 @@ from zoo.gym.delta.file.header import Quality, recovered
 from zoo.gym.delta.file.reader import Delta
 from zoo.gym.delta.loadable import Loadable, delta_model, tuned_model
 from zoo.gym.errors import InputError
-from zoo.gym.evaluate import held_out, mean_kl
+from zoo.gym.measure import held_out, mean_kl
 from zoo.gym.retention import Measured, compare
 from zoo.gym.retention import measure as measure_retention
 from zoo.models.folder import SMALL_PARAMETERS
@@ -22,7 +22,7 @@ from zoo.models.folder import SMALL_PARAMETERS
 if TYPE_CHECKING:
     from zoo.backends.base import Backend, Policy
     from zoo.gym.data.units import Example
-    from zoo.gym.evaluate import Score
+    from zoo.gym.measure import Score
 
 
 TOKENS, TOKENS_OF_A_SMALL_MODEL = 8192, 262_144

@@ -46,7 +46,7 @@ class Meter:
             InputError: the delta does not fit the base, or its weights overflow.
             StorageError: the temporary folder cannot be written.
         """
-        from zoo.gym.evaluate import row_nats
+        from zoo.gym.measure import row_nats
 
         with loaded(self.base, delta, scaled) as policy:
             nats = row_nats(policy, self.rows)
@@ -60,7 +60,7 @@ class Meter:
 
         from zoo.gym.data.batches import collate, micro_batches
         from zoo.gym.data.units import alone, with_extra
-        from zoo.gym.evaluate.held_out import MAX_BATCH_TOKENS
+        from zoo.gym.measure.held_out import MAX_BATCH_TOKENS
 
         share = 1 / len(self.rows)
         rows = [

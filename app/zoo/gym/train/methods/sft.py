@@ -12,7 +12,7 @@ from pydantic import Field
 
 from zoo.gym.config.retaining import RetainingConfig
 from zoo.gym.data.units import rows_of
-from zoo.gym.evaluate.held_out import held_out
+from zoo.gym.measure.held_out import held_out
 from zoo.gym.objectives.sft import SupervisedLoss
 from zoo.gym.train.method import Evaluation, Method
 from zoo.gym.train.planning.plan import batch_tokens

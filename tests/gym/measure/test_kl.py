@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-
 from tests.gym.evaluate.conftest import learned, learned_tokens, next_token_logprobs
+
 from zoo.gym.data import Example
-from zoo.gym.evaluate import mean_kl
+from zoo.gym.measure import mean_kl
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy

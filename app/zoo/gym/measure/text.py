@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.data import Record, encode_records
 from zoo.gym.data.rows import EncodeOptions
-from zoo.gym.evaluate.held_out import held_out
+from zoo.gym.measure.held_out import held_out
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.data.batches import collate, micro_batches
 from zoo.gym.data.units import alone
-from zoo.gym.evaluate.held_out import MAX_BATCH_TOKENS
+from zoo.gym.measure.held_out import MAX_BATCH_TOKENS
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from zoo.gym.errors import InputError
-from zoo.gym.evaluate.text import bits_per_byte
+from zoo.gym.measure.text import bits_per_byte
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-
 from tests.gym.evaluate.conftest import learned, learned_tokens, next_token_logprobs
+
 from zoo.gym.data import Example
-from zoo.gym.evaluate import Score, held_out
+from zoo.gym.measure import Score, held_out
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
