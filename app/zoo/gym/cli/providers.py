@@ -152,7 +152,7 @@ def _changes(settings: tuple[str, ...], known: Provider | None) -> dict[str, obj
     Raises:
         InputError: one is not KEY=VALUE, or a price is no number.
     """
-    from zoo.gym.config.yaml_file import parse_value
+    from zoo.gym.files.yaml_entries import parse_value
 
     found: dict[str, object] = {}
     prices = {m: one.model_dump() for m, one in known.prices.items()} if known else {}

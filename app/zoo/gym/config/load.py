@@ -29,8 +29,8 @@ from zoo.gym.config.stages import (
 )
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.config.values import are_rows, listed
-from zoo.gym.config.yaml_file import parse_value, read_entries
 from zoo.gym.errors import InputError
+from zoo.gym.files.yaml_entries import parse_value, read_entries
 
 
 @dataclass(frozen=True)

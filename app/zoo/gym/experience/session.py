@@ -12,7 +12,6 @@ from typing import Any
 
 from zoo.backends.openai.retry import NOT_RUNNING
 from zoo.backends.sampling import Sampling
-from zoo.gym.config.yaml_file import parse_value
 from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
 from zoo.gym.experience import store
 from zoo.gym.experience.calls.budget import Budget
@@ -42,6 +41,7 @@ from zoo.gym.experience.models import (
 from zoo.gym.experience.settings import LIVE, ExperienceConfig
 from zoo.gym.experience.tasks import TASKS_KEY, check_same_tasks, read_split
 from zoo.gym.files import write_beside
+from zoo.gym.files.yaml_entries import parse_value
 from zoo.gym.jobs.control import wait_while_paused
 from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.jobs.run import Run

@@ -26,7 +26,7 @@ def trusted_keys() -> dict[str, PublicKey]:
     Raises:
         InputError: the file is damaged, or has a key twice.
     """
-    from zoo.gym.config.yaml_file import read_entries
+    from zoo.gym.files.yaml_entries import read_entries
 
     path = trusted_file()
     if not path.exists():

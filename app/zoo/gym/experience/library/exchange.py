@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from zoo.gym.config.yaml_file import UNREADABLE
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.experience.library.file import MOST_BYTES, read_library
 from zoo.gym.experience.library.item import Item, lesson_text
@@ -22,6 +21,7 @@ from zoo.gym.experience.library.library import HEADING, Library
 from zoo.gym.experience.library.markdown import entries
 from zoo.gym.experience.library.signature import as_foreign
 from zoo.gym.files import read_small
+from zoo.gym.files.yaml_entries import UNREADABLE
 
 _ID_BESIDE = re.compile(r"<!--\s*([0-9a-f]{16})\s*-->")
 _LABEL = re.compile(r"\[([0-9a-f]{6,16})\]\s*(?=\S)")

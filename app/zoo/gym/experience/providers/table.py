@@ -159,7 +159,7 @@ def remove_provider(name: str) -> None:
 
 
 def _read() -> dict[str, dict[str, object]]:
-    from zoo.gym.config.yaml_file import read_entries
+    from zoo.gym.files.yaml_entries import read_entries
 
     path = providers_file()
     if not path.exists():

@@ -17,9 +17,9 @@ from zoo.gym.config.conflicts import require_processes
 from zoo.gym.config.report import nearest, shown
 from zoo.gym.config.stages import config_class
 from zoo.gym.config.values import is_chosen
-from zoo.gym.config.yaml_file import parse_value, read_entries
 from zoo.gym.errors import InputError
 from zoo.gym.files import read_json_object, write_beside
+from zoo.gym.files.yaml_entries import parse_value, read_entries
 from zoo.gym.train.planning.faults import check_engine
 from zoo.gym.train.run_folder.pinned import with_own_rows
 
