@@ -10,8 +10,8 @@ import yaml
 
 from tests.gym.rewards.models.folders import write_reward_model
 from zoo.gym.config import TrainConfig, load_config
+from zoo.gym.config.reward_spec import parse_spec, with_places
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.rewards.spec import parse_spec, with_places
 from zoo.gym.train.run_folder.env import check_as_began
 from zoo.gym.train.run_folder.pinned import pinned
 from zoo.gym.train.session import check_models

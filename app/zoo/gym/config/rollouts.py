@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Literal, cast
 from pydantic import Field, PrivateAttr
 
 from zoo.gym.config.retaining import RetainingConfig
+from zoo.gym.config.reward_spec import parse_spec, with_places
 from zoo.gym.config.values import Number, Whole, chosen
 from zoo.gym.errors import InputError
-from zoo.gym.rewards.spec import parse_spec, with_places
 
 LossType = Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"]
 

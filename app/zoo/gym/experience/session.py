@@ -12,6 +12,7 @@ from typing import Any
 
 from zoo.backends.openai.retry import NOT_RUNNING
 from zoo.backends.sampling import Sampling
+from zoo.gym.config.reward_spec import parse_spec
 from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
 from zoo.gym.experience import store
 from zoo.gym.experience.calls.budget import Budget
@@ -48,7 +49,6 @@ from zoo.gym.jobs.run import Run
 from zoo.gym.paths import ensure_folder
 from zoo.gym.rewards.loading import load
 from zoo.gym.rewards.reward import Reward
-from zoo.gym.rewards.spec import parse_spec
 
 LIBRARY_FILE = "library.json"
 ENTRY = "zoo.gym.experience.session:work"

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from zoo.gym.config.reward import JudgeSettings, ModelSettings, RewardSettings
+from zoo.gym.config.reward_spec import parse_spec
 from zoo.gym.errors import InputError
 from zoo.gym.rewards.auto import choose
 from zoo.gym.rewards.reward import Reward, Sample, Score, Task
-from zoo.gym.rewards.spec import parse_spec
 from zoo.gym.rewards.weighted import Weighted
 
 CLASSES = {
@@ -35,7 +35,7 @@ def load(spec: object, tasks: Sequence[Task]) -> Reward:
     """Returns the reward for a value of the setting `reward`.
 
     Args:
-        spec: the value: see `zoo.gym.rewards.spec`.
+        spec: the value: see `zoo.gym.config.reward_spec`.
         tasks: all rows whose responses it will score; `auto` chooses by them.
 
     Raises:

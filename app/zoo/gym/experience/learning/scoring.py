@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from zoo.gym.config.reward_spec import parse_spec
 from zoo.gym.errors import InputError
 from zoo.gym.experience.settings import LIVE
 from zoo.gym.rewards.reward import Reward
-from zoo.gym.rewards.spec import parse_spec
 
 KEY = "reward_digests"
 """In `env.json` of a run: the digest of each part, by its path or name."""
