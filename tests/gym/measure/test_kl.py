@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tests.gym.evaluate.conftest import learned, learned_tokens, next_token_logprobs
+from tests.gym.measure.conftest import learned, learned_tokens, next_token_logprobs
 
 from zoo.gym.data import Example
 from zoo.gym.measure import mean_kl
