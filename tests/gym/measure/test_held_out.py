@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from tests.gym.measure.conftest import learned, learned_tokens, next_token_logprobs
 
+from tests.gym.measure.conftest import learned, learned_tokens, next_token_logprobs
 from zoo.gym.data import Example
 from zoo.gym.measure import Score, held_out
 

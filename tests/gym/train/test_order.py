@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.gym.train.order import key_of, rows_of_step, spread
+from zoo.gym.measure.rows import spread
+from zoo.gym.train.order import key_of, rows_of_step
 
 
 @given(rows=st.integers(1, 40), per_step=st.integers(1, 50), seed=st.integers(0, 2**40))

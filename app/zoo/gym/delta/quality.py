@@ -96,7 +96,7 @@ def sampled_rows(
         most: the largest number of rows; by default as many as fit in the token budget, at
             least one.
     """
-    from zoo.gym.train.order import spread
+    from zoo.gym.measure.rows import spread
 
     if most is None:
         budget = TOKENS_OF_A_SMALL_MODEL if parameters < SMALL_PARAMETERS else TOKENS

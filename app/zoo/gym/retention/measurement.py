@@ -9,9 +9,9 @@ from zoo.gym.data import Record, encode_records
 from zoo.gym.data.rows import EncodeOptions
 from zoo.gym.data.tokenizer import has_tokenizer
 from zoo.gym.measure.held_out import held_out
+from zoo.gym.measure.rows import spread
 from zoo.gym.retention.answer import DATE, Asker
 from zoo.gym.retention.questions import plain_text, questions
-from zoo.gym.train.order import spread
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy

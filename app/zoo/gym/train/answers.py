@@ -17,8 +17,8 @@ from zoo.gym.data.rows import Encoder, as_chat, encode_row, with_answer
 from zoo.gym.errors import InputError
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.humanize import counted
+from zoo.gym.measure.rows import spread
 from zoo.gym.retention.answer import Asker
-from zoo.gym.train.order import spread
 from zoo.models.head_rows import tokens_like
 
 if TYPE_CHECKING:

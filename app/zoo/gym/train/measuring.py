@@ -27,7 +27,7 @@ from zoo.gym.data.record_file import StoredRecords
 from zoo.gym.data.rows import with_answer
 from zoo.gym.data.units import RATING
 from zoo.gym.errors import InputError
-from zoo.gym.train.order import spread
+from zoo.gym.measure.rows import spread
 from zoo.gym.train.rows import encode_options, prepare_rows, read_rows
 from zoo.gym.train.run_folder.pinned import layout_of, with_own_rows
 from zoo.gym.train.run_folder.split import stored_split

@@ -38,12 +38,6 @@ def permutation(size: int, seed: int, epoch: int) -> "NDArray[np.int64]":
     return _cache[key]
 
 
-def spread(rows: Sequence[Row], count: int) -> list[Row]:
-    """Returns `count` rows evenly spaced over `rows`: a fixed subset."""
-    count = min(count, len(rows))
-    return [rows[place * len(rows) // count] for place in range(count)]
-
-
 def key_of(seed: int, step: int, micro_batch: int) -> int:
     """Returns the random seed of one micro-batch: 63 bits, derived from the three numbers."""
     import numpy as np

@@ -16,11 +16,11 @@ from zoo.gym.data.rendering.renderer import interruptible
 from zoo.gym.delta.reading.remembered import remember_base
 from zoo.gym.engine import open_engine
 from zoo.gym.humanize import counted
+from zoo.gym.measure.rows import spread
 from zoo.gym.train.answers import Answers
 from zoo.gym.train.loading import choose_precision, load_policy, warnings_as_events
 from zoo.gym.train.loop import Job, fit
 from zoo.gym.train.method import Method
-from zoo.gym.train.order import spread
 from zoo.gym.train.parallel.agreement import check_same_settings, check_same_weights
 from zoo.gym.train.parallel.crew import ALONE, Crew, connected
 from zoo.gym.train.planning.activations import keep_activations
