@@ -110,7 +110,7 @@ def cli_page() -> str:
     return "\n".join(
         [
             *(_command(app, verb.words) for verb in VERBS),
-            "## Refused by name\n\nCommands of published texts that do not exist.\n",
+            "## Refused by name\n\nCommands and options of published texts and earlier versions.\n",
             *_table(("command", "message"), absent),
             "",
         ]

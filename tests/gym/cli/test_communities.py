@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.gym.cli.conftest import write_model
-from zoo.gym.cli import round_work
 from zoo.gym.delta.reading.parents import parents_of
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute import aggregate
@@ -66,11 +65,7 @@ def test_a_round_ends_in_a_result_that_a_stranger_verifies(person: Call) -> None
     for who in ("ann", "ben"):
         assert person(who, "round", "reveal", "--send", "--json").json["phase"] == "reveal"
     assert person("maker", "round", "take", "--close", "--json").json["added"] == 2
-    queue = ("--queue", "tasks.db", "--json")
-    idle = person("ben", "round", "work", "round", "--idle-s", "0", *queue)
-    assert (idle.code, idle.json["tasks"]) == (0, 0), idle.stderr
-    result = person("maker", "round", "aggregate", *queue).json
-    assert person("ben", "round", "work", "round", *queue).json["tasks"] == 0, "it has ended"
+    result = person("maker", "round", "aggregate", "--json").json
     assert set(result["weights"].values()) == {1.0}
     assert result["warnings"] == [
         "the rule withstands no malicious contributor",
@@ -262,19 +257,6 @@ def test_what_is_sent_goes_to_the_round_and_not_to_a_copy_that_was_verified(pers
     shutil.rmtree("copy")
     person("ann", "round", "show", "round")
     assert person("ann", "round", "reveal", "--json").json["address"] == original
-
-
-@pytest.mark.slow
-def test_a_worker_watches_the_storage_that_it_was_given(
-    person: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(round_work, "LOOK_S", 0.0)
-    started(person)
-    committed(person, "ann")
-    shutil.copytree("round", "copy")
-    Path("round/log/checkpoint").write_text("damaged")
-    found = person("ann", "round", "work", "copy", "--queue", "q.db", "--idle-s", ".5", "--json")
-    assert (found.code, found.json["tasks"]) == (0, 0), found.stderr
 
 
 def revealed(person: Call, *more: str) -> None:

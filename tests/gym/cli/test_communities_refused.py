@@ -111,16 +111,6 @@ REFUSED = {
         2,
         "expected at least 3, got 0 of 3",
     ),
-    "workers of no cluster": (
-        ("eve", "work", "round", "--queue", "tasks.db", "--workers", "2"),
-        2,
-        "--workers: expected 1 or more, with --ray",
-    ),
-    "a queue of another kind": (
-        ("eve", "work", "round", "--queue", "redis://x"),
-        2,
-        "expected a file or postgresql://",
-    ),
     "apply too early": (("eve", "apply", "round", "--base", "base"), 4, "a published result"),
     "no round": (("eve", "show"), 4, "expected a round, got none"),
     "an address of another kind": (

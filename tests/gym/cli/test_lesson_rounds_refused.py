@@ -79,12 +79,11 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
         "--draws: has no effect in a round of lessons without --model",
     ),
     "a base to measure": (("gus", "measure", "--base", "x"), "--base: has no effect in a round of"),
-    "a queue": (("maker", "aggregate", "--queue", "q"), "--queue: has no effect in a round of les"),
-    "threads": (("maker", "aggregate", "--threads", "2"), "--threads: has no effect in a round of"),
-    "a worker": (
-        ("maker", "work", "round", "--queue", "q"),
-        "round work: expected a round of",
+    "a cluster": (
+        ("maker", "aggregate", "--ray", "local"),
+        "--ray: has no effect in a round of les",
     ),
+    "threads": (("maker", "aggregate", "--threads", "2"), "--threads: has no effect in a round of"),
     "repeat figures": (("eve", "verify", "round", "--measure"), "--measure: has no effect in a ro"),
     "apply to a base": (
         ("eve", "apply", "round", "--base", "x"),

@@ -207,8 +207,7 @@ def test_what_breaks_the_promise_is_refused_and_nothing_is_stored(
 def test_options_of_other_rounds_are_refused_in_a_private_one(person: Call) -> None:
     person("maker", *CREATE, *PRIVATE, *SMALL, "--force")
     for words, message in (
-        (("aggregate", "--queue", "tasks.db"), "--queue: has no effect in a private round"),
-        (("work", "round", "--queue", "q.db"), "round work: expected a round without privacy"),
+        (("aggregate", "--ray", "local"), "--ray: has no effect in a private round"),
         (("verify", "round", "--measure"), "--measure: has no effect in a private round"),
     ):
         found = person("maker", "round", *words)

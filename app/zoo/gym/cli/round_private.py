@@ -65,7 +65,7 @@ def aggregate_private(
     opened: "Opened",
     out: Output,
     *,
-    queue: str | None,
+    ray: str | None,
     force: bool,
     threads: int | None,
     yes: bool,
@@ -76,8 +76,8 @@ def aggregate_private(
     from zoo.gym.rounds.privacy.promise import described, in_words
     from zoo.gym.signing import load_key
 
-    if queue is not None:
-        raise InputError("--queue: has no effect in a private round: one machine opens and adds up")
+    if ray is not None:
+        raise InputError("--ray: has no effect in a private round: one machine opens and adds up")
     act = partial(publish_private, opened.storage, load_key(), force=force, threads=threads)
     found = or_void(act, yes=yes)
     report, privacy = found.report, opened.manifest.privacy

@@ -45,7 +45,7 @@ def aggregate(
     *,
     method: Annotated[str | None, Parameter(name="--method")] = None,
     min_contributors: int | None = None,
-    queue: Annotated[str | None, Parameter(name="--queue", metavar="QUEUE")] = None,
+    ray: Annotated[str | None, Parameter(name="--ray", metavar="CLUSTER")] = None,
     force: Switch = False,
     threads: Threads = None,
     yes: Yes = False,
@@ -59,28 +59,32 @@ def aggregate(
         method: the rule that you expect; the round's terms have fixed it
         min_contributors: publish nothing with fewer reveals than this, or if fewer of them count in
             a round about weights that is not private
-        queue: hand tasks to `round work`: a file, or postgresql://USER@HOST/DATABASE
+        ray: compute on a cluster of Ray: local, auto or HOST:PORT; a task takes as many processors
+            as --threads says, by default one
         force: publish a private result even if its noise is larger than any signal; end a round
             of lessons before all keys have measured
         threads: how many threads; by default all, which changes no byte
         yes: make the round void without asking if too few contributions count, or none has weight
         as_json: print one JSON object as stdout's last line
     """
+    from zoo.gym.rounds.compute.on_ray import dividing_on_ray
     from zoo.gym.rounds.compute.publish import publish
-    from zoo.gym.rounds.work.address import opener
     from zoo.gym.signing import load_key
 
     out, opened = Output(as_json), opened_round(round_)
     _check_expected(opened, method, min_contributors)
     if opened.manifest.kind == "experience":
-        typed: dict[str, object] = {"queue": queue, "threads": threads}
+        typed: dict[str, object] = {"ray": ray, "threads": threads}
         return aggregate_lessons(opened, typed, out, force=force, yes=yes)
     if opened.manifest.privacy is not None:
-        return aggregate_private(opened, out, queue=queue, force=force, threads=threads, yes=yes)
+        return aggregate_private(opened, out, ray=ray, force=force, threads=threads, yes=yes)
     if force:
         raise InputError("--force: has no effect in a round that is neither private nor of lessons")
-    open_queue = None if queue is None else opener(queue)
-    act = partial(publish, opened.storage, load_key(), threads=threads, open_queue=open_queue)
+    dividing = None
+    if ray is not None:
+        address = opened.storage.address
+        dividing = partial(dividing_on_ray, cluster=ray, address=address, threads=threads)
+    act = partial(publish, opened.storage, load_key(), threads=threads, dividing=dividing)
     computed = or_void(partial(act, least=min_contributors or 0), yes=yes)
     return _show(computed, opened, out)
 

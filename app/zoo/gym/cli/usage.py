@@ -79,13 +79,14 @@ def _sentence(error: cyclopts.CycloptsError, command: str) -> str:
 
 
 def _unknown_command(word: str, command: str) -> str:
-    if not command and word in ABSENT:
-        return f"{word}: {ABSENT[word]}"
+    words = f"{command} {word}".strip()
+    if words in ABSENT:
+        return f"{words}: {ABSENT[words]}"
     known = list(children(command))
     swapped = [one for one in known if sorted(one) == sorted(word)]  # trian: train, not trial
     longer = [one for one in known if len(word) > 1 and one.startswith(word)]
     near = [*swapped, *difflib.get_close_matches(word, known, n=1), *longer][:1]
-    return f"{f'{command} {word}'.strip()}: no such command" + _did_you_mean(near)
+    return f"{words}: no such command" + _did_you_mean(near)
 
 
 def _unknown_option(error: cyclopts.UnknownOptionError, command: str) -> str:
@@ -95,6 +96,8 @@ def _unknown_option(error: cyclopts.UnknownOptionError, command: str) -> str:
 
         if text := refusal(_plain(name)):
             return f"{name}: {text}"
+    if f"{command} {name}" in ABSENT:
+        return f"{name}: {ABSENT[f'{command} {name}']}"
     known = [option for item in error.argument_collection for option in item.names]
     return f"{name}: no such option" + _did_you_mean(_nearest_option(name, known))
 

@@ -35,6 +35,9 @@ OTHER_NAMES = {"community": "round"}
 
 _NO_SERVER = "serving models is not supported yet: expected zoo-gym chat, which also answers a pipe"
 _CHAT = "expected zoo-gym chat, which talks in the terminal and answers a pipe"
+_RAY = (
+    "there is no queue of tasks: expected zoo-gym round aggregate --ray CLUSTER, which needs none"
+)
 
 ABSENT = {
     "api": _NO_SERVER,
@@ -43,6 +46,8 @@ ABSENT = {
     "export": "exporting models is not supported yet: expected zoo-gym delta apply, which writes a"
     " model folder",
     "inference": _CHAT,
+    "round aggregate --queue": _RAY,
+    "round work": _RAY,
     "serve": _NO_SERVER,
     "start": _NO_SERVER,
     "variants": "a fine-tune for each user is not one command yet: expected zoo-gym train with the"
@@ -51,7 +56,7 @@ ABSENT = {
     "webchat": _CHAT,
     "webui": "there is no web page: expected zoo-gym alone, which opens the app in the terminal",
 }
-"""Commands of published texts that do not exist here, with the error message."""
+"""Commands and options of published texts and earlier versions, with the error message."""
 
 VERBS = (
     Verb("train", "train:train", "[ITEM ...]", "Trains a model on files of examples."),
@@ -105,7 +110,6 @@ VERBS = (
         "Publishes the result.",
     ),
     Verb("round void", "community.voiding:void", "[ROUND]", "Makes your round void for good."),
-    Verb("round work", "round_work:work", "[ROUND]", "Helps to compute a round."),
     Verb("round verify", "round_results:verify", "[ROUND]", "Computes a round again and compares."),
     Verb("round rewards", "round_results:rewards", "[ROUND]", "Shows who gets how many points."),
     Verb("round ledger", "round_private:ledger", "", "Shows what private rounds have spent."),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 PURPOSES: dict[str, str] = {
-    "cluster": "starts workers of a community round on a cluster of Ray",
+    "cluster": "computes community rounds on a cluster of Ray: `round aggregate --ray`",
     "environments": "makes and scores tasks of reasoning-gym, for rewards",
     "eval": "compares answers as mathematics, for rewards",
     "keyring": "reads API keys from the system's keyring, beside the environment",

@@ -23,11 +23,11 @@ PRELOAD = [
     "zoo.gym.cli.boundary",
     "zoo.gym.cli.round_results",
     "zoo.gym.cli.round_private",
+    "zoo.gym.rounds.compute.on_ray",
     "zoo.gym.rounds.compute.private",
     "zoo.gym.rounds.life.places",
     "zoo.gym.rounds.privacy.whole",
     "zoo.gym.rounds.storage.folder",
-    "zoo.gym.rounds.work.address",
     "zoo.models.fixed_factor",
 ]
 

@@ -134,7 +134,7 @@ def compute(
         storage: where the chunks are.
         folder: of the round on this machine; keeps what was fetched.
         threads: number of threads; all if None.
-        divide: lets several processes compute, see `dividing`; only this one if None.
+        divide: lets several processes compute, see `on_ray`; only this one if None.
 
     Raises:
         InputError: fewer contributions count than the quorum, or than the rule needs, or one was

@@ -1,102 +1,148 @@
-"""Lets other processes compute parts of a round: what `round aggregate` and `round work` share."""
+"""Divides the computation of a round into pure tasks: some tensors of its contributions each.
 
-import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+The parts of the Gram matrix add up exactly, and combined values are concatenated. So the bytes are
+those of one process, in whichever groups, wherever and however often tasks are computed.
+"""
 
-from zoo.gym.delta.file.reader import Delta
-from zoo.gym.rounds.compute.collect import Divide, collect, in_form
-from zoo.gym.rounds.forms.base import Contributions
-from zoo.gym.rounds.protocol.manifest import Base, Caps, Coding, Form, Manifest, Tensor
-from zoo.gym.rounds.protocol.state import State
-from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.work.divided import Divided, DividedContributions, Watch
-from zoo.gym.rounds.work.jobs import MissingFileError, Parts
-from zoo.gym.rounds.work.worker import Open
-from zoo.gym.signing import PublicKey
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from zoo.gym.rounds.forms.base import Contributions, Piece, Rows
+from zoo.gym.rounds.protocol.manifest import Tensor
+from zoo.gym.rounds.rules.aggregate import Selection, combine
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+COLUMNS = 1 << 24
+"""A task has tensors of about so many values."""
+
+Groups: TypeAlias = Sequence[Sequence[str]]
+"""The tensors of each task."""
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Some tensors of a round, see `Coding`."""
-
-    base: Base
-    tensors: tuple[Tensor, ...]
-    form: Form
-    caps: Caps
-
-
-@dataclass
-class RoundParts:
-    """Some tensors of a round's contributions, whose files are fetched when they are needed first.
+class Job:
+    """A computation that tasks divide.
 
     Attributes:
-        look: returns the state of the round, as it is now.
-        storage: where the files are.
-        folder: of the round on this machine.
+        digests: of the contributions, in the order of the rows.
+        selection: what a rule selected, to compute the combination; None for the Gram matrix.
     """
 
-    look: Callable[[], State]
-    storage: Storage
-    folder: Path
-    _state: State | None = None
-    _deltas: dict[str, Delta] = field(default_factory=dict[str, Delta])
-    _refused: Mapping[PublicKey, str] = field(default_factory=dict[PublicKey, str])
-
-    def __call__(self, digests: Sequence[str], names: Sequence[str]) -> Contributions:
-        """Returns some tensors of the contributions with these digests, in this order.
-
-        Raises:
-            MissingFileError: the file of one is missing or not allowed, also after another look at
-                the round.
-        """
-        state = self._state
-        if state is None or not self._deltas.keys() >= set(digests):
-            state = self._fetch()
-        missing = next((one for one in digests if one not in self._deltas), None)
-        if missing is not None:
-            raise self._missing(missing, state)
-        return in_form([self._deltas[one] for one in digests], _part(state.manifest, names))
-
-    def _fetch(self) -> State:
-        state = self._state = self.look()
-        found = collect(state, self.storage, self.folder)
-        self._deltas = {_digest(delta): delta for delta in found.deltas}
-        self._refused = found.refused
-        return state
-
-    def _missing(self, digest: str, state: State) -> MissingFileError:
-        keys = [key for key, reveal in state.reveals.items() if reveal.digest == digest]
-        reasons = [self._refused[key] for key in keys if key in self._refused]
-        why = reasons[0] if reasons else f"nobody revealed it in a round in phase {state.phase}"
-        verify = state.manifest.command("verify", word=shlex.quote(self.storage.address))
-        return MissingFileError(
-            f"contribution {digest[:12]}: expected its file at {self.storage.address}, got none: "
-            f"{why}",
-            hint="every worker needs the round that `round aggregate` computes, with all files: "
-            f"{verify} shows what is missing",
-        )
+    digests: Sequence[str]
+    selection: Selection | None = None
 
 
-def dividing(
-    open_queue: Open, state: State, parts: Parts, watch: Watch, threads: int | None
-) -> Divide:
-    """Returns what divides the contributions of a round over a queue."""
-    engine = Divided(open_queue, state.id, state.manifest.tensors, parts, threads, watch=watch)
+Part: TypeAlias = "NDArray[np.uint64] | NDArray[np.float32]"
+"""The result of a task: scalar products [n, n, 2], or combined values, tensor after tensor."""
 
-    def divide(deltas: Sequence[Delta], contributions: Contributions) -> Contributions:
-        return DividedContributions(contributions, [_digest(delta) for delta in deltas], engine)
+Compute = Callable[[Job, Sequence[str]], "Part"]
+"""Computes a task: the part of a job that some tensors are."""
 
-    return divide
+Run = Callable[[Job, Groups], Iterator["Part"]]
+"""Computes all tasks of a job and yields their results in order."""
 
 
-def _digest(delta: Delta) -> str:
-    """Returns the digest by which the file of a contribution was revealed, see `collect`."""
-    return delta.path.name
+def groups_of(tensors: Sequence[Tensor], columns: int = COLUMNS) -> list[list[str]]:
+    """Returns the names of tensors, in order, in groups of about so many values."""
+    groups: list[list[str]] = []
+    filled = columns
+    for tensor in tensors:
+        if filled >= columns:
+            groups.append([])
+            filled = 0
+        groups[-1].append(tensor.name)
+        filled += tensor.size
+    return groups
 
 
-def _part(manifest: Manifest, names: Sequence[str]) -> Coding:
-    wanted = set(names)
-    tensors = tuple(tensor for tensor in manifest.tensors if tensor.name in wanted)
-    return _Part(manifest.base, tensors, manifest.form, manifest.caps)
+def compute_task(job: Job, contributions: Contributions, *, threads: int | None = None) -> "Part":
+    """Returns the part of a job that some tensors are.
+
+    Args:
+        job: the job.
+        contributions: its contributions, of these tensors alone.
+        threads: number of threads; all if None.
+
+    Raises:
+        InputError: a contribution has a value that no sum survives, with tensor and contributor.
+    """
+    import numpy as np
+
+    if job.selection is None:
+        return contributions.gram(threads=threads)
+    pieces = combine(job.selection, contributions, threads=threads)
+    return np.concatenate([piece.values for piece in pieces])
+
+
+@dataclass(frozen=True)
+class DividedContributions:
+    """Contributions whose products and combination are computed in tasks.
+
+    Attributes:
+        local: the same contributions on this machine.
+        digests: theirs, in order.
+        groups: the tensors of each task.
+        run: computes the tasks.
+    """
+
+    local: Contributions
+    digests: Sequence[str]
+    groups: Groups
+    run: Run
+
+    @property
+    def count(self) -> int:
+        """The number of contributors."""
+        return self.local.count
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The number of columns of each tensor."""
+        return self.local.sizes
+
+    def gram(self, *, threads: int | None = None) -> "NDArray[np.uint64]":
+        """Returns the exact scalar products, [n, n, 2]."""
+        import numpy as np
+
+        del threads  # each task has its own number
+        total = np.zeros((self.count, self.count, 2), np.uint64)
+        for part in self.run(Job(self.digests), self.groups):
+            _add(total, part.view(np.uint64))
+        return total
+
+    def mean(
+        self, weights: "NDArray[np.float32]", *, rest: float = 0, threads: int | None = None
+    ) -> Iterator[Piece]:
+        """Yields the weighted mean, computed here; `combined` divides it."""
+        return self.local.mean(weights, rest=rest, threads=threads)
+
+    def columns(self, *, threads: int | None = None) -> Iterator[tuple[str, int, Rows]]:
+        """Yields each shard as plain rows."""
+        return self.local.columns(threads=threads)
+
+    def take(self, rows: list[int]) -> "DividedContributions":
+        """Returns the contributions of some contributors."""
+        digests = [self.digests[row] for row in rows]
+        return replace(self, local=self.local.take(rows), digests=digests)
+
+    def combined(self, selection: Selection) -> Iterator[Piece]:
+        """Yields the combination that a rule has selected, tensor by tensor."""
+        import numpy as np
+
+        job = Job(self.digests, replace(selection, gram=None))  # which no combination needs
+        for names, part in zip(self.groups, self.run(job, self.groups), strict=True):
+            values = part.view(np.float32)
+            ends = np.cumsum([self.sizes[name] for name in names])
+            for name, piece in zip(names, np.split(values, ends[:-1]), strict=True):
+                yield Piece(name, 0, piece)
+
+
+def _add(total: "NDArray[np.uint64]", part: "NDArray[np.uint64]") -> None:
+    """Adds a part of a Gram matrix, [n, n, 2], in 128 bits."""
+    low = total[..., 0] + part[..., 0]
+    total[..., 1] += part[..., 1] + (low < part[..., 0])
+    total[..., 0] = low

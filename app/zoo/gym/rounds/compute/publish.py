@@ -1,22 +1,22 @@
 """Publishes the result of a round: the files first, then the entries that make them count."""
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from zoo.gym.errors import GymError, InputError
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.compute.aggregate import Computed, compute, save_report
-from zoo.gym.rounds.compute.collect import NoResultError, refusals_text
-from zoo.gym.rounds.compute.dividing import RoundParts, dividing
+from zoo.gym.rounds.compute.collect import Divide, NoResultError, refusals_text
 from zoo.gym.rounds.life.writing import Appender, writer_of
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import store, store_bytes
-from zoo.gym.rounds.work.divided import Watch, ignore
-from zoo.gym.rounds.work.worker import Open
 from zoo.gym.signing import OwnKey, PublicKey, Signed, sign
+
+Dividing = Callable[[State], AbstractContextManager[Divide]]
+"""Makes what lets several processes compute the result of a round, while the context is open."""
 
 
 def work_folder(round_: str) -> Path:
@@ -31,8 +31,7 @@ def publish(
     key: OwnKey,
     *,
     threads: int | None = None,
-    open_queue: Open | None = None,
-    watch: Watch = ignore,
+    dividing: Dividing | None = None,
     void: bool = False,
     least: int = 0,
 ) -> Computed:
@@ -42,8 +41,7 @@ def publish(
         storage: of the round.
         key: of the log's writer.
         threads: number of threads; all if None.
-        open_queue: opens the queue of tasks for other processes; they all run here if None.
-        watch: called while others work on tasks.
+        dividing: lets several processes compute; only this one if None.
         void: make the round void if fewer contributions count than the quorum.
         least: publish nothing if fewer contributions count.
 
@@ -63,11 +61,8 @@ def publish(
         state.manifest.expect("delta", "publish", "zoo.gym.rounds.lessons.publish does")
         state.expect_compute(Phase.PUBLISHED)
         folder = work_folder(state.id)
-        divide = None
-        if open_queue is not None:
-            parts = RoundParts(lambda: state, storage, folder)
-            divide = dividing(open_queue, state, parts, watch, threads)
-        with voiding(append, key, agreed=void):
+        divided = nullcontext() if dividing is None else dividing(state)
+        with divided as divide, voiding(append, key, agreed=void):
             computed = compute(state, storage, folder, threads=threads, divide=divide)
         _refuse_fewer(computed, least)
         save_report(computed, folder)

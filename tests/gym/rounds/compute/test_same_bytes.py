@@ -1,19 +1,15 @@
-"""A result depends on its contributions alone: not on processors, threads, tasks or queues."""
+"""A result depends on its contributions alone: not on processors, threads, or tasks."""
 
 import inspect
 from collections.abc import Callable
-from dataclasses import replace
 from hashlib import sha256
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.gym.rounds.work.conftest import Server
-from tests.gym.rounds.work.test_divided import RULES, by_tasks, divided, whole
+from tests.gym.rounds.compute.test_dividing import RULES, by_tasks, divided, whole
 from zoo.core import _core, available_isas
-from zoo.gym.rounds.work.postgres import postgres_queue
 
 FORMS = ("signs", "lowrank", "float")
 THREADS = (1, 2, 8)
@@ -72,17 +68,7 @@ def test_every_instruction_set_and_number_of_threads_gives_the_same_bytes(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
-def test_every_size_of_tasks_gives_the_same_bytes(form: str, tmp_path: Path) -> None:
+def test_every_size_of_tasks_gives_the_same_bytes(form: str) -> None:
     rule = RULES["default"]
-    sizes = (divided(tmp_path / f"{columns}.db", form, columns) for columns in COLUMNS)
-    assert {digest(by_tasks(one, form, rule)) for one in sizes} == {digest(whole(form, rule))}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS)
-def test_a_queue_in_postgres_gives_the_same_bytes(form: str, postgres: Server) -> None:
-    rule = RULES["default"]
-    for columns in COLUMNS:
-        engine = divided(Path(), form, columns)
-        engine = replace(engine, open_queue=lambda: postgres_queue(postgres.address))
-        assert digest(by_tasks(engine, form, rule)) == digest(whole(form, rule))
+    sizes = (divided(form, columns) for columns in COLUMNS)
+    assert {digest(by_tasks(each, rule)) for each in sizes} == {digest(whole(form, rule))}

@@ -1,8 +1,6 @@
-"""Contributions that every process of a test makes alike, and a worker for them."""
+"""Contributions that every process of a test makes alike."""
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +10,9 @@ from zoo.gym.rounds.forms.floats import Floats
 from zoo.gym.rounds.forms.lowrank import Factors, LowRank
 from zoo.gym.rounds.forms.signs import Signs, sign_tensor
 from zoo.gym.rounds.protocol.manifest import Tensor
-from zoo.gym.rounds.work.queue import Queue
-from zoo.gym.rounds.work.worker import work
 
 Matrix = NDArray[np.float32]
 
-ROUND = "ab" * 32
 SHAPES = {f"layer.{number}": (20 + number, 64) for number in range(6)}
 TENSORS = [Tensor(name=name, shape=shape) for name, shape in SHAPES.items()]
 DIGESTS = [f"{number:064x}" for number in range(7)]
@@ -47,26 +42,3 @@ def _factors(row: Matrix) -> tuple[Matrix, Matrix]:
 def _values(name: str, count: int) -> list[Matrix]:
     rng = np.random.default_rng(list(SHAPES).index(name))
     return [rng.standard_normal(SHAPES[name], np.float32) for _ in range(count)]
-
-
-def main(kind: str, address: str, form: str, lease: str, idle: str = "inf") -> None:
-    """Works until the process is ended, or has had nothing to do for so many seconds."""
-    from zoo.gym.rounds.work.postgres import postgres_queue
-    from zoo.gym.rounds.work.sqlite import sqlite_queue
-
-    def opened() -> Queue:
-        return sqlite_queue(Path(address)) if kind == "sqlite" else postgres_queue(address)
-
-    print("ready", flush=True)
-    work(
-        opened,
-        ROUND,
-        lambda _, names: parts_of(form, names),
-        lambda idle_s: idle_s > float(idle),
-        threads=1,
-        lease_s=float(lease),
-    )
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -1,0 +1,121 @@
+"""A divided computation gives the bytes of one process, whatever the tasks are."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from tests.gym.rounds.compute.divided_parts import DIGESTS, TENSORS, parts_of
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.compute.dividing import (
+    Compute,
+    DividedContributions,
+    Groups,
+    Job,
+    Part,
+    Run,
+    compute_task,
+    groups_of,
+)
+from zoo.gym.rounds.forms.base import Piece
+from zoo.gym.rounds.forms.floats import Floats
+from zoo.gym.rounds.rules.aggregate import combine, select
+from zoo.gym.rounds.rules.method import AggregationMethod, Rule
+
+NAMES = [tensor.name for tensor in TENSORS]
+RULES = {
+    "default": Rule(AggregationMethod.BYZANTINE_ROBUST, 2),
+    "columns": Rule(AggregationMethod.TRIMMED_MEAN, 2),
+    "mixed columns": Rule(AggregationMethod.MEDIAN, 2, mixed=True),
+    "bulyan": Rule(AggregationMethod.BULYAN, 1),
+    "norm clip": Rule(AggregationMethod.NORM_CLIP),
+}
+
+
+@dataclass(frozen=True)
+class Computing:
+    """Computes a task of contributions in a form."""
+
+    form: str
+
+    def __call__(self, job: Job, names: Sequence[str]) -> Part:
+        rows = [DIGESTS.index(digest) for digest in job.digests]
+        return compute_task(job, parts_of(self.form, names).take(rows), threads=1)
+
+
+def here(compute: Compute) -> Run:
+    """Returns what runs tasks in this process."""
+
+    def run(job: Job, groups: Groups) -> Iterator[Part]:
+        return (compute(job, names) for names in groups)
+
+    return run
+
+
+def divided(form: str, columns: int = 3000, run: Run | None = None) -> DividedContributions:
+    groups = groups_of(TENSORS, columns)
+    return DividedContributions(
+        parts_of(form, NAMES), DIGESTS, groups, run or here(Computing(form))
+    )
+
+
+def whole(form: str, rule: Rule) -> tuple[bytes, bytes]:
+    """Returns Gram matrix and result as one process computes them."""
+    contributions = parts_of(form, NAMES)
+    selection = select(rule, contributions, threads=1)
+    return contributions.gram(threads=1).tobytes(), _bytes(combine(selection, contributions))
+
+
+def by_tasks(contributions: DividedContributions, rule: Rule) -> tuple[bytes, bytes]:
+    gram = contributions.gram()
+    selection = select(rule, contributions, gram=gram, threads=1)
+    return gram.tobytes(), _bytes(combine(selection, contributions))
+
+
+def _bytes(pieces: Iterator[Piece]) -> bytes:
+    return b"".join(piece.values.tobytes() for piece in pieces)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("form", ["signs", "lowrank", "float"])
+def test_tasks_give_the_bytes_of_one_process(form: str, rule: Rule) -> None:
+    assert by_tasks(divided(form), rule) == whole(form, rule)
+
+
+def test_the_size_of_tasks_changes_no_byte() -> None:
+    products = [divided("float", columns).gram() for columns in (1, 3000, 10**9)]
+    assert all(np.array_equal(products[0], other) for other in products)
+
+
+def test_parts_of_a_gram_matrix_add_up_in_128_bits() -> None:
+    part = np.full((1, 1, 2), 2**64 - 1, np.uint64)  # -1
+    job_parts = (part, part, np.array([[[3, 0]]], np.uint64))
+    contributions = DividedContributions(
+        parts_of("float", NAMES, 1), DIGESTS[:1], [], lambda job, groups: iter(job_parts)
+    )
+    assert contributions.gram().tolist() == [[[1, 0]]]
+
+
+def test_some_contributions_are_those_of_their_digests() -> None:
+    rows = [1, 3, 4]
+    expected = parts_of("float", NAMES).take(rows).gram(threads=1)
+    assert np.array_equal(divided("float").take(rows).gram(), expected)
+
+
+def test_a_value_that_no_sum_survives_is_reported_with_its_tensor() -> None:
+    def broken(job: Job, names: Sequence[str]) -> Part:
+        parts = parts_of("float", names)
+        assert isinstance(parts, Floats)
+        if "layer.3" in names:
+            parts.tensors["layer.3"][2][5] = np.nan
+        return compute_task(job, parts)
+
+    with pytest.raises(InputError, match=r"tensor 'layer.3'.*contribut"):
+        divided("float", columns=1, run=here(broken)).gram()
+
+
+def test_tensors_are_grouped_in_order() -> None:
+    groups = groups_of(TENSORS, 3000)
+    assert [name for group in groups for name in group] == NAMES
+    assert len(groups) == 3
