@@ -83,6 +83,11 @@ def test_tasks_give_the_bytes_of_one_process(form: str, rule: Rule) -> None:
     assert by_tasks(divided(form), rule) == whole(form, rule)
 
 
+def test_tasks_give_the_majority_of_signs() -> None:
+    rule = Rule(AggregationMethod.MAJORITY)
+    assert by_tasks(divided("signs"), rule) == whole("signs", rule)
+
+
 def test_the_size_of_tasks_changes_no_byte() -> None:
     products = [divided("float", columns).gram() for columns in (1, 3000, 10**9)]
     assert all(np.array_equal(products[0], other) for other in products)

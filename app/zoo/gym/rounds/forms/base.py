@@ -77,6 +77,11 @@ class Contributions(Protocol):
 class Combining(Protocol):
     """Contributions that are combined elsewhere."""
 
+    @property
+    def local(self) -> Contributions:
+        """The same contributions on this machine."""
+        ...
+
     def combined(self, selection: Any) -> Iterator[Piece]:  # noqa: ANN401 - a `rules.Selection`
         """Yields the combination that a rule has selected, tensor by tensor."""
         ...

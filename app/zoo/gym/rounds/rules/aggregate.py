@@ -78,7 +78,8 @@ def select(
     """
     rule.check(contributions.count)
     _check_given(rule, contributions.count, given)
-    if rule.method is AggregationMethod.MAJORITY and not isinstance(contributions, Signs):
+    local = contributions.local if isinstance(contributions, Combining) else contributions
+    if rule.method is AggregationMethod.MAJORITY and not isinstance(local, Signs):
         raise InputError("majority: expected contributions in the form signs, got another form")
     if not rule.needs_gram:
         everyone = list(range(contributions.count))
