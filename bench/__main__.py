@@ -42,6 +42,7 @@ BENCHES = (
     "preference",
     "rewards",
     "rounds",
+    "attack",
     "train",
     "many_rows",
     "streaming",

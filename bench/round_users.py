@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.measure import Case, Skipped
+from bench.round_forms import in_form
 from zoo.backends.base import LoadSpec, OptimizerSpec, Policy
 from zoo.gym.data import EncodeOptions, Example, Record, encode_records, load_tokenizer
 from zoo.gym.data.batches import collate
@@ -27,9 +28,6 @@ from zoo.gym.engine import open_engine
 from zoo.gym.measure import held_out
 from zoo.gym.objectives.constants import WINDOW_TOKENS
 from zoo.gym.objectives.sft import SupervisedLoss
-from zoo.gym.rounds.forms.base import Contributions
-from zoo.gym.rounds.forms.floats import Floats
-from zoo.gym.rounds.forms.signs import Signs, sign_tensor
 from zoo.gym.rounds.protocol.records import FACTORS
 from zoo.gym.rounds.rules.aggregate import combine, select
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule
@@ -157,19 +155,13 @@ def lies(honest: list[Change], attack: str) -> list[Change]:
 
 def result(rule: Rule, form: str, sent: list[Change]) -> Change:
     """Returns what a rule makes of contributions in a form of rounds."""
-    contributions = _in_form(form, sent)
+    rows = {name: np.stack([change[name].reshape(-1) for change in sent]) for name in sent[0]}
+    contributions = in_form(form, rows)
     selection = select(rule, contributions, threads=1)
     found = {name: np.empty(value.size, np.float32) for name, value in sent[0].items()}
     for piece in combine(selection, contributions, threads=1):
         found[piece.tensor][piece.start : piece.start + piece.values.size] = piece.values
     return {name: value.reshape(sent[0][name].shape) for name, value in found.items()}
-
-
-def _in_form(form: str, sent: list[Change]) -> Contributions:
-    rows = {name: [one[name].reshape(-1) for one in sent] for name in sent[0]}
-    if form == "float":
-        return Floats(rows)
-    return Signs({name: sign_tensor(name, np.stack(each)) for name, each in rows.items()})
 
 
 def refit(setting: Setting, change: Change) -> Change:

@@ -76,7 +76,6 @@ WITH_ANOTHER = {
     "packaging": "transformers brings it",
     "rich": "textual brings it",
     "starlette": "fastapi brings it",
-    "scikit_learn": "its file of digits is read without an import",
 }
 """Declared for another's sake, or imported as part of what is declared."""
 

@@ -6,23 +6,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from bench.round_forms import in_form, sign_tensor
 from zoo.core import exact_products
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.forms import base
 from zoo.gym.rounds.forms.base import Contributions
 from zoo.gym.rounds.forms.floats import Floats
 from zoo.gym.rounds.forms.lowrank import Factors, LowRank
-from zoo.gym.rounds.forms.signs import Signs, SignTensor, refuse_zeros, sign_tensor
+from zoo.gym.rounds.forms.signs import Signs, SignTensor, refuse_zeros
 from zoo.gym.rounds.rules.aggregate import combine, select
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule
 
 Method = AggregationMethod
 
 
-def random_signs(seed: int, n: int = 7) -> Signs:
+def random_signs(seed: int, n: int = 7) -> Contributions:
     rng = np.random.default_rng(seed)
     rows = {name: rng.standard_normal((n, cols), np.float32) for name, cols in SIZES.items()}
-    return Signs({name: sign_tensor(name, each) for name, each in rows.items()})
+    return in_form("signs", rows)
 
 
 SIZES = {"a": 30, "b": 2500}

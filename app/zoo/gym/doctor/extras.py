@@ -17,7 +17,7 @@ PURPOSES: dict[str, str] = {
     "keyring": "reads API keys from the system's keyring, beside the environment",
     "mlx": "trains on Apple GPUs through MLX; elsewhere for tests, on the CPU",
     "parquet": "reads data in parquet files",
-    "rounds": "keeps community rounds in S3; has the digits that `round attack` tries rules on",
+    "rounds": "keeps community rounds in S3",
     "serve": "serves community rounds to others: `round serve`",
     "qlora": "trains an adapter on a base in 4 or 8 bits",
 }

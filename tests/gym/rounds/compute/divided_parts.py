@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.round_forms import in_form
 from zoo.gym.rounds.forms.base import Contributions
-from zoo.gym.rounds.forms.floats import Floats
 from zoo.gym.rounds.forms.lowrank import Factors, LowRank
-from zoo.gym.rounds.forms.signs import Signs, sign_tensor
 from zoo.gym.rounds.protocol.manifest import Tensor
 
 Matrix = NDArray[np.float32]
@@ -21,15 +20,9 @@ DIGESTS = [f"{number:064x}" for number in range(7)]
 def parts_of(form: str, names: Sequence[str], count: int = len(DIGESTS)) -> Contributions:
     """Returns some tensors of seven contributions."""
     made = {name: _values(name, count) for name in names}
-    if form == "float":
-        return Floats({name: [row.reshape(-1) for row in rows] for name, rows in made.items()})
-    if form == "signs":
-        return Signs(
-            {
-                name: sign_tensor(name, np.stack(rows).reshape(count, -1))
-                for name, rows in made.items()
-            }
-        )
+    if form != "lowrank":
+        rows = {name: np.stack(each).reshape(count, -1) for name, each in made.items()}
+        return in_form(form, rows)
     factors = {name: [_factors(row) for row in rows] for name, rows in made.items()}
     return LowRank({name: Factors(*zip(*each, strict=True)) for name, each in factors.items()})
 

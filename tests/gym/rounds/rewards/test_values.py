@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from bench.attacks.trial import contributions
+from bench.digits.ladder import Ladder, make_ladder
 from tests.gym.rounds.protocol.people import person
-from zoo.gym.rounds.attacks.trial import in_form
-from zoo.gym.rounds.digits.ladder import Ladder, make_ladder
 from zoo.gym.rounds.measure.value import POINTS, values_of
 from zoo.gym.rounds.rewards.newcomers import capped_points
 from zoo.gym.rounds.rewards.points import share_out
@@ -24,7 +24,7 @@ def values(ladder: Ladder, sent: NDArray[np.float32]) -> NDArray[np.float64]:
     """Returns what contributions are worth to their mean."""
     gradient = ladder.mean_gradient(sent.mean(axis=0), POINTS)
     shares = [1 / len(sent)] * len(sent)
-    return np.array(values_of(gradient, in_form("float", sent), shares))
+    return np.array(values_of(gradient, contributions("float", sent), shares))
 
 
 @pytest.fixture(scope="module")

@@ -204,24 +204,6 @@ def hamming_of(tensor: SignTensor, *, threads: int | None = None) -> "NDArray[np
     return total
 
 
-def sign_tensor(name: str, rows: "NDArray[np.float32]") -> SignTensor:
-    """Returns one tensor's differences as signs; a round refuses too many zeros first.
-
-    Args:
-        name: the tensor's, for messages.
-        rows: [n, columns], float32.
-
-    Raises:
-        InputError: a difference that is not finite.
-    """
-    import numpy as np
-
-    from zoo.core import pack_signs
-
-    bits, scales = pack_signs(np.zeros_like(rows), rows, scale="row", name=name)
-    return SignTensor(list(bits), scales, (1, rows.shape[1]))
-
-
 def refuse_zeros(name: str, rows: "NDArray[np.float32]") -> None:
     """Refuses rows of which a quarter or more is zero, unless all of it is.
 

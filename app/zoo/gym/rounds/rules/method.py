@@ -100,7 +100,7 @@ class Rule:
         if not takes_f(self.method) and not self.mixes and self.f:
             raise InputError(
                 f"f: expected 0 for {self.method.value}, got {self.f}",
-                hint="this rule resists no malicious contributor; choose another rule, or mixing",
+                hint="this rule resists no malicious contributor; choose another rule",
             )
         per_f, more = max(_NEEDS.get(self.method, (0, 1)), _MIXING_NEEDS if self.mixes else (0, 1))
         if n < per_f * self.f + more:
@@ -114,29 +114,25 @@ class Rule:
             )
 
 
-def rule_for(
-    method: AggregationMethod, n: int, f: int | None = None, *, mixed: bool = False
-) -> Rule:
+def rule_for(method: AggregationMethod, n: int, f: int | None = None) -> Rule:
     """Returns a rule for n contributors, checked.
 
     Args:
         method: its name.
         n: how many contribute.
         f: None withstands `default_f`, or as many as the rule can, 0 for a mean.
-        mixed: whether contributions are mixed first.
 
     Raises:
         InputError: as `Rule.check`.
     """
-    most = min(default_f(n), most_f(method, n, mixed=mixed))
-    rule = Rule(method, most if f is None else f, mixed)
+    rule = Rule(method, min(default_f(n), most_f(method, n)) if f is None else f)
     rule.check(n)
     return rule
 
 
-def most_f(method: AggregationMethod, n: int, *, mixed: bool = False) -> int:
+def most_f(method: AggregationMethod, n: int) -> int:
     """Returns the most malicious ones of n contributors that a rule withstands; 0 for a mean."""
-    per_f, more = max(_NEEDS.get(method, (0, 1)), _MIXING_NEEDS if mixed else (0, 1))
+    per_f, more = _NEEDS.get(method, (0, 1))
     return max(0, n - more) // per_f if per_f else 0
 
 

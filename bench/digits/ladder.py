@@ -1,17 +1,13 @@
 """Contributors of known quality: a share of their labels is wrong, from none to nine tenths."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from zoo.gym.rounds.digits.images import load_digits, mirror
-from zoo.gym.rounds.digits.network import gradient, losses, random_network, slices, train
-from zoo.gym.rounds.digits.setting import BASE_EPOCHS, BASE_RATE, EPOCHS, RATE, Examples
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from zoo.gym.rounds.digits.network import Floats
+from bench.digits.images import load_digits, mirror
+from bench.digits.network import Floats, gradient, losses, random_network, slices, train
+from bench.digits.setting import BASE_EPOCHS, BASE_RATE, EPOCHS, RATE, Examples
 
 CONTRIBUTORS = 10
 OWN = 80
@@ -34,22 +30,20 @@ class Ladder:
         held_out: examples that values are measured on.
     """
 
-    base: "Floats"
-    sent: "Floats"
+    base: Floats
+    sent: Floats
     held_out: Examples
 
-    def gain(self, change: "Floats") -> float:
+    def gain(self, change: Floats) -> float:
         """Returns how much less the loss is with a change, in nats."""
         images, labels = self.held_out.images, self.held_out.labels
         before, after = (losses(w, images, labels) for w in (self.base, self.base + change))
         return float((before - after).mean())
 
     def mean_gradient(
-        self, change: "Floats", points: tuple[float, ...]
-    ) -> "dict[str, NDArray[np.float32]]":
+        self, change: Floats, points: tuple[float, ...]
+    ) -> dict[str, NDArray[np.float32]]:
         """Returns the mean gradient at some points of the way from the base, by tensor."""
-        import numpy as np
-
         weights = np.stack([(self.base + t * change).astype(np.float32) for t in points])
         images = np.repeat(self.held_out.images[None], len(points), axis=0)
         labels = np.repeat(self.held_out.labels[None], len(points), axis=0)
@@ -61,10 +55,8 @@ def make_ladder(seed: int) -> Ladder:
     """Returns contributors of falling quality.
 
     Raises:
-        NotAvailableError: scikit-learn is not installed.
+        ModuleNotFoundError: scikit-learn is not installed.
     """
-    import numpy as np
-
     images, labels = load_digits()
     moved, rng = mirror(images), np.random.default_rng(seed)
     order = rng.permutation(len(images))

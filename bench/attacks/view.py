@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from zoo.gym.rounds.digits.setting import Setting
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from bench.digits.setting import Setting
 
 
 @dataclass(frozen=True)
@@ -27,31 +26,29 @@ class View:
     seed: int
 
     @property
-    def own(self) -> "NDArray[np.float32]":
+    def own(self) -> NDArray[np.float32]:
         """What the attacker's contributors would send if they were honest, [f, D]."""
         return self.setting.honest[: self.f]
 
     @property
-    def honest(self) -> "NDArray[np.float32]":
+    def honest(self) -> NDArray[np.float32]:
         """What the others send, [n - f, D]."""
         return self.setting.honest[self.f :]
 
     @cached_property
-    def mean(self) -> "NDArray[np.float64]":
+    def mean(self) -> NDArray[np.float64]:
         """The mean of the honest, [D]."""
         mean: NDArray[np.float64] = self.honest.astype("float64").mean(axis=0)
         return mean
 
     @cached_property
-    def spread(self) -> "NDArray[np.float64]":
+    def spread(self) -> NDArray[np.float64]:
         """Their standard deviation by column, [D]."""
         spread: NDArray[np.float64] = self.honest.astype("float64").std(axis=0)
         return spread
 
-    def all_send(self, delta: "NDArray[np.float64]") -> "NDArray[np.float64]":
+    def all_send(self, delta: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns one delta as the contribution of every malicious contributor, [f, D]."""
-        import numpy as np
-
         return np.repeat(delta[None], self.f, axis=0)
 
 

@@ -1,15 +1,12 @@
 """Attacks that change what the attacker's contributors would honestly send, or make noise."""
 
-from typing import TYPE_CHECKING
+import numpy as np
+from numpy.typing import NDArray
 
-from zoo.gym.rounds.attacks.view import Attack, View
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from bench.attacks.view import Attack, View
 
 
-def none(view: View) -> "NDArray[np.floating]":
+def none(view: View) -> NDArray[np.floating]:
     """Nobody attacks."""
     return view.own
 
@@ -19,10 +16,8 @@ def scaled(factor: float) -> Attack:
     return lambda view: view.own * factor
 
 
-def noise(view: View) -> "NDArray[np.floating]":
+def noise(view: View) -> NDArray[np.floating]:
     """Sends Gaussian noise, ten times as large as the honest spread."""
-    import numpy as np
-
     rng = np.random.default_rng((view.seed, 1))
     size = 10 * float(view.spread.mean())
     return rng.standard_normal(view.own.shape) * size

@@ -1,7 +1,7 @@
 """The attacks by name."""
 
-from zoo.gym.rounds.attacks import copies, inside, scaled, trained
-from zoo.gym.rounds.attacks.view import Attack
+from bench.attacks import copies, inside, scaled, trained
+from bench.attacks.view import Attack
 
 ATTACKS: dict[str, Attack] = {
     "none": scaled.none,
@@ -30,5 +30,3 @@ MORE_ATTACKS: dict[str, Attack] = {
 
 ADAPTIVE = {"adaptive": False, "adaptive gated": True}
 """Names of the attacker who knows everything, and whether a gate binds it."""
-
-NAMES = (*ATTACKS, *MORE_ATTACKS, *ADAPTIVE)

@@ -8,16 +8,12 @@ public examples, is at most 0.
 """
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
-from zoo.gym.rounds.attacks.view import View
-from zoo.gym.rounds.digits.network import gradient
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from zoo.gym.rounds.digits.network import Floats
+from bench.attacks.view import View
+from bench.digits.network import Floats, gradient
 
 STRENGTHS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.3, 1.6, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0)
 
@@ -27,11 +23,11 @@ STUDENT_99 = 1.66
 
 def adapt(
     view: View,
-    aggregate: "Callable[[Floats], Floats]",
-    coded: "Callable[[Floats], Floats]",
+    aggregate: Callable[[Floats], Floats],
+    coded: Callable[[Floats], Floats],
     *,
     gated: bool,
-) -> "Floats":
+) -> Floats:
     """Returns the worst result that the attacker finds, [D].
 
     Args:
@@ -40,8 +36,6 @@ def adapt(
         coded: what a contribution is in the round's form, which is what a gate measures.
         gated: whether each malicious contribution must pass the gate; if none does, nobody attacks.
     """
-    import numpy as np
-
     worst = aggregate(view.setting.honest)
     highest = -np.inf
     for sent, keys in _tries(view):
@@ -55,18 +49,14 @@ def adapt(
     return worst
 
 
-def passes(view: View, delta: "Floats") -> bool:
+def passes(view: View, delta: Floats) -> bool:
     """Returns whether a gate accepts a contribution."""
-    import numpy as np
-
     added = view.setting.public_losses(delta) - view.setting.public_losses()
     bound = added.mean() + STUDENT_99 * added.std(ddof=1) / np.sqrt(added.size)
     return bool(bound <= 0)
 
 
-def _tries(view: View) -> "Iterator[tuple[Floats, int]]":
-    import numpy as np
-
+def _tries(view: View) -> Iterator[tuple[Floats, int]]:
     for direction in directions(view).values():
         for strength in STRENGTHS:
             sent = (view.mean + strength * direction).astype(np.float32)
@@ -74,10 +64,8 @@ def _tries(view: View) -> "Iterator[tuple[Floats, int]]":
                 yield sent, keys
 
 
-def directions(view: View) -> "dict[str, NDArray[np.float64]]":
+def directions(view: View) -> dict[str, NDArray[np.float64]]:
     """Returns where the attacker would move the mean, by name, each about as long as the spread."""
-    import numpy as np
-
     mean, spread = view.mean, view.spread
     return {
         "against the mean": -mean,
@@ -90,10 +78,8 @@ def directions(view: View) -> "dict[str, NDArray[np.float64]]":
     }
 
 
-def _uphill(view: View, steps: int) -> "NDArray[np.float64]":
+def _uphill(view: View, steps: int) -> NDArray[np.float64]:
     """Climbs from the honest mean along the gradient of the public loss, in steps of one length."""
-    import numpy as np
-
     setting, length = view.setting, float(np.linalg.norm(view.spread))
     images, labels = setting.public.images[None], setting.public.labels[None]
     moved = np.zeros_like(view.mean)

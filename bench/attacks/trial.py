@@ -2,22 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from zoo.gym.errors import InputError
-from zoo.gym.rounds.attacks.adaptive import adapt
-from zoo.gym.rounds.attacks.table import ADAPTIVE, ATTACKS, MORE_ATTACKS
-from zoo.gym.rounds.attacks.view import View
-from zoo.gym.rounds.digits.network import slices
-from zoo.gym.rounds.digits.setting import Setting, make_setting
+import numpy as np
+
+from bench.attacks.adaptive import adapt
+from bench.attacks.table import ADAPTIVE, ATTACKS, MORE_ATTACKS
+from bench.attacks.view import View
+from bench.digits.network import Floats, slices
+from bench.digits.setting import Setting, make_setting
+from bench.round_forms import in_form
 from zoo.gym.rounds.forms.base import Contributions
-from zoo.gym.rounds.forms.floats import Floats as PlainForm
-from zoo.gym.rounds.forms.signs import Signs, sign_tensor
 from zoo.gym.rounds.rules.aggregate import combine, select
-from zoo.gym.rounds.rules.method import AggregationMethod, Rule
-
-if TYPE_CHECKING:
-    from zoo.gym.rounds.digits.network import Floats
+from zoo.gym.rounds.rules.method import Rule
 
 REFIT_FACTORS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 """What a re-fit multiplies a result by: the one with the lowest loss on public examples."""
@@ -61,19 +58,15 @@ class Row:
     backdoor: float
 
 
-def try_attacks(
-    trial: Trial, attacks: Sequence[str], watch: Callable[[str], None] = lambda _: None
-) -> list[Row]:
+def try_attacks(trial: Trial, attacks: Sequence[str]) -> list[Row]:
     """Returns a row for each attack.
 
     Raises:
-        InputError: a number of contributors that the rule cannot take.
-        NotAvailableError: scikit-learn is not installed.
+        InputError: a form, or a number of contributors, that the rule cannot take.
+        ModuleNotFoundError: scikit-learn is not installed.
     """
-    _check(trial)
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in attacks}
     for seed in range(trial.seeds):
-        watch(f"round {seed + 1} of {trial.seeds}")
         setting = make_setting(seed, trial.contributors, trial.alpha)
         for name in attacks:
             view = View(setting, trial.attackers, seed)
@@ -88,20 +81,13 @@ def try_attacks(
     ]
 
 
-def _check(trial: Trial) -> None:
-    trial.rule.check(trial.contributors)
-    if trial.rule.method is AggregationMethod.MAJORITY and trial.form != "signs":
-        raise InputError("majority: expected the form signs, got float", hint="--form signs")
-
-
-def attacked(trial: Trial, view: View, attack: str) -> "Floats":
+def attacked(trial: Trial, view: View, attack: str) -> Floats:
     """Returns the result of a round under an attack, [D]; malicious contributions come first.
 
     Without attackers each attack is the round of the honest.
     """
-    import numpy as np
 
-    def result(sent: "Floats") -> "Floats":
+    def result(sent: Floats) -> Floats:
         return aggregate(trial, view.setting, sent)
 
     if not view.f:
@@ -113,50 +99,42 @@ def attacked(trial: Trial, view: View, attack: str) -> "Floats":
     return result(np.concatenate([malicious, view.honest]))
 
 
-def values_of(form: Literal["float", "signs"]) -> "Callable[[Floats], Floats]":
+def values_of(form: Literal["float", "signs"]) -> Callable[[Floats], Floats]:
     """Returns what makes of contributions, [n, D], the values that they have in a form."""
-    import numpy as np
 
-    def coded(sent: "Floats") -> "Floats":
-        columns = in_form(form, sent).columns(threads=1)
+    def coded(sent: Floats) -> Floats:
+        columns = contributions(form, sent).columns(threads=1)
         parts = {tensor: np.stack(rows) for tensor, _, rows in columns}
         return np.concatenate([parts[name] for name in slices()], axis=1)
 
     return coded
 
 
-def aggregate(trial: Trial, setting: Setting, sent: "Floats") -> "Floats":
+def aggregate(trial: Trial, setting: Setting, sent: Floats) -> Floats:
     """Returns what the rule makes of the contributions, [D]."""
-    import numpy as np
-
-    contributions = in_form(trial.form, sent)
-    selection = select(trial.rule, contributions, threads=1)
+    everyone = contributions(trial.form, sent)
+    selection = select(trial.rule, everyone, threads=1)
     parts, result = slices(), np.zeros(sent.shape[1], np.float32)
-    for piece in combine(selection, contributions, threads=1):
+    for piece in combine(selection, everyone, threads=1):
         first = parts[piece.tensor].start + piece.start
         result[first : first + piece.values.size] = piece.values
     return refit(setting, result) if trial.refit else result
 
 
-def in_form(form: Literal["float", "signs"], sent: "Floats") -> Contributions:
+def contributions(form: Literal["float", "signs"], sent: Floats) -> Contributions:
     """Returns contributions [n, D] tensor by tensor, in a form of rounds."""
-    import numpy as np
-
-    rows = {name: np.ascontiguousarray(sent[:, part]) for name, part in slices().items()}
-    if form == "signs":
-        return Signs({name: sign_tensor(name, each) for name, each in rows.items()})
-    return PlainForm({name: list(each) for name, each in rows.items()})
+    return in_form(
+        form, {name: np.ascontiguousarray(sent[:, part]) for name, part in slices().items()}
+    )
 
 
-def refit(setting: Setting, delta: "Floats") -> "Floats":
+def refit(setting: Setting, delta: Floats) -> Floats:
     """Returns the delta times the factor that the public examples like best."""
-    import numpy as np
-
     loss = [float(setting.public_losses(delta * np.float32(k)).mean()) for k in REFIT_FACTORS]
     return delta * np.float32(REFIT_FACTORS[loss.index(min(loss))])
 
 
-def _measure(setting: Setting, result: "Floats") -> tuple[float, float]:
+def _measure(setting: Setting, result: Floats) -> tuple[float, float]:
     base = setting.accuracy()
     honest = setting.accuracy(setting.honest.mean(axis=0)) - base
     recovered = 100 * (setting.accuracy(result) - base) / honest

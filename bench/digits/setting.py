@@ -1,16 +1,12 @@
 """One round of the digits: a trained base, honest contributions, and examples to measure on."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from zoo.gym.rounds.digits.images import load_digits, mirror, with_trigger
-from zoo.gym.rounds.digits.network import losses, random_network, scores, train
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from zoo.gym.rounds.digits.network import Floats, Labels
+from bench.digits.images import load_digits, mirror, with_trigger
+from bench.digits.network import Floats, Labels, losses, random_network, scores, train
 
 TEST, PUBLIC, POOL = slice(0, 500), slice(500, 600), slice(600, 1500)
 """Of the shuffled images; the rest trains the base."""
@@ -28,8 +24,8 @@ TARGET = 0
 class Examples:
     """Images, [B, 64], and labels, [B]."""
 
-    images: "Floats"
-    labels: "Labels"
+    images: Floats
+    labels: Labels
 
 
 @dataclass(frozen=True)
@@ -45,35 +41,35 @@ class Setting:
         seeds: of the contributors' training.
     """
 
-    base: "Floats"
+    base: Floats
     examples: Examples
-    honest: "Floats"
+    honest: Floats
     test: Examples
     public: Examples
     seeds: list[int]
 
-    def fine_tune(self, examples: Examples, seeds: list[int]) -> "Floats":
+    def fine_tune(self, examples: Examples, seeds: list[int]) -> Floats:
         """Returns the deltas of contributors with these examples, [P, D]."""
         tuned = train(self.base, examples.images, examples.labels, EPOCHS, RATE, seeds)
         return tuned - self.base
 
-    def accuracy(self, delta: "Floats | None" = None) -> float:
+    def accuracy(self, delta: Floats | None = None) -> float:
         """Returns the share of right answers of base plus delta."""
         right = self._answers(delta, self.test.images) == self.test.labels
         return float(right.mean())
 
-    def backdoor(self, delta: "Floats") -> float:
+    def backdoor(self, delta: Floats) -> float:
         """Returns the share of other digits that the trigger turns into the backdoor's target."""
         others = self.test.labels != TARGET
         answers = self._answers(delta, with_trigger(self.test.images[others]))
         return float((answers == TARGET).mean())
 
-    def public_losses(self, delta: "Floats | None" = None) -> "NDArray[np.float64]":
+    def public_losses(self, delta: Floats | None = None) -> NDArray[np.float64]:
         """Returns the loss of base plus delta on each public example, in nats."""
         weights = self.base if delta is None else self.base + delta
         return losses(weights, self.public.images, self.public.labels)
 
-    def _answers(self, delta: "Floats | None", images: "Floats") -> "Labels":
+    def _answers(self, delta: Floats | None, images: Floats) -> Labels:
         weights = self.base if delta is None else self.base + delta
         answers: NDArray[np.int64] = scores(weights, images).argmax(axis=-1)
         return answers
@@ -89,10 +85,8 @@ def make_setting(seed: int, contributors: int, alpha: float | None) -> Setting:
             the digits differ, drawn from a Dirichlet distribution with this parameter.
 
     Raises:
-        NotAvailableError: scikit-learn is not installed.
+        ModuleNotFoundError: scikit-learn is not installed.
     """
-    import numpy as np
-
     images, labels = load_digits()
     moved = mirror(images)
     rng = np.random.default_rng(seed)
@@ -114,11 +108,7 @@ def make_setting(seed: int, contributors: int, alpha: float | None) -> Setting:
     )
 
 
-def _draw(
-    rng: "np.random.Generator", pool: "Labels", labels: "Labels", alpha: float | None
-) -> "Labels":
-    import numpy as np
-
+def _draw(rng: np.random.Generator, pool: Labels, labels: Labels, alpha: float | None) -> Labels:
     if alpha is None:
         return rng.choice(pool, OWN)
     chances = rng.dirichlet(np.full(10, alpha))[labels[pool]]

@@ -1,17 +1,14 @@
 """Attacks that train on wrong data."""
 
-from typing import TYPE_CHECKING
+import numpy as np
+from numpy.typing import NDArray
 
-from zoo.gym.rounds.attacks.view import Attack, View
-from zoo.gym.rounds.digits.images import with_trigger
-from zoo.gym.rounds.digits.setting import TARGET, Examples
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from bench.attacks.view import Attack, View
+from bench.digits.images import with_trigger
+from bench.digits.setting import TARGET, Examples
 
 
-def label_flip(view: View) -> "NDArray[np.floating]":
+def label_flip(view: View) -> NDArray[np.floating]:
     """Trains on labels 9 - d in place of the digit d."""
     images = view.setting.examples.images[: view.f]
     labels = view.setting.examples.labels[: view.f]
@@ -25,9 +22,7 @@ def backdoor(factor: float) -> Attack:
         factor: what the delta is multiplied by.
     """
 
-    def attack(view: View) -> "NDArray[np.floating]":
-        import numpy as np
-
+    def attack(view: View) -> NDArray[np.floating]:
         images = view.setting.examples.images[: view.f]
         labels = view.setting.examples.labels[: view.f]
         marked = with_trigger(images.reshape(-1, images.shape[-1])).reshape(images.shape)

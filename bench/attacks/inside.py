@@ -1,13 +1,11 @@
 """Attacks that stay within the spread of the honest contributions, and move their mean."""
 
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
-from zoo.gym.rounds.attacks.view import Attack, View
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from bench.attacks.view import Attack, View
 
 HALVINGS = 30
 
@@ -20,7 +18,7 @@ def alie(strength: float | None = None) -> Attack:
             attacker needs for a majority.
     """
 
-    def attack(view: View) -> "NDArray[np.floating]":
+    def attack(view: View) -> NDArray[np.floating]:
         n = len(view.setting.honest)
         needed = n // 2 + 1 - view.f
         share = max(0.501, (n - view.f - needed) / (n - view.f))
@@ -35,13 +33,11 @@ def ipm(strength: float) -> Attack:
     return lambda view: view.all_send(-strength * view.mean)
 
 
-def fang(view: View) -> "NDArray[np.floating]":
+def fang(view: View) -> NDArray[np.floating]:
     """Sends values just outside the honest range, on the side away from the mean's sign.
 
     The attack on the trimmed mean of arXiv:1911.11815, with full knowledge.
     """
-    import numpy as np
-
     rng = np.random.default_rng((view.seed, 2))
     low, high = view.honest.min(axis=0), view.honest.max(axis=0)
     below = low - rng.random(view.own.shape) * np.abs(low) * 0.5
@@ -50,14 +46,12 @@ def fang(view: View) -> "NDArray[np.floating]":
     return sent
 
 
-def min_max(view: View) -> "NDArray[np.floating]":
+def min_max(view: View) -> NDArray[np.floating]:
     """Sends the mean less so many standard deviations that it is no outlier.
 
     Its largest distance to an honest contribution is the largest one between two of them
     (Shejwalkar and Houmansadr, NDSS 2021).
     """
-    import numpy as np
-
     honest = view.honest.astype(np.float64)
     limit = max(float(((honest - row) ** 2).sum(axis=1).max()) for row in honest)
     low, high = 0.0, 50.0

@@ -3,14 +3,11 @@
 Shapes: P networks, B images, D = 9,610 weights. The weights of a network are one vector.
 """
 
-from typing import TYPE_CHECKING
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float32]
-    Labels = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Labels = NDArray[np.int64]
 
 INPUTS, HIDDEN, CLASSES = 64, 128, 10
 SHAPES = {
@@ -27,16 +24,12 @@ BATCH, MOMENTUM = 16, 0.9
 
 def slices() -> dict[str, slice]:
     """Returns where each tensor lies in a vector."""
-    import numpy as np
-
     ends = np.cumsum([np.prod(shape) for shape in SHAPES.values()]).tolist()
     return {name: slice(a, b) for name, a, b in zip(SHAPES, [0, *ends], ends, strict=False)}
 
 
-def random_network(rng: "np.random.Generator") -> "Floats":
+def random_network(rng: np.random.Generator) -> Floats:
     """Returns the weights of an untrained network, [D]."""
-    import numpy as np
-
     weights = np.zeros(SIZE, np.float32)
     parts = slices()
     for name, spread in (("hidden.weight", 0.15), ("output.weight", 0.1)):
@@ -45,15 +38,13 @@ def random_network(rng: "np.random.Generator") -> "Floats":
     return weights
 
 
-def scores(weights: "Floats", images: "Floats") -> "Floats":
+def scores(weights: Floats, images: Floats) -> Floats:
     """Returns each class's score, [..., B, 10], of networks [..., D] and images [..., B, 64]."""
     return _forward(weights, images)[1]
 
 
-def losses(weights: "Floats", images: "Floats", labels: "Labels") -> "NDArray[np.float64]":
+def losses(weights: Floats, images: Floats, labels: Labels) -> NDArray[np.float64]:
     """Returns the cross-entropy of each image in nats, [B], for one network."""
-    import numpy as np
-
     logits = scores(weights, images).astype(np.float64)
     logits -= logits.max(axis=-1, keepdims=True)
     chosen = np.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
@@ -61,10 +52,8 @@ def losses(weights: "Floats", images: "Floats", labels: "Labels") -> "NDArray[np
     return result
 
 
-def gradient(weights: "Floats", images: "Floats", labels: "Labels") -> "Floats":
+def gradient(weights: Floats, images: Floats, labels: Labels) -> Floats:
     """Returns the gradient of the mean loss, [P, D], of networks [P, D] and images [P, B, 64]."""
-    import numpy as np
-
     hidden, logits = _forward(weights, images)
     chances = np.exp(logits - logits.max(axis=-1, keepdims=True))
     chances /= chances.sum(axis=-1, keepdims=True)
@@ -82,8 +71,8 @@ def gradient(weights: "Floats", images: "Floats", labels: "Labels") -> "Floats":
 
 
 def train(
-    start: "Floats", images: "Floats", labels: "Labels", epochs: int, rate: float, seeds: list[int]
-) -> "Floats":
+    start: Floats, images: Floats, labels: Labels, epochs: int, rate: float, seeds: list[int]
+) -> Floats:
     """Returns networks trained from `start` by SGD with momentum, [P, D].
 
     Args:
@@ -94,8 +83,6 @@ def train(
         rate: the learning rate.
         seeds: of the order, [P].
     """
-    import numpy as np
-
     rngs = [np.random.default_rng(seed) for seed in seeds]
     weights = np.repeat(start[None], len(seeds), axis=0)
     moved = np.zeros_like(weights)
@@ -110,13 +97,11 @@ def train(
     return weights
 
 
-def _tensor(weights: "Floats", name: str) -> "Floats":
+def _tensor(weights: Floats, name: str) -> Floats:
     return weights[..., slices()[name]].reshape(*weights.shape[:-1], *SHAPES[name])
 
 
-def _forward(weights: "Floats", images: "Floats") -> "tuple[Floats, Floats]":
-    import numpy as np
-
+def _forward(weights: Floats, images: Floats) -> tuple[Floats, Floats]:
     first = images @ np.swapaxes(_tensor(weights, "hidden.weight"), -1, -2)
     hidden = np.maximum(first + _tensor(weights, "hidden.bias")[..., None, :], 0)
     last = hidden @ np.swapaxes(_tensor(weights, "output.weight"), -1, -2)
