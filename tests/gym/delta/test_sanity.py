@@ -8,10 +8,10 @@ import pytest
 
 from tests.gym.delta.lora import write_lora
 from zoo.gym.chat import open_chat
-from zoo.gym.delta import Quality, create_delta
+from zoo.gym.delta import Quality, apply_delta, check_delta, create_delta, load_delta
 from zoo.gym.delta.sanity import warn_of_other_base, warn_of_worse_delta
 from zoo.gym.errors import GymWarning
-from zoo.gym.train.result.origin import write_origin
+from zoo.gym.train.result.origin import DIGEST_KEY, digest_of, write_origin
 from zoo.gym.train.run_folder.base import BASE_KEY, base_digests
 from zoo.models import pico_folder
 
@@ -94,7 +94,8 @@ def test_a_result_holds_its_base_in_digests_alone(tmp_path: Path) -> None:
     (tmp_path / "env.json").write_text(json.dumps({BASE_KEY: digests, "model": "secret-name"}))
     write_origin(tmp_path, tmp_path / "env.json")
     text = (tmp_path / "zoo-gym.json").read_text()
-    assert json.loads(text)[BASE_KEY] == {"weights": digests["weights"]}
+    parts = ("weights", "tokenizer", "chat template")
+    assert json.loads(text)[BASE_KEY] == {part: digests[part] for part in parts}
     assert "secret-name" not in text
 
 
@@ -128,3 +129,27 @@ def test_a_delta_that_is_worse_than_its_base_is_warned_of() -> None:
     with pytest.warns(GymWarning, match=r"; the fine-tune is worse, too: 2.4000"):
         warn_of_worse_delta(worse.model_copy(update={"tuned": 2.4}))
     warn_of_worse_delta(worse.model_copy(update={"delta": 2.0}))
+
+
+def test_another_template_or_tokenizer_of_the_base_is_reported_wherever_a_fine_tune_is_used(
+    tmp_path: Path,
+) -> None:
+    base = Path(shutil.copytree(pico_folder(), tmp_path / "base"))
+    adapter = write_lora(tmp_path / "adapter", str(base))
+    env = {BASE_KEY: base_digests(base), "data": "d" * 64, "system_prompt": "S!"}
+    (tmp_path / "env.json").write_text(json.dumps(env))
+    write_origin(adapter, tmp_path / "env.json")
+    delta = create_delta(adapter, base=base, out=tmp_path / "d.safetensors").file
+    header = load_delta(delta).header
+    assert (header.data, header.recipe[DIGEST_KEY]) == ("d" * 64, digest_of("S!"))
+    (base / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    with pytest.warns(GymWarning, match="another chat template"):
+        check_delta(delta, base=base)
+    with pytest.warns(GymWarning, match="another chat template"):
+        apply_delta(delta, base=base, out=tmp_path / "out")
+    with pytest.warns(GymWarning) as of_delta, open_chat(base, delta=delta, system=""):
+        pass
+    with pytest.warns(GymWarning) as of_adapter, open_chat(base, adapter=adapter, system=""):
+        pass
+    for seen in (of_delta, of_adapter):
+        assert any("another chat template" in str(each.message) for each in seen)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from zoo.gym import TrainConfig, run_training
+from zoo.gym.errors import InputError
 from zoo.gym.jobs import list_runs, open_run
 from zoo.gym.train.reward_first import doubt_of_scores, reward_model_first
 
@@ -49,6 +50,13 @@ def test_pairs_need_a_reward_model_on_the_same_rows_model_and_machine(
 )
 def test_no_other_run_needs_one(rows: list[dict[str, Any]], others: dict[str, object]) -> None:
     assert reward_model_first(settings(rows, **others)) is None
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_pairs_beside_answers_are_refused_in_any_order(order: int) -> None:
+    rows = [*PAIRS, {"prompt": "1+1=", "answer": 2}][::order]
+    with pytest.raises(InputError, match="12 of 13 rows with a better and a worse answer"):
+        reward_model_first(settings(rows))
 
 
 def evaluated(**metrics: float) -> dict[str, Any]:

@@ -279,14 +279,16 @@ def open_chat(
             given, the folder, adapter or delta cannot be used, or `system` is not UTF-8.
 
     Warns:
-        GymWarning: the adapter was made for another base or changes nothing, or the model's files
-            contain generation settings that are not applied.
+        GymWarning: the adapter was made for another base or changes nothing, the base has another
+            tokenizer or chat template than in training, or the model's files contain generation
+            settings that are not applied.
     """
     from zoo.backends.base import LoadSpec
     from zoo.backends.machine.threads import callers_state_kept, choose_threads, use_threads
     from zoo.gym.chat.greedy import stated_sampling, warn_of_settings
     from zoo.gym.delta.sanity import warn_of_no_effect, warn_of_other_base
     from zoo.gym.engine import engine_for
+    from zoo.gym.train.run_folder.base import warn_of_other_form
     from zoo.models.folder import count_parameters, model_positions, vocabulary_size
 
     adapter, delta = path_or_none("adapter", adapter), path_or_none("delta", delta)
@@ -300,6 +302,7 @@ def open_chat(
     stated = stated_sampling(base) if temperature is None else None
     sampling = check_sampling(max_new_tokens, temperature, seed, stated)
     trained = _trained(base, adapter, delta)
+    warn_of_other_form(trained.record, base)
     if system is None:
         system = _known_system(trained, adapter or delta)
     if adapter is not None:

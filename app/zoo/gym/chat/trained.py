@@ -32,12 +32,14 @@ class Trained:
         is_missing: there was one, but its text is not on this machine.
         joint: what ends a prompt, for a model without a chat template.
         tokenizer: of a delta, what its tokenizer has otherwise than the base's.
+        record: what a result or a delta says of its base, see `warn_of_other_form`.
     """
 
     system: str = ""
     is_missing: bool = False
     joint: str = ""
     tokenizer: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    record: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 def of_run(folder: Path) -> Trained:
@@ -53,7 +55,7 @@ def of_result(folder: Path) -> Trained:
     if not path.is_file():
         return Trained()
     origin = read_object(path)
-    return replace(_found(origin), joint=joint_of(origin))
+    return replace(_found(origin), joint=joint_of(origin), record=origin)
 
 
 def of_delta(file: Path) -> Trained:
@@ -63,7 +65,7 @@ def of_delta(file: Path) -> Trained:
     header = load_delta(file).header
     found = _found({"data": header.data, DIGEST_KEY: header.recipe.get(DIGEST_KEY)})
     own = own_in(header.recipe)
-    return replace(found, joint=joint_of(header.recipe), tokenizer=own)
+    return replace(found, joint=joint_of(header.recipe), tokenizer=own, record=header.recipe)
 
 
 def _found(origin: dict[str, Any]) -> Trained:

@@ -31,6 +31,7 @@ from zoo.gym.errors import InputError
 from zoo.gym.files import new_folder, storage_errors
 from zoo.gym.train.result.card import write_rebuilt_card
 from zoo.gym.train.result.origin import keep_joint
+from zoo.gym.train.run_folder.base import warn_of_other_form
 from zoo.models import Resolved
 from zoo.models.adapters import CONFIG_FILE
 from zoo.models.checkpoint_files import EXPLICIT_KEY
@@ -102,6 +103,9 @@ def apply_delta(
         InputError: an argument has the wrong type; the delta is damaged or belongs to
             another base; `out` is not empty.
         StorageError: the folder cannot be written.
+
+    Warns:
+        GymWarning: the base has another tokenizer or chat template than in training.
     """
     path, out = path_of("path", path), path_of("out", out)
     base_id = None if base_id is None else text_of("base_id", base_id)
@@ -112,6 +116,7 @@ def apply_delta(
     base = model_folder("base", base)
     delta, weights = load_delta(path), open_weights(base)
     other_base = verify_base(delta, weights, base_id, force=force)
+    warn_of_other_form(delta.header.recipe, base)
     config = _new_config(base, dtype)
     rebuild = Rebuild(delta, weights, dtype, scaled)
     with new_folder(out) as folder:

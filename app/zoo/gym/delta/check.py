@@ -20,6 +20,7 @@ from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.delta.sanity import warn_of_worse_delta
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
+from zoo.gym.train.run_folder.base import warn_of_other_form
 
 if TYPE_CHECKING:
     from zoo.core import Header, OpenFile
@@ -71,7 +72,8 @@ def check_delta(
         NotAvailableError: a file or folder is missing.
 
     Warns:
-        GymWarning: the delta is worse than its base on the examples.
+        GymWarning: the delta is worse than its base on the examples, or the base has another
+            tokenizer or chat template than in training.
     """
     path, base, tuned = (
         path_of("path", path),
@@ -89,6 +91,8 @@ def check_delta(
             checks.append(Check(step.__name__, ok=True, detail=step()))
         except InputError as error:
             return [*checks, Check(step.__name__, ok=False, detail=error.message)]
+    if base is not None:
+        warn_of_other_form(subject.delta.header.recipe, base)
     if base is None:
         checks.append(Check("identity", ok=None, detail="no base was given"))
     if base is None or quality is None:

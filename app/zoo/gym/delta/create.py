@@ -46,8 +46,10 @@ from zoo.gym.delta.reading.weights import Weights, open_weights
 from zoo.gym.delta.sanity import warn_of_other_base, warn_of_worse_delta
 from zoo.gym.delta.zeros import Masked, masked
 from zoo.gym.errors import InputError
+from zoo.gym.files import read_json_object
 from zoo.gym.terminal import one_line
-from zoo.gym.train.result.origin import JOINT_KEY, joint_of_result
+from zoo.gym.train.result.origin import DIGEST_KEY, JOINT_KEY, ORIGIN_FILE, joint_of
+from zoo.gym.train.run_folder.base import BASE_KEY, form_in
 from zoo.models.adapters import CONFIG_FILE
 from zoo.models.folder import is_reward_model, rope_scaling
 
@@ -182,7 +184,7 @@ def create_delta(
         rest = whole_base(before, [tensor.name for tensor in tensors])
         base_info = Base(identity=hasher.finish(), id=base_id, revision=base_revision)
         check_named_base(base_info, before, [tensor.name for tensor in tensors])
-        origin = replace(origin, recipe={**origin.recipe, **_prompt_form(source, base)})
+        origin = _with_record(origin, source, base)
         header = _header(form_of(coding), base_info, rest, tuple(tensors), origin)
         write_delta(out, header.model_copy(update={"parents": parents}), spool)
     delta = load_delta(out)
@@ -195,12 +197,18 @@ def create_delta(
     return _report(delta, quality.held_out if quality else None)
 
 
-def _prompt_form(source: Path, base: Path) -> dict[str, Any]:
-    """Returns how a fine-tune is asked, where that is not as its base is."""
+def _with_record(origin: Origin, source: Path, base: Path) -> Origin:
+    """Returns the origin with what a result's folder records of itself, and how it is asked."""
     if not source.is_dir():
-        return {}
-    joint, own = joint_of_result(source), own_parts(base, source)
-    return ({JOINT_KEY: joint} if joint else {}) | ({TOKENIZER_KEY: own} if own else {})
+        return origin
+    record = read_json_object(source / ORIGIN_FILE) or {}
+    joint, own, form = joint_of(record), own_parts(base, source), form_in(record)
+    recipe = ({JOINT_KEY: joint} if joint else {}) | ({TOKENIZER_KEY: own} if own else {})
+    recipe |= {BASE_KEY: form} if form else {}
+    system, data = record.get(DIGEST_KEY), record.get("data")
+    recipe |= {DIGEST_KEY: system} if isinstance(system, str) else {}
+    fingerprint = origin.data if origin.data or not isinstance(data, str) else data
+    return replace(origin, recipe={**recipe, **origin.recipe}, data=fingerprint)
 
 
 def _refuse_reward_model(source: Path) -> None:

@@ -6,7 +6,7 @@ scores the model's own answers is then learned from the pairs.
 
 import json
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ from zoo.gym.config import load_values
 from zoo.gym.config.rollouts import RolloutConfig
 from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
-from zoo.gym.data import read_dataset
+from zoo.gym.data import Record
+from zoo.gym.data.reading.dataset import early_records
 from zoo.gym.errors import GymError, InputError
 from zoo.gym.rewards.auto import choose
 from zoo.gym.train.rollouts import task_of_record
@@ -30,9 +31,6 @@ SHARED = (
 )
 """Settings of the run that are those of its reward model, too: data, model and machine."""
 
-FIRST = 100
-"""Rows given in Python of which the first that is used decides."""
-
 SIDES = ("chosen_reward", "rejected_reward")
 FAR = 0.25
 """Of the distance between worse and better answers: the base's that score higher are doubted."""
@@ -43,19 +41,23 @@ PHASES = "reward: auto: 1. a reward model learns from the pairs, 2. it scores an
 def reward_model_first(config: TrainConfig) -> TrainConfig | None:
     """Returns the settings of the reward model that a run needs first; None if it needs none.
 
-    It needs one if `reward` is auto, the first row that is used has a better and a worse answer,
-    and no reward fits it otherwise.
+    It needs one if `reward` is auto, the rows have a better and a worse answer, and no reward fits
+    them otherwise.
+
+    Raises:
+        InputError: that is so for some of the rows alone.
     """
     if not isinstance(config, RolloutConfig) or config.reward != "auto":
         return None
     with tempfile.TemporaryDirectory() as folder:
         if config.rows:
-            file = Path(folder) / "first.jsonl"
-            lines = (json.dumps(row, default=str) + "\n" for row in config.rows[:FIRST])
+            file = Path(folder) / "rows.jsonl"
+            lines = (json.dumps(row, default=str) + "\n" for row in config.rows)
             file.write_text("".join(lines), encoding="utf-8")
+            files: Sequence[Path] = [file]
         else:
-            file = dataset_files(config).train[0]
-        if not _needs_model(file, config):
+            files = dataset_files(config).train
+        if not _needs_model(files, config):
             return None
     values = {key: getattr(config, key) for key in SHARED if key in config.given}
     rows = {"dataset": config.rows} if config.rows else {}
@@ -98,15 +100,33 @@ def doubt_of_scores(
     )
 
 
-def _needs_model(file: Path, config: TrainConfig) -> bool:
+def _needs_model(files: Sequence[Path], config: TrainConfig) -> bool:
+    """Returns whether the rows are pairs without anything else that a response is compared with.
+
+    Raises:
+        InputError: some are, and others are not.
+    """
     layout = layout_of(config)
     try:
-        read_dataset([file], 1, load_method("rm").reads, layout=layout)
-        prompts = read_dataset([file], 1, load_method(config.stage).reads, layout=layout).records
+        pairs = list(early_records(files, load_method("rm").reads, layout))
+        prompts = list(early_records(files, load_method(config.stage).reads, layout))
     except GymError:
         return False  # refused where the rows of the run are read
+    fits = list(map(_has_choice, prompts))
+    if not pairs or all(fits):
+        return False
+    if any(fits) or len(pairs) < len(prompts):
+        raise InputError(
+            f"reward: auto: expected pairs alone or prompts with answers alone, got "
+            f"{len(pairs):,} of {len(prompts):,} rows with a better and a worse answer",
+            hint="train with one of them, or choose the reward",
+        )
+    return True
+
+
+def _has_choice(record: Record) -> bool:
     try:
-        choose([task_of_record(prompts[0])])
+        choose([task_of_record(record)])
     except InputError:
-        return True
-    return False
+        return False
+    return True

@@ -129,7 +129,7 @@ def test_alpaca_with_the_prompt_as_text_is_alpaca(read: Read) -> None:
 
 
 def test_dolly_and_prompt_response_rows_are_read_as_what_they_are(read: Read) -> None:
-    dolly = {"instruction": "Add", "context": "1 2", "response": "3", "category": "sums"}
+    dolly = {"instruction": "Add", "context": "1 2", "response": "3", "source": "sums"}
     data = read(dolly, {"prompt": "a", "response": "b"})
     assert list(data.formats.values()) == ["dolly + prompt/response"]
     assert [(r.prompt, r.completion) for r in data.records] == [("Add\n\n1 2", "3"), ("a", "b")]
@@ -249,3 +249,11 @@ def test_inspection_warns_of_keys_that_are_not_read(
     path.write_text(json.dumps({**PAIR, "context": "c"}), encoding="utf-8")
     found = inspect_dataset([path], tmp_path / "model", EncodeOptions(cutoff_len=60))
     assert f"{path}: keys that are not read: 'context' (1 row)" in found.warnings
+
+
+def test_parts_beside_a_prompt_are_reported_where_a_reward_scores(tmp_path: Path) -> None:
+    row = {"context": "Ann has 3 cats.", "question": "How many?", "answer": 3, "level": 2}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    (note,) = read_dataset([tmp_path / "rows.jsonl"], kinds={"prompt"}).notes
+    assert "no part of the prompt, for rewards alone: 'context' (1 row)" in note
+    assert "level" not in note

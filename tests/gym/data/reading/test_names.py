@@ -31,7 +31,7 @@ def read(
         ("a.tsv", "PREGUNTA\tRespuesta\n2+3?\t5\n"),
         ("a.json", '[{"Question": "2+3?", "R\u00e9ponse": "5"}]'),
         ("a.jsonl", '{"Problem": "2+3?", "Solution": "5"}'),
-        ("a.jsonl", '{"input": "2+3?", "output": "5", "ID": 7, "Category": "sums"}'),
+        ("a.jsonl", '{"input": "2+3?", "output": "5", "ID": 7, "Source": "sums"}'),
     ],
 )
 def test_a_column_of_questions_and_one_of_answers_are_pairs(

@@ -1,6 +1,7 @@
 """Parquet files become the same rows as JSON; damage and other schemas are refused."""
 
 import json
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +30,12 @@ def written(path: Path, rows: Sequence[dict[str, object]]) -> Path:
 
 
 @pytest.mark.slow
+def test_nan_is_a_missing_value_as_pandas_writes_it(tmp_path: Path) -> None:
+    rows = [{"question": "a", "answer": 1.0}, {"question": "b", "answer": math.nan}]
+    found = read_dataset([written(tmp_path / "a.parquet", rows)], kinds={"prompt"})
+    assert [record.answer for record in found.records] == [1.0, None]
+
+
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.PARQUET", "rows.bin"])
 @pytest.mark.parametrize("row", [CHAT, {"instruction": "Go", "output": "Gone"}])
 def test_parquet_gives_the_rows_that_json_gives(

@@ -167,6 +167,8 @@ def test_marks_and_files_of_other_languages_are_left_out(tmp_path: Path) -> None
         "31.12.23, 21:04 - Bob: Hallo <Diese Nachricht wurde bearbeitet.>\n"
         "31.12.23, 21:05 - Bob: IMG-2.jpg (Datei angehängt)\nDas Haus\n"
         "31.12.23, 21:06 - Bob: Diese Nachricht wurde gelöscht.\n"
+        "31.12.23, 21:06 - Bob: Hai eliminato questo messaggio.\n"
+        "31.12.23, 21:06 - Bob: Mensagem apagada\n"
         "31.12.23, 21:07 - Anna: Schön\n"
     )
     [[(_, asked), (_, answered)]] = chats(read(tmp_path, text))
@@ -180,3 +182,8 @@ def test_marks_and_files_of_other_languages_are_left_out(tmp_path: Path) -> None
 def test_what_only_looks_like_a_mark_is_learned(tmp_path: Path, text: str) -> None:
     chat = f"31/12/23, 21:04 - Bob: Hi\n31/12/23, 21:05 - Anna: {text}\nmore\n"
     assert chats(read(tmp_path, chat)) == [[("user", "Hi"), ("assistant", f"{text}\nmore")]]
+
+
+def test_text_in_angle_brackets_at_an_end_is_kept_and_french_dates_are_read(tmp_path: Path) -> None:
+    text = '31/12/2023 à 21:04 - Bob: ?\n31/12/2023 à 21:05 - Anna: write <a href="x">\n'
+    assert chats(read(tmp_path, text)) == [[("user", "?"), ("assistant", 'write <a href="x">')]]

@@ -80,3 +80,12 @@ def test_a_function_that_takes_the_response_first_is_refused() -> None:
 
     with pytest.raises(InputError, match=r"reward: exact: expected f\(query, response\).* got f\("):
         load(exact, [])
+
+
+def test_a_third_parameter_that_is_a_column_s_name_is_refused_not_given_the_answer() -> None:
+    def score(query: str, response: str, difficulty: float) -> float:
+        return difficulty
+
+    load(score, [Task((), "1000")]).close()
+    with pytest.raises(InputError, match="third parameter 'difficulty'"):
+        load(score, [Task((), "1000", metadata={"difficulty": 0})])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zoo.gym.config import TrainConfig, dump_config
+from zoo.gym.config import TrainConfig, dump_config, load_values
 from zoo.gym.errors import InputError
 from zoo.gym.train.run_folder.pinned import base_name, pinned
 from zoo.gym.train.run_folder.settings import (
@@ -54,6 +54,18 @@ def test_a_run_from_before_a_key_goes_on_as_it_was_trained(files: tuple[Path, Pa
     del env["settings"]["append_eos"]
     env_file.write_text(json.dumps(env))
     assert stored_settings(*files) == BEGAN.model_copy(update={"append_eos": False})
+
+
+@pytest.mark.parametrize("stage", ["sft", "grpo", "gspo", "rloo"])
+def test_a_run_without_held_out_rows_begins_and_goes_on(tmp_path: Path, stage: str) -> None:
+    files = tmp_path / "config.yaml", tmp_path / "env.json"
+    values = {"model_name_or_path": "zen-pico", "dataset": ("a",), "stage": stage, "val_size": 0}
+    began = load_values(values).config
+    files[0].write_text(dump_config(began))
+    files[1].write_text(json.dumps({"settings": began.model_dump(mode="json")}))
+    assert stored_settings(*files) == began
+    store_settings(*files, began)
+    assert stored_settings(*files) == began
 
 
 def test_every_edited_setting_is_refused_by_name(files: tuple[Path, Path]) -> None:

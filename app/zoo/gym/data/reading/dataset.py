@@ -297,7 +297,7 @@ def _known_row(value: object, source: str, kinds: Set[Kind]) -> _Row:
             return _Row(source, preference.NAME, answers, unread)
         if "prompt" in kinds and prompts.is_prompt(value):
             record = prompts.parse_prompt(cast("dict[str, object]", value), source)
-            return _Row(source, prompts.NAME, (record,))
+            return _Row(source, prompts.NAME, (record,), prompts.beside(record))
         if "rated" in kinds and isinstance(value, dict):
             name, rated = parse_rated(cast("dict[str, object]", value), source)
             unread = unread_keys(value, READS[name], is_rated=True)

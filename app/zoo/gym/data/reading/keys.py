@@ -68,11 +68,8 @@ _METADATA = frozenset(
         "uuid",
         "source",
         "dataset",
-        "category",
         "url",
         "license",
-        "lang",
-        "language",
         "date",
         "created",
         "created_at",
@@ -80,6 +77,9 @@ _METADATA = frozenset(
     ]
 )
 """Metadata of rows; nobody expects a model to learn it."""
+
+BESIDE = "beside the prompt: "
+"""What begins an unread key of a prompt, which only a reward can read."""
 
 _MOST_NAMED = 8
 
@@ -256,7 +256,15 @@ def _unread_parts(row: Fields, reads: frozenset[str]) -> Iterator[str]:
 
 def unread_note(path: str, counts: Mapping[str, int]) -> str:
     """Returns the message about the keys of a file that are not read."""
+    plain = {key: count for key, count in counts.items() if not key.startswith(BESIDE)}
+    beside = {key.removeprefix(BESIDE): n for key, n in counts.items() if key not in plain}
+    parts = [f"keys that are not read: {_most(plain)}"] if plain else []
+    if beside:
+        parts.append(f"keys that are no part of the prompt, for rewards alone: {_most(beside)}")
+    return f"{path}: {'; '.join(parts)}"
+
+
+def _most(counts: Mapping[str, int]) -> str:
     most = Counter(counts).most_common(_MOST_NAMED)
     named = ", ".join(f"{shown(key)} ({counted(count, 'row')})" for key, count in most)
-    more = f" and {len(counts) - len(most)} more" if len(counts) > len(most) else ""
-    return f"{path}: keys that are not read: {named}{more}"
+    return named + (f" and {len(counts) - len(most)} more" if len(counts) > len(most) else "")

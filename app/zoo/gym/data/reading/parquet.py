@@ -1,9 +1,11 @@
 """Reads parquet files, as hubs store them, with pyarrow (the extra `parquet`).
 
 A column exists for all rows of a file, so a null stands for a key that a row does not have, also
-inside turns. Rows are numbered from 1. They are read in batches: a file need not fit into memory.
+inside turns; so does NaN, as pandas writes a missing number. Rows are numbered from 1. They are
+read in batches: a file need not fit into memory.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -96,10 +98,15 @@ def _damage_refused(path: Path) -> "Generator[None]":
         ) from None
 
 
+def _is_null(value: object) -> bool:
+    """Returns whether a value is missing; pandas writes NaN for a missing number."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
 def _without_nulls(value: object) -> object:
     if isinstance(value, dict):
         fields = cast("dict[str, object]", value)
-        return {key: _without_nulls(item) for key, item in fields.items() if item is not None}
+        return {key: _without_nulls(item) for key, item in fields.items() if not _is_null(item)}
     if isinstance(value, list):
         return [_without_nulls(item) for item in cast("list[object]", value)]
     return value

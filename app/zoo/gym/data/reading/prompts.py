@@ -10,7 +10,8 @@ such rows.
 from collections.abc import Mapping
 from typing import cast
 
-from zoo.gym.data.reading.keys import SYSTEM_KEYS, with_system
+from zoo.gym.data.reading.keys import BESIDE, SYSTEM_KEYS, with_system
+from zoo.gym.data.reading.names import PARTS
 from zoo.gym.data.reading.text import BLANK_LINE
 from zoo.gym.data.reading.turns.chat import parse_turns, refuse_media
 from zoo.gym.data.reading.turns.tools import parse_tools, require_calls
@@ -29,6 +30,7 @@ ANSWERS = ("answer", "solution", "ground_truth")
 
 _REFERENCES = ("completion", "response", "output")
 _CHATS = ("messages", "conversations")
+_PARTS = PARTS | {"input"}
 _OWN = frozenset((*PROMPTS, "input", "answer", *_REFERENCES, *SYSTEM_KEYS))
 
 
@@ -80,6 +82,11 @@ def parse_prompt(row: Mapping[str, object], source: str) -> Record:
         },
         tools=parse_tools(row),
     )
+
+
+def beside(record: Record) -> frozenset[str]:
+    """Returns the keys of a prompt's row that look like a part of the prompt, and are none."""
+    return frozenset(f"{BESIDE}{key}" for key in record.metadata if key.casefold() in _PARTS)
 
 
 def _text(row: Mapping[str, object], key: str) -> str:

@@ -27,12 +27,12 @@ GAP = dt.timedelta(hours=6)
 """After such a silence a conversation is another one."""
 
 _STAMP = (
-    r"(?P<date>\d{1,4}[./-]\d{1,2}[./-]\d{1,4}),? "
+    r"(?P<date>\d{1,4}[./-]\d{1,2}[./-]\d{1,4})(?:,| à)? "
     r"(?P<hour>\d{1,2})[:.](?P<minute>\d\d)(?:[:.]\d\d)?(?:\s?(?P<half>[AaPp])\.?\s?[Mm]\.?)?"
 )
 _ANDROID, _IOS = re.compile(rf"{_STAMP} - "), re.compile(rf"\u200e?\[{_STAMP}\] ")
 _DIRECTIONS = dict.fromkeys(map(ord, "\u200e\u200f\u202a\u202b\u202c\u202d\u202e"))
-_EDITED = re.compile(r"\s*\u200e<[^<>]+>$|(^|\s+)<[^<>\n]+ [^<>\n]+>$")
+_EDITED = re.compile(r"\s*\u200e<[^<>]+>$|(^|\s+)<[\w'\u2019]+( [\w'\u2019]+)+\.?>$")
 """The mark of an edited message, in any language: words in angle brackets at its end."""
 
 _FILE = re.compile(
@@ -46,7 +46,9 @@ _NO_TEXT = re.compile(
     r"|(this message was deleted|you deleted this message)\.?|null"
     r"|(diese nachricht wurde gelöscht|du hast diese nachricht gelöscht)\.?"
     r"|(se eliminó este mensaje|eliminaste este mensaje)\.?"
-    r"|(ce message a été supprimé|vous avez supprimé ce message)\.?",
+    r"|(ce message a été supprimé|vous avez supprimé ce message)\.?"
+    r"|(questo messaggio è stato eliminato|hai eliminato questo messaggio)\.?"
+    r"|((esta )?mensagem (foi )?apagada|você apagou esta mensagem)\.?",
     re.IGNORECASE | re.DOTALL,
 )
 """A message that WhatsApp wrote in place of media or of a deleted one; iOS marks it by U+200E."""

@@ -165,7 +165,10 @@ ROWS_DIGEST_KEY = "quality_rows_digest"
 """A recipe key: the digest of the measured rows. Readers of before it accept any recipe."""
 
 
-RECORDS = frozenset({ROWS_KEY, ROWS_DIGEST_KEY, WHOLE_BASE_KEY})
+FORM_KEY = "base"
+"""A recipe key: digests of the tokenizer and the chat template of the base of training."""
+
+RECORDS = frozenset({ROWS_KEY, ROWS_DIGEST_KEY, WHOLE_BASE_KEY, FORM_KEY})
 """The recipe keys that are no settings of a fine-tune."""
 
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from zoo.gym.errors import InputError
+
 ANSWER_NAMES = frozenset(
     ("answer", "answers", "solution", "ground_truth", "target", "reference", "expected", "gold")
 )
@@ -72,6 +74,33 @@ def caller(function: Callable[..., object]) -> Call:
     return lambda fields: function(
         *(fields[key] for key in by_place), **{key: fields[key] for key in by_name}
     )
+
+
+def unnamed_answer(function: Callable[..., object]) -> str | None:
+    """Returns the name of a third parameter that gets the answer and is not called so, or None."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        return None
+    positional = [one for one in parameters if one.kind in _POSITIONAL]
+    third = positional[2] if len(positional) > 2 else None
+    if third is None or third.name.lower() in ANSWER_NAMES | OTHER_ANSWER_NAMES:
+        return None
+    return third.name if _takes_answer(third) else None
+
+
+def refuse_column(third: str | None, metadata: Mapping[str, object]) -> None:
+    """Refuses a third parameter with the name of a column, whose values it would not get.
+
+    Raises:
+        InputError: the row has such a column.
+    """
+    if third in metadata:
+        raise InputError(
+            f"reward: {_FORM}, got a third parameter {third!r}, which is a column of the rows",
+            hint=f"call it answer, and read metadata[{third!r}]; or write "
+            f"f(completions, {third}, **columns)",
+        )
 
 
 def _check_names(positional: "list[inspect.Parameter]") -> None:

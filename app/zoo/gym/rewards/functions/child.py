@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from zoo.gym.rewards.functions.batch import batch_function
-from zoo.gym.rewards.functions.calling import call, caller
+from zoo.gym.rewards.functions.calling import call, caller, unnamed_answer
 from zoo.gym.rewards.functions.sources import Sources
 from zoo.gym.rewards.processes.serve import serve
 
@@ -26,7 +26,8 @@ def prepare(
         place: the file or the module.
         name: the function in it.
         hello: gets `needs`, the columns that a function of a batch needs; its requests have the
-            fields of all `samples`, its replies their `replies`.
+            fields of all `samples`, its replies their `replies`. Of another one it gets `third`,
+            see `unnamed_answer`.
 
     Raises:
         ValueError: the file cannot be imported, has no such function, or it takes other parameters.
@@ -43,6 +44,7 @@ def prepare(
         hello["needs"] = batch.needs
         return lambda request: {"replies": batch.call(request["samples"])}
     made = caller(function)
+    hello["third"] = unnamed_answer(function)
     return lambda fields: call(made, fields)
 
 

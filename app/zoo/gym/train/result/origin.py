@@ -10,7 +10,7 @@ from zoo.gym.data.own_tokenizer import TOKENIZER_KEY
 from zoo.gym.data.reading.text import BLANK_LINE
 from zoo.gym.errors import InputError
 from zoo.gym.files import read_json_object, write_beside
-from zoo.gym.train.run_folder.base import BASE_KEY, WEIGHTS_PART, stored_weights_digest
+from zoo.gym.train.run_folder.base import BASE_KEY, WEIGHTS_PART, form_in, stored_weights_digest
 from zoo.gym.train.run_folder.env import remembered
 from zoo.gym.train.run_folder.settings import read_env
 
@@ -104,7 +104,7 @@ def write_origin(result: Path, env_file: Path) -> None:
         "v": 1,
         "data": env.get("data"),
         DIGEST_KEY: digest_of(system) if isinstance(system, str) and system else None,
-        BASE_KEY: {WEIGHTS_PART: weights} if weights else None,
+        BASE_KEY: {WEIGHTS_PART: weights, **form_in(env)} if weights else None,
     }
     if joint := joint_of(env):
         content[JOINT_KEY] = joint

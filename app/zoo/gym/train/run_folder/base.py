@@ -2,16 +2,21 @@
 
 import hashlib
 import json
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from zoo.gym.errors import InputError
+from zoo.gym.data.own_tokenizer import TOKENIZER_KEY
+from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.train.run_folder.settings import read_env, update_env
 from zoo.models.checkpoint_files import checkpoint_files
 
 BASE_KEY = "base"
 """In `env.json` of a run: a digest of each part of the base; in a result: of the weights only."""
+
+FORM_PARTS = ("tokenizer", "chat template")
+"""The parts that prompts depend on."""
 
 WEIGHTS_PART = "weights"
 """The part that an adapter depends on."""
@@ -46,11 +51,50 @@ def base_digests(folder: Path) -> dict[str, str]:
     Raises:
         GymError: the folder contains no weights.
     """
+    return {WEIGHTS_PART: weights_digest(folder), **_digests(folder)}
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """Returns a digest of each part of a model but its weights."""
     found = {part: _digest(_contents(folder, names)) for part, names in _PARTS.items()}
     settings, template = _tokenizer_config(folder / _CONFIG)
     found["tokenizer"] = _digest([(_CONFIG, settings), ("", found["tokenizer"].encode())])
     found["chat template"] = _digest([(_CONFIG, template), ("", found["chat template"].encode())])
-    return {WEIGHTS_PART: weights_digest(folder), **found}
+    return found
+
+
+def form_in(record: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the digests of a base's tokenizer and chat template; none of older records.
+
+    Args:
+        record: of a run, a result or a delta.
+    """
+    base: Any = record.get(BASE_KEY)
+    found = ((part, base.get(part)) for part in FORM_PARTS) if isinstance(base, dict) else ()
+    return {part: digest for part, digest in found if isinstance(digest, str)}
+
+
+def warn_of_other_form(record: Mapping[str, Any], folder: Path) -> None:
+    """Warns if a base reads text otherwise than the one that a fine-tune was trained on.
+
+    Args:
+        record: of a result or a delta.
+        folder: the base that it is used on.
+
+    Warns:
+        GymWarning: the base has another tokenizer or chat template.
+    """
+    stored = form_in(record)
+    if TOKENIZER_KEY in record:  # it has a template of its own
+        stored.pop("chat template", None)
+    here = _digests(folder) if stored else {}
+    if others := [part for part, digest in stored.items() if here[part] != digest]:
+        warnings.warn(
+            f"{folder} has another {' and '.join(others)} than the base of training: prompts are "
+            "not those that the fine-tune has learned",
+            GymWarning,
+            stacklevel=2,
+        )
 
 
 def weights_digest(folder: Path) -> str:

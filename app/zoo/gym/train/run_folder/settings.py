@@ -6,7 +6,7 @@ the file was edited, and a resume is refused. `env.py` checks the data.
 
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -91,12 +91,19 @@ def read_settings(config_file: Path) -> TrainConfig:
         NotAvailableError: the file is missing.
     """
     config = load_config([config_file], [], {}).config
-    return config.model_copy(update=_absent({entry.key for entry in read_entries(config_file)}))
+    entries = {entry.key: entry.value for entry in read_entries(config_file)}
+    return config.model_copy(update=_absent(entries))
 
 
-def _absent(settings: Collection[str]) -> dict[str, Any]:
-    """Returns the values of the keys that a run's settings lack."""
-    return {key: value for key, value in BEFORE_THE_KEY.items() if key not in settings}
+def _absent(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of the keys that a run's settings lack.
+
+    Without held-out rows no run has `early_stopping_steps`: nothing could end it.
+    """
+    lacking = BEFORE_THE_KEY.keys() - settings.keys()
+    if settings.get("val_size") == 0:
+        lacking -= {"early_stopping_steps"}
+    return {key: BEFORE_THE_KEY[key] for key in lacking}
 
 
 def _given(config_file: Path) -> TrainConfig:
