@@ -85,26 +85,6 @@ class Chosen:
     gram: "NDArray[np.uint64]"
     members: Members
 
-    @property
-    def weights(self) -> list[float] | None:
-        """The weight of each contribution, 0 for one that the rule refused; None by columns."""
-        if self.selection.weighing is None:
-            return None
-        found = [0.0] * len(self.collected.keys)
-        for row, weight in zip(self.selection.kept, self.selection.weighing.weights, strict=True):
-            found[row] = float(weight)
-        return found
-
-    @property
-    def shares(self) -> list[float]:
-        """The part of each contribution in the result; equal ones of those kept by columns."""
-        weights, weighing = self.weights, self.selection.weighing
-        if weights is None or weighing is None:
-            kept = self.selection.kept
-            return [(row in kept) / len(kept) for row in range(len(self.collected.keys))]
-        total = sum(weights) + float(weighing.rest)
-        return [weight / total for weight in weights]
-
     def write(self, out: Path, *, factor: float = 1.0, threads: int | None = None) -> Delta:
         """Writes the result times a factor, and returns it.
 
@@ -274,7 +254,7 @@ def _computed(chosen: Chosen, delta: Delta) -> Computed:
         rule=_described(selection.rule),
         contributions=[(key, state.reveals[key].digest) for key in collected.keys],
         refused=refused,
-        weights=chosen.weights,
+        weights=selection.weights,
         rest=0.0 if weighing is None else float(weighing.rest),
         refit=state.measured.refit.factor if state.measured.refit else None,
         paid_by=AUMANN_SHAPLEY if state.manifest.evaluation else BY_WEIGHT,
@@ -293,7 +273,9 @@ def _points(chosen: Chosen, result: str) -> dict[PublicKey, int]:
     if state.manifest.evaluation:
         worth = weighed_values(state, keys, result)
     else:
-        worth = {key: Fraction(part) for key, part in zip(keys, chosen.shares, strict=True)}
+        worth = {
+            key: Fraction(part) for key, part in zip(keys, chosen.selection.shares, strict=True)
+        }
     terms = state.manifest.newcomers
     new = chosen.members.capped & worth.keys()
     return capped_points(worth, new, terms.share if terms else 1.0, state.manifest.pool)
@@ -306,7 +288,7 @@ def _standings(chosen: Chosen, refused: Mapping[PublicKey, str]) -> Standings:
     if chosen.state.manifest.evaluation:
         quality = {key: float(one) for key, one in qualities(chosen.state, counted).items()}
     else:  # the weight against an equal part
-        parts = dict(zip(keys, chosen.shares, strict=True))
+        parts = dict(zip(keys, chosen.selection.shares, strict=True))
         quality = {key: min(1.0, parts[key] * len(counted)) for key in counted}
     failed = [key for key in refused if key not in members.left_out]
     return standings_after(members.standings, quality, refused=failed, unchanged=members.left_out)

@@ -42,7 +42,7 @@ def values(meter: Meter, chosen: Chosen, result: Path, factor: float) -> dict[Pu
         InputError: a tensor of the round is no parameter of its own in the loaded model.
     """
     gradient = mean_gradient(meter, chosen, result)
-    worth = values_of(gradient, chosen.contributions, chosen.shares)
+    worth = values_of(gradient, chosen.contributions, chosen.selection.shares)
     pairs = zip(chosen.collected.keys, worth, strict=True)
     return {key: factor * value for key, value in pairs}
 

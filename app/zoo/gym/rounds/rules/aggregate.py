@@ -54,6 +54,26 @@ class Selection:
     chosen: "NDArray[np.uint8] | None" = None
     rows: list[int] | None = None
 
+    @property
+    def weights(self) -> list[float] | None:
+        """The weight of each contribution, 0 for one that the rule refused; None by columns."""
+        if self.weighing is None:
+            return None
+        weights = [0.0] * (len(self.kept) + len(self.refused))
+        for row, weight in zip(self.kept, self.weighing.weights, strict=True):
+            weights[row] = float(weight)
+        return weights
+
+    @property
+    def shares(self) -> list[float]:
+        """The part of each contribution in the result; equal ones of those kept by columns."""
+        weights, weighing = self.weights, self.weighing
+        if weights is None or weighing is None:
+            count = len(self.kept) + len(self.refused)
+            return [(row in self.kept) / len(self.kept) for row in range(count)]
+        total = sum(weights) + float(weighing.rest)
+        return [weight / total for weight in weights]
+
 
 def select(
     rule: Rule,

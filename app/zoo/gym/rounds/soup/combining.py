@@ -10,7 +10,7 @@ from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.collect import in_form
 from zoo.gym.rounds.compute.copies import copies
 from zoo.gym.rounds.compute.result import write_result
-from zoo.gym.rounds.rules.aggregate import Selection, combine, gram_of, select
+from zoo.gym.rounds.rules.aggregate import combine, gram_of, select
 from zoo.gym.rounds.rules.method import Rule, takes_f
 from zoo.gym.rounds.rules.outliers import TOO_SHORT, undersized
 from zoo.gym.rounds.soup.coding import SoupCoding
@@ -58,7 +58,6 @@ def combined(
     contributions = in_form([load_delta(one.file) for one in kept], coding)
     selection = select(rule, contributions, _given(kept, config, profiles), gram=gram)
     refused |= {kept[row].user: reason for row, reason in selection.refused.items()}
-    shares = _shares(selection, len(kept))
     used: dict[str, JsonValue] = {
         "method": selection.rule.method.value,
         "f": selection.rule.f,
@@ -74,7 +73,7 @@ def combined(
                 "share": share,
                 "metadata": dict(one.metadata),
             }
-            for row, (one, share) in enumerate(zip(kept, shares, strict=True))
+            for row, (one, share) in enumerate(zip(kept, selection.shares, strict=True))
             if row not in selection.refused
         ],
         "refused": [{"user": user, "reason": refused[user]} for user in sorted(refused)],
@@ -129,20 +128,6 @@ def _given(
             hint='contribute(user_id, model, metadata={"examples": 1000})',
         )
     return np.array([one.examples for one in kept], np.float32)
-
-
-def _shares(selection: Selection, count: int) -> list[float]:
-    """Returns the part of each contribution in the result; equal ones of rules of columns."""
-    found = [0.0] * count
-    if selection.weighing is None:
-        for row in selection.kept:
-            found[row] = 1 / len(selection.kept)
-        return found
-    weights = [float(weight) for weight in selection.weighing.weights]
-    total = sum(weights) + float(selection.weighing.rest)
-    for row, weight in zip(selection.kept, weights, strict=True):
-        found[row] = weight / total
-    return found
 
 
 def _warnings(rule: Rule, n: int, config: DeltaSoupConfig, refused: Mapping[str, str]) -> list[str]:
