@@ -23,7 +23,7 @@ from zoo.gym.rounds.compute.collect import (
     collect,
     in_form,
 )
-from zoo.gym.rounds.compute.copies import copies
+from zoo.gym.rounds.compute.copies import without_copies
 from zoo.gym.rounds.compute.members import Members, members_of, with_cap, with_seats
 from zoo.gym.rounds.compute.report import AUMANN_SHAPLEY, BY_WEIGHT, Report
 from zoo.gym.rounds.compute.result import write_result
@@ -35,7 +35,6 @@ from zoo.gym.rounds.rewards.standings import Standings, standings_after, write_s
 from zoo.gym.rounds.rewards.values import qualities, weighed_values
 from zoo.gym.rounds.rules.aggregate import Selection, combine, gram_of, select
 from zoo.gym.rounds.rules.method import Rule, takes_given
-from zoo.gym.rounds.rules.outliers import TOO_SHORT, undersized
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import describe
 from zoo.gym.signing import PublicKey
@@ -43,9 +42,6 @@ from zoo.gym.signing import PublicKey
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-
-_NO_CHANGE = "expected a change of the base, got none"
 
 
 @dataclass(frozen=True)
@@ -164,10 +160,7 @@ def candidates_of(
     threads: int | None = None,
     divide: Divide | None = None,
 ) -> "tuple[Collected, NDArray[np.uint64]]":
-    """Returns the contributions whose files are allowed and no copies, and their Gram matrix.
-
-    One that changes nothing, or nearly nothing, would earn without having worked.
-    """
+    """Returns the contributions whose files are allowed and no copies, and their Gram matrix."""
     import numpy as np
 
     if state.manifest.privacy is not None:
@@ -181,15 +174,10 @@ def candidates_of(
     order = {key: number for number, key in enumerate(state.commits)}
     gram = in_form(collected.deltas, state.manifest, divide).gram(threads=threads)
     positions = [order[key] for key in collected.keys]
-    short = dict.fromkeys(undersized(gram), TOO_SHORT)
-    short |= {row: _NO_CHANGE for row in range(len(gram)) if not gram[row, row].any()}
-    refused = {collected.keys[row]: reason for row, reason in short.items()}
-    found = copies(gram, positions, state.manifest.form, short)
-    for row, original in found.items():
-        said = collected.keys[original].fingerprint
-        refused[collected.keys[row]] = f"a copy of the contribution of {said}, earlier in the log"
-    kept = [row for row, key in enumerate(collected.keys) if key not in refused]
-    return collected.without(refused), gram_of(gram, kept)
+    names = [f"{key.fingerprint}, earlier in the log" for key in collected.keys]
+    refused, products = without_copies(gram, positions, state.manifest.form, names)
+    reasons = {collected.keys[row]: reason for row, reason in refused.items()}
+    return collected.without(reasons), products
 
 
 def _measure(state: State) -> str:

@@ -1,4 +1,4 @@
-"""Finds contributions that are copies of earlier ones, by the exact Gram matrix.
+"""Refuses contributions by their exact Gram matrix: copies of earlier ones, and those of no size.
 
 Signs that agree in 95 % of the columns are a copy (honest contributions of one base agreed in 70 to
 79 %): a cosine of .90. Plain values whose signs would agree so often have a cosine of .988 if they
@@ -10,6 +10,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from zoo.gym.rounds.protocol.manifest import Form
+from zoo.gym.rounds.rules.aggregate import gram_of
+from zoo.gym.rounds.rules.outliers import TOO_SHORT, undersized
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +23,28 @@ SAME: dict[Form, Fraction] = {
     "float": Fraction(988, 1000),
 }
 """The cosine from which on a contribution is a copy."""
+
+_NO_CHANGE = "expected a change of the base, got none"
+
+
+def without_copies(
+    gram: "NDArray[np.uint64]", positions: Sequence[int], form: Form, names: Sequence[str]
+) -> "tuple[dict[int, str], NDArray[np.uint64]]":
+    """Returns why contributions do not count, by row, and the scalar products of the others.
+
+    One that changes nothing, or nearly nothing, would earn without having worked.
+
+    Args:
+        gram: exact scalar products, [n, n, 2], see `zoo.core.gram`.
+        positions: of each contribution's commitment in the log.
+        form: of the contributions.
+        names: of their contributors, for the reasons.
+    """
+    refused = dict.fromkeys(undersized(gram), TOO_SHORT)
+    refused |= {row: _NO_CHANGE for row in range(len(gram)) if not gram[row, row].any()}
+    for row, original in copies(gram, positions, form, refused).items():
+        refused[row] = f"a copy of the contribution of {names[original]}"
+    return refused, gram_of(gram, [row for row in range(len(gram)) if row not in refused])
 
 
 def copies(

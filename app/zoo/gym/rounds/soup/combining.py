@@ -8,11 +8,10 @@ from pydantic import JsonValue
 from zoo.gym.delta.file.reader import load_delta
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.collect import in_form
-from zoo.gym.rounds.compute.copies import copies
+from zoo.gym.rounds.compute.copies import without_copies
 from zoo.gym.rounds.compute.result import write_result
-from zoo.gym.rounds.rules.aggregate import combine, gram_of, select
+from zoo.gym.rounds.rules.aggregate import combine, select
 from zoo.gym.rounds.rules.method import Rule, takes_f
-from zoo.gym.rounds.rules.outliers import TOO_SHORT, undersized
 from zoo.gym.rounds.soup.coding import SoupCoding
 from zoo.gym.rounds.soup.config import DeltaSoupConfig, why_no_share
 from zoo.gym.rounds.soup.profile import ContributorProfile
@@ -48,7 +47,11 @@ def combined(
         InputError: too few count, or the rule cannot use them.
         StorageError: the result cannot be written.
     """
-    kept, refused, gram = _without_copies(every, coding)
+    products = in_form([load_delta(one.file) for one in every], coding).gram()
+    positions, users = [one.place for one in every], [one.user for one in every]
+    reasons, gram = without_copies(products, positions, coding.form, users)
+    refused = {users[row]: reason for row, reason in reasons.items()}
+    kept = [one for one in every if one.user not in refused]
     if len(kept) < least:
         raise InputError(
             f"aggregate: expected at least {least} contributors, got {len(kept)} of {least} "
@@ -87,20 +90,6 @@ def combined(
     out = scratch.new_result()
     delta = write_result(combine(selection, contributions), coding, recipe, out)
     return AggregateResult(delta, report, coding.folder, scratch)
-
-
-def _without_copies(
-    every: "Sequence[Contribution]", coding: SoupCoding
-) -> "tuple[list[Contribution], dict[str, str], NDArray[np.uint64]]":
-    """Refuses contributions that are nearly those of another user; returns the Gram matrix too."""
-    gram = in_form([load_delta(one.file) for one in every], coding).gram()
-    short = undersized(gram)
-    found = copies(gram, [one.place for one in every], coding.form, short)
-    reasons = {every[row].user: TOO_SHORT for row in short}
-    for row, original in found.items():
-        reasons[every[row].user] = f"a copy of the contribution of {every[original].user}"
-    kept = [row for row, one in enumerate(every) if one.user not in reasons]
-    return [every[row] for row in kept], reasons, gram_of(gram, kept)
 
 
 def _given(
