@@ -108,8 +108,10 @@ def _needs_model(files: Sequence[Path], config: TrainConfig) -> bool:
     """
     layout = layout_of(config)
     try:
-        pairs = list(early_records(files, load_method("rm").reads, layout))
-        prompts = list(early_records(files, load_method(config.stage).reads, layout))
+        pairs, prompts = (
+            list(early_records(files, load_method(stage).reads, layout))[: config.max_samples]
+            for stage in ("rm", config.stage)
+        )
     except GymError:
         return False  # refused where the rows of the run are read
     fits = list(map(_has_choice, prompts))
@@ -118,7 +120,7 @@ def _needs_model(files: Sequence[Path], config: TrainConfig) -> bool:
     if any(fits) or len(pairs) < len(prompts):
         raise InputError(
             f"reward: auto: expected pairs alone or prompts with answers alone, got "
-            f"{len(pairs):,} of {len(prompts):,} rows with a better and a worse answer",
+            f"{sum(fits):,} of {len(prompts):,} rows with an answer, and {len(pairs):,} pairs",
             hint="train with one of them, or choose the reward",
         )
     return True

@@ -1,7 +1,8 @@
 """Reward functions that Python code passes."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -82,10 +83,24 @@ def test_a_function_that_takes_the_response_first_is_refused() -> None:
         load(exact, [])
 
 
-def test_a_third_parameter_that_is_a_column_s_name_is_refused_not_given_the_answer() -> None:
-    def score(query: str, response: str, difficulty: float) -> float:
-        return difficulty
+def of_third(query: str, response: str, Level: float) -> float:
+    return Level
 
+
+def of_answer(query: str, response: str, level: float) -> float:
+    return level
+
+
+def of_default(query: str, response: str, *, level: float = 1) -> float:
+    return level
+
+
+@pytest.mark.parametrize("score", [of_third, of_answer, of_default])
+def test_a_parameter_with_a_column_s_name_that_would_not_get_it_is_refused(
+    score: Callable[..., float],
+) -> None:
     load(score, [Task((), "1000")]).close()
-    with pytest.raises(InputError, match="third parameter 'difficulty'"):
-        load(score, [Task((), "1000", metadata={"difficulty": 0})])
+    load(score, [Task((), "1000", metadata={"level": "1000"})]).close()
+    load(partial(of_default, level=2), [Task((), "1000", metadata={"level": 0})]).close()
+    with pytest.raises(InputError, match="which would not get the column"):
+        load(score, [Task((), "1000", metadata={"level": 0})])

@@ -9,7 +9,8 @@ returns a number, or a mapping with `reward` and `reasoning`.
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -76,31 +77,38 @@ def caller(function: Callable[..., object]) -> Call:
     )
 
 
-def unnamed_answer(function: Callable[..., object]) -> str | None:
-    """Returns the name of a third parameter that gets the answer and is not called so, or None."""
+def further_parameters(function: Callable[..., object]) -> list[str]:
+    """Returns the names of the parameters behind query and response that get no field by name."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:
-        return None
-    positional = [one for one in parameters if one.kind in _POSITIONAL]
-    third = positional[2] if len(positional) > 2 else None
-    if third is None or third.name.lower() in ANSWER_NAMES | OTHER_ANSWER_NAMES:
-        return None
-    return third.name if _takes_answer(third) else None
+        return []
+    names = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+    bound = function.keywords if isinstance(function, partial) else {}
+    return [name for name in names[2:] if name not in _EXTRAS and name not in bound]
 
 
-def refuse_column(third: str | None, metadata: Mapping[str, object]) -> None:
-    """Refuses a third parameter with the name of a column, whose values it would not get.
+def refuse_columns(
+    parameters: Sequence[str], metadata: Mapping[str, object], answer: object
+) -> None:
+    """Refuses a parameter with the name of a column, whose values it would not get.
+
+    Args:
+        parameters: those of `further_parameters`.
+        metadata: the columns of a row.
+        answer: its answer; a column that has the same is what a third parameter gets.
 
     Raises:
         InputError: the row has such a column.
     """
-    if third in metadata:
-        raise InputError(
-            f"reward: {_FORM}, got a third parameter {third!r}, which is a column of the rows",
-            hint=f"call it answer, and read metadata[{third!r}]; or write "
-            f"f(completions, {third}, **columns)",
-        )
+    columns = {name.casefold(): name for name, value in metadata.items() if value != answer}
+    for name in parameters:
+        if (column := columns.get(name.casefold())) is not None:
+            raise InputError(
+                f"reward: {_FORM}, got a parameter {name!r}, which would not get the column of "
+                "that name",
+                hint=f"read metadata[{column!r}], or write f(completions, {column}, **columns)",
+            )
 
 
 def _check_names(positional: "list[inspect.Parameter]") -> None:

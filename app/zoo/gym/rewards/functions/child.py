@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from zoo.gym.rewards.functions.batch import batch_function
-from zoo.gym.rewards.functions.calling import call, caller, unnamed_answer
+from zoo.gym.rewards.functions.calling import call, caller, further_parameters
 from zoo.gym.rewards.functions.sources import Sources
 from zoo.gym.rewards.processes.serve import serve
 
@@ -26,8 +26,8 @@ def prepare(
         place: the file or the module.
         name: the function in it.
         hello: gets `needs`, the columns that a function of a batch needs; its requests have the
-            fields of all `samples`, its replies their `replies`. Of another one it gets `third`,
-            see `unnamed_answer`.
+            fields of all `samples`, its replies their `replies`. Of another one it gets `further`,
+            see `further_parameters`.
 
     Raises:
         ValueError: the file cannot be imported, has no such function, or it takes other parameters.
@@ -44,7 +44,7 @@ def prepare(
         hello["needs"] = batch.needs
         return lambda request: {"replies": batch.call(request["samples"])}
     made = caller(function)
-    hello["third"] = unnamed_answer(function)
+    hello["further"] = further_parameters(function)
     return lambda fields: call(made, fields)
 
 

@@ -10,7 +10,7 @@ from zoo.gym.config.reward import FunctionSettings
 from zoo.gym.data.rendering.template import openai_turn
 from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.rewards.functions.batch import lacking
-from zoo.gym.rewards.functions.calling import refuse_column
+from zoo.gym.rewards.functions.calling import refuse_columns
 from zoo.gym.rewards.processes.workers import Workers
 from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
 
@@ -44,7 +44,7 @@ class FileFunction(Reward):
             raise InputError(f"reward: '{settings.function}': {reason}")
         self._sources = self._workers.sources
         self._needs: list[str] | None = hello.get("needs")  # of a function of a batch
-        self._third: str | None = hello.get("third")
+        self._further: list[str] = hello.get("further", [])
 
     @property
     def sources(self) -> Mapping[str, str]:
@@ -63,7 +63,7 @@ class FileFunction(Reward):
 
     def missing(self, task: Task) -> str | None:
         """Returns the first column that the function needs and the row lacks."""
-        refuse_column(self._third, task.metadata)
+        refuse_columns(self._further, task.metadata, task.answer)
         return lacking(self._needs or (), fields_of(Sample(task, "")))
 
     def score(self, samples: Sequence[Sample]) -> list[Score]:

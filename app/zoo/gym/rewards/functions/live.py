@@ -9,7 +9,7 @@ from zoo.gym.config.reward import LiveSettings
 from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.rewards.description import describe
 from zoo.gym.rewards.functions.batch import batch_function, lacking
-from zoo.gym.rewards.functions.calling import Call, call, caller, refuse_column, unnamed_answer
+from zoo.gym.rewards.functions.calling import Call, call, caller, further_parameters, refuse_columns
 from zoo.gym.rewards.functions.file import fields_of, score_of
 from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
 
@@ -33,7 +33,7 @@ class LiveFunction(Reward):
         try:
             self._batch = batch_function(settings.function)
             self._call: Call | None = None if self._batch else caller(settings.function)
-            self._third = None if self._batch else unnamed_answer(settings.function)
+            self._further = [] if self._batch else further_parameters(settings.function)
         except ValueError as error:
             raise InputError(f"reward: {self._name}: {error}") from None
 
@@ -65,7 +65,7 @@ class LiveFunction(Reward):
 
     def missing(self, task: Task) -> str | None:
         """Returns the first column that the function needs and the row lacks."""
-        refuse_column(self._third, task.metadata)
+        refuse_columns(self._further, task.metadata, task.answer)
         needs = self._batch.needs if self._batch else ()
         return lacking(needs, fields_of(Sample(task, "")))
 
