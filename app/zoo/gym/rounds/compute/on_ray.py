@@ -21,7 +21,7 @@ from zoo.gym.rounds.compute.publish import work_folder
 from zoo.gym.rounds.compute.ray_cluster import ray_cluster
 from zoo.gym.rounds.forms.base import Contributions
 from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.protocol.manifest import Base, Caps, Form, Tensor
+from zoo.gym.rounds.protocol.manifest import TensorCoding
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.storage.opening import open_storage
 
@@ -86,7 +86,7 @@ class RoundTasks:
                 raise self._missing_file(digest, state, collected)
         manifest = state.manifest
         tensors = tuple(tensor for tensor in manifest.tensors if tensor.name in set(names))
-        coding = _SomeTensors(manifest.base, tensors, manifest.form, manifest.caps)
+        coding = TensorCoding(manifest.base, tensors, manifest.form, manifest.caps)
         contributions = in_form([deltas[digest] for digest in job.digests], coding)
         return compute_task(job, contributions, threads=self.threads)
 
@@ -100,16 +100,6 @@ class RoundTasks:
             f"{socket.gethostname()}, got none: {why}",
             hint=f"{_EVERY_MACHINE}: {verify} shows there what is missing",
         )
-
-
-@dataclass(frozen=True)
-class _SomeTensors:
-    """Some tensors of a round, see `Coding`."""
-
-    base: Base
-    tensors: tuple[Tensor, ...]
-    form: Form
-    caps: Caps
 
 
 @lru_cache(maxsize=1)

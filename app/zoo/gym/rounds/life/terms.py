@@ -185,8 +185,7 @@ def tensor_names(base: Weights, patterns: Sequence[str] = ()) -> list[str]:
     Raises:
         InputError: nothing matches.
     """
-    own = sorted(own_tensors(base, tied=is_tied(base)))
-    floats = [name for name in own if base.dtype(name) in FLOATS and 0 not in base.shape(name)]
+    floats = float_tensors(base)
     if patterns:
         for pattern in patterns:
             if not any(fnmatchcase(name, pattern) for name in floats):
@@ -199,6 +198,12 @@ def tensor_names(base: Weights, patterns: Sequence[str] = ()) -> list[str]:
             hint="name the tensors of the round: --tensors PATTERN",
         )
     return found
+
+
+def float_tensors(base: Weights) -> list[str]:
+    """Returns the tensors that a fine-tune can change, sorted."""
+    own = sorted(own_tensors(base, tied=is_tied(base)))
+    return [name for name in own if base.dtype(name) in FLOATS and 0 not in base.shape(name)]
 
 
 def _file_bytes(shapes: dict[str, tuple[int, ...]], terms: Terms) -> int:

@@ -5,6 +5,7 @@ A round is named by the SHA-256 of its signed manifest, so that no term can chan
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Protocol, Self
 
@@ -116,6 +117,16 @@ class Coding(Protocol):
     def caps(self) -> Caps:
         """The largest contribution."""
         ...
+
+
+@dataclass(frozen=True)
+class TensorCoding:
+    """What decides the bytes of a contribution where no manifest does, see `Coding`."""
+
+    base: Base
+    tensors: tuple[Tensor, ...]
+    form: Form
+    caps: Caps
 
 
 class Deadlines(_Terms):

@@ -5,39 +5,25 @@ differences carry everything.
 """
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from zoo.gym.delta.reading.identity import identity
-from zoo.gym.delta.reading.weights import FLOATS, Weights, is_tied, open_weights, own_tensors
+from zoo.gym.delta.reading.weights import Weights, open_weights
 from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.rounds.contribution.changes import Changes, read_changes
 from zoo.gym.rounds.contribution.write import MOST_ZEROS
-from zoo.gym.rounds.protocol.manifest import Base, Caps, Form, Tensor
+from zoo.gym.rounds.life.terms import float_tensors, tensor_names
+from zoo.gym.rounds.privacy.promise import CLIP
+from zoo.gym.rounds.protocol.manifest import Base, Caps, Form, Tensor, TensorCoding
 
 _CAPS = Caps(file_bytes=1 << 40, rank=4096, value=1e4)
 
-
-@dataclass(frozen=True)
-class SoupCoding:
-    """What decides the bytes of a contribution, see `protocol.manifest.Coding`.
-
-    Attributes:
-        base: what is changed.
-        tensors: all that a contribution has.
-        form: how changes are coded.
-        caps: the largest contribution.
-        folder: of the base.
-    """
-
-    base: Base
-    tensors: tuple[Tensor, ...]
-    form: Form
-    caps: Caps
-    folder: Path
+PRIVATE_RANK = 8
+"""Of the factors of a private soup: the noise grows with the root of their number."""
 
 
-def coding_for(source: Path, base: Path, name: str, signs: bool | None) -> SoupCoding:
+def coding_for(source: Path, base: Path, name: str, signs: bool | None) -> TensorCoding:
     """Returns the coding of a soup whose first contribution is given.
 
     Args:
@@ -55,9 +41,31 @@ def coding_for(source: Path, base: Path, name: str, signs: bool | None) -> SoupC
     if not changes.names:
         raise InputError(f"{source}: expected a fine-tune, got no change from the base {name}")
     names, form = _names_and_form(changes, weights, signs)
-    tensors = tuple(Tensor(name=one, shape=weights.shape(one)) for one in names)
-    found = Base(identity=identity(weights, names), model=name)
-    return SoupCoding(found, tensors, form, _CAPS, base)
+    return _coding(weights, names, name, form, _CAPS)
+
+
+def private_coding(base: Path, name: str) -> TensorCoding:
+    """Returns the coding of a private soup: factors of the matrices inside the layers of a base.
+
+    Args:
+        base: its folder.
+        name: for people.
+
+    Raises:
+        InputError: the base has no such matrices.
+    """
+    weights = open_weights(base)
+    names = tensor_names(weights)
+    rank = min(PRIVATE_RANK, *(min(weights.shape(tensor)) for tensor in names))
+    caps = Caps(file_bytes=1 << 40, rank=rank, value=CLIP)
+    return _coding(weights, names, name, "lowrank", caps)
+
+
+def _coding(
+    weights: Weights, names: Sequence[str], base: str, form: Form, caps: Caps
+) -> TensorCoding:
+    tensors = tuple(Tensor(name=name, shape=weights.shape(name)) for name in names)
+    return TensorCoding(Base(identity=identity(weights, names), model=base), tensors, form, caps)
 
 
 def _names_and_form(
@@ -65,7 +73,7 @@ def _names_and_form(
 ) -> tuple[list[str], Form]:
     adapted = changes.factors(changes.names[0]) is not None
     if signs is False:
-        return (changes.names, "lowrank") if adapted else (_all(weights), "float")
+        return (changes.names, "lowrank") if adapted else (float_tensors(weights), "float")
     reason = _why_no_signs(changes, weights)
     if not reason:
         return changes.names, "signs"
@@ -81,7 +89,7 @@ def _names_and_form(
         GymWarning,
         stacklevel=4,
     )
-    return (changes.names, form) if adapted else (_all(weights), form)
+    return (changes.names, form) if adapted else (float_tensors(weights), form)
 
 
 def _why_no_signs(changes: Changes, weights: Weights) -> str:
@@ -96,8 +104,3 @@ def _why_no_signs(changes: Changes, weights: Weights) -> str:
         zeros += change.size - int(np.count_nonzero(change))
         size += change.size
     return f"{zeros / size:.0%} zeros" if zeros >= MOST_ZEROS * size else ""
-
-
-def _all(weights: Weights) -> list[str]:
-    own = sorted(own_tensors(weights, tied=is_tied(weights)))
-    return [name for name in own if weights.dtype(name) in FLOATS and 0 not in weights.shape(name)]

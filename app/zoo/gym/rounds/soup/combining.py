@@ -1,22 +1,21 @@
 """Combines the contributions of a soup, with the rules and the arithmetic of rounds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
-from zoo.gym.delta.file.reader import load_delta
+from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.collect import in_form
 from zoo.gym.rounds.compute.copies import without_copies
 from zoo.gym.rounds.compute.result import write_result
+from zoo.gym.rounds.protocol.manifest import Coding
 from zoo.gym.rounds.rules.aggregate import combine, select
 from zoo.gym.rounds.rules.method import Rule, takes_f
-from zoo.gym.rounds.soup.coding import SoupCoding
 from zoo.gym.rounds.soup.config import DeltaSoupConfig, why_no_share
 from zoo.gym.rounds.soup.profile import ContributorProfile
-from zoo.gym.rounds.soup.result import AggregateResult
-from zoo.gym.rounds.soup.scratch import Scratch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,20 +26,20 @@ if TYPE_CHECKING:
 
 def combined(
     every: "Sequence[Contribution]",
-    coding: SoupCoding,
+    coding: Coding,
     config: DeltaSoupConfig,
     profiles: Mapping[str, ContributorProfile],
-    scratch: Scratch,
+    out: Path,
     least: int = 1,
-) -> AggregateResult:
-    """Returns the aggregate of contributions.
+) -> tuple[Delta, dict[str, Any]]:
+    """Returns the aggregate of contributions and its report.
 
     Args:
         every: all of them, in the order of their digests.
         coding: theirs.
         config: the settings.
         profiles: of the users, whose reputations a weighted mean takes.
-        scratch: the folder that the result is written to, and which it keeps.
+        out: the file of the aggregate.
         least: how many must count that are no copies.
 
     Raises:
@@ -65,31 +64,47 @@ def combined(
         "method": selection.rule.method.value,
         "f": selection.rule.f,
     }
-    report: dict[str, Any] = {
-        "rule": used,
+    warnings = _warnings(rule, len(kept), config, refused)
+    shares = selection.shares
+    counted = [(kept[row], shares[row]) for row in selection.kept]
+    report = report_of(used, coding, counted, refused, warnings=warnings)
+    recipe: dict[str, JsonValue] = {"rule": used, "contributors": len(counted)}
+    return write_result(combine(selection, contributions), coding, recipe, out), report
+
+
+def report_of(
+    rule: Mapping[str, JsonValue],
+    coding: Coding,
+    counted: "Iterable[tuple[Contribution, float]]",
+    refused: Mapping[str, str],
+    **more: object,
+) -> dict[str, Any]:
+    """Returns the report of an aggregate.
+
+    Args:
+        rule: its name and parameters.
+        coding: of the contributions.
+        counted: the contributions that count, with the part of each in the aggregate.
+        refused: why those of other users do not count.
+        more: its other fields.
+    """
+    return {
+        "rule": rule,
         "form": coding.form,
         "base": coding.base.model,
         "contributions": [
             {
-                "user": one.user,
-                "digest": one.digest,
+                "user": contribution.user,
+                "digest": contribution.digest,
                 "share": share,
-                "metadata": dict(one.metadata),
+                "metadata": dict(contribution.metadata),
             }
-            for row, (one, share) in enumerate(zip(kept, selection.shares, strict=True))
-            if row not in selection.refused
+            for contribution, share in counted
         ],
         "refused": [{"user": user, "reason": refused[user]} for user in sorted(refused)],
         "refit": None,
-        "warnings": _warnings(rule, len(kept), config, refused),
+        **more,
     }
-    recipe: dict[str, JsonValue] = {
-        "rule": used,
-        "contributors": len(kept) - len(selection.refused),
-    }
-    out = scratch.new_result()
-    delta = write_result(combine(selection, contributions), coding, recipe, out)
-    return AggregateResult(delta, report, coding.folder, scratch)
 
 
 def _given(

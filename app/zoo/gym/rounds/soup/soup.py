@@ -18,11 +18,16 @@ from pydantic import JsonValue
 
 from zoo.gym.arguments import StrPath, instance_of, number_of, text_of, whole_of
 from zoo.gym.errors import GymWarning, InputError
-from zoo.gym.rounds.soup.coding import SoupCoding, coding_for
+from zoo.gym.rounds.privacy.contribution import write_values
+from zoo.gym.rounds.privacy.promise import Wish
+from zoo.gym.rounds.privacy.sealing import new_key
+from zoo.gym.rounds.privacy.terms import Privacy
+from zoo.gym.rounds.protocol.manifest import Coding
+from zoo.gym.rounds.soup.coding import coding_for, private_coding
 from zoo.gym.rounds.soup.combining import combined
 from zoo.gym.rounds.soup.config import DeltaSoupConfig
 from zoo.gym.rounds.soup.contribution import Contribution
-from zoo.gym.rounds.soup.private import PrivateSoup, private_soup
+from zoo.gym.rounds.soup.private import drawn
 from zoo.gym.rounds.soup.profile import ContributorProfile
 from zoo.gym.rounds.soup.published import published_points
 from zoo.gym.rounds.soup.result import AggregateResult
@@ -56,8 +61,8 @@ class DeltaSoup:
         self.profiles: dict[str, ContributorProfile] = {}
         self._base = None if base_model is None else base_folder(str(base_model), "base_model")
         self._scratch = Scratch()
-        self._coding: SoupCoding | None = None
-        self._private: PrivateSoup | None = None
+        self._coding: Coding | None = None
+        self._privacy: Privacy | None = None
         self._contributions: dict[str, Contribution] = {}
         self._result: AggregateResult | None = None
 
@@ -94,7 +99,7 @@ class DeltaSoup:
         file = folder / f"{len(self._contributions)}.safetensors"
         digest, more = self._coded(source, base_model, file)
         # In a private soup nothing that one user gave decides what another one reads here.
-        known = () if self._private else self._contributions.values()
+        known = () if self._privacy else self._contributions.values()
         if any(one.digest == digest for one in known):
             raise InputError(f"{user}: expected a fine-tune of its own, got that of another user")
         quality = self._quality(user, file)
@@ -134,16 +139,17 @@ class DeltaSoup:
                 f"aggregate: expected at least {max(1, least)} contributors, got {found} of "
                 f"{max(1, least)}"
             )
-        if self._private is not None and self._result is not None:
+        if self._privacy is not None and self._result is not None:
             return self._result  # noise is drawn once
-        assert self._coding is not None
+        coding, base, out = self._coding, self._base, self._scratch.new_result()
+        assert coding is not None
+        assert base is not None
         every = sorted(self._contributions.values(), key=lambda one: one.digest)
-        if self._private is not None:
-            self._result = self._private.drawn(every, self._scratch)
+        if self._privacy is not None:
+            delta, report = drawn(every, coding, self._privacy, out)
         else:
-            self._result = combined(
-                every, self._coding, self.config, self.profiles, self._scratch, least
-            )
+            delta, report = combined(every, coding, self.config, self.profiles, out, least)
+        self._result = AggregateResult(delta, report, base, self._scratch)
         for sentence in self._result.report["warnings"]:
             warnings.warn(sentence, GymWarning, stacklevel=2)
         return self._result
@@ -188,7 +194,7 @@ class DeltaSoup:
 
     def _new_user(self, user_id: str) -> str:
         user = text_of("user_id", user_id)
-        if self._private is not None and self._result is not None:
+        if self._privacy is not None and self._result is not None:
             raise InputError(
                 "contribute: expected a private soup without a result, got one that was drawn",
                 hint="another one for more users: DeltaSoup(config)",
@@ -206,21 +212,27 @@ class DeltaSoup:
         self, source: Source, base_model: StrPath | None, out: Path
     ) -> tuple[str, Mapping[str, JsonValue]]:
         """Writes a coded change; returns its digest, and what is to be said of it."""
+        from zoo.core import digest
         from zoo.gym.rounds.contribution.write import write_contribution
 
-        base = self._base_of(source, base_model)
+        config, base = self.config, self._base_of(source, base_model)
         name = str(base_model or source.base or base)
-        if self.config.differential_privacy:
-            private = self._private or private_soup(base, name, self.config)
-            found = private.write(source.path, out)
-            self._private, self._coding = private, private.coding
-            return found
-        given = "use_bitdelta" in self.config.model_fields_set
-        signs = self.config.use_bitdelta if given else None
-        coding = self._coding or coding_for(source.path, base, name, signs)
-        digest = write_contribution(source.path, base, coding, out).digest
-        self._coding = coding
-        return digest, {}
+        more: dict[str, JsonValue] = {}
+        if config.differential_privacy:
+            # Nobody seals to the key: the numbers stay in this process.
+            wish = Wish(config.privacy_epsilon, config.privacy_delta)
+            privacy = self._privacy or wish.terms(new_key())
+            coding = self._coding or private_coding(base, name)
+            written = write_values(source.path, base, coding, privacy, out)
+            self._privacy, receipt = privacy, digest(out.read_bytes())
+            more = {"kept": written.kept, "clipped": written.clipped}
+        else:
+            signs = config.use_bitdelta if "use_bitdelta" in config.model_fields_set else None
+            coding = self._coding or coding_for(source.path, base, name, signs)
+            receipt = write_contribution(source.path, base, coding, out).digest
+        if self._coding is None:
+            self._coding, self._base = coding, base
+        return receipt, more
 
     def _base_of(self, source: Source, base_model: StrPath | None) -> Path:
         """Returns the folder of a fine-tune's base, which is that of the soup.
@@ -228,7 +240,7 @@ class DeltaSoup:
         Raises:
             InputError: nobody says which it is, or it is another one.
         """
-        known = self._coding.folder if self._coding else self._base
+        known = self._base
         if base_model is not None:
             own = base_folder(str(base_model), "base_model")
         elif known is not None:
