@@ -8,7 +8,15 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from zoo.gym.config.settings import Settings
-from zoo.gym.rounds.rules.method import AggregationMethod, Rule, default_f, takes_f, takes_given
+from zoo.gym.rounds.rules.method import (
+    AggregationMethod,
+    Rule,
+    default_f,
+    most_f,
+    rule_for,
+    takes_f,
+    takes_given,
+)
 
 Validator = Callable[[Path], float]
 """Rates a contribution, given as its delta file, from 0 to 1."""
@@ -188,17 +196,12 @@ class DeltaSoupConfig(Settings, frozen=True):
         Raises:
             InputError: the rule cannot take that number.
         """
-        from zoo.gym.rounds.rules.method import most_f, rule_for
-
         if n < 3 and self.method is AggregationMethod.BYZANTINE_ROBUST:
             return rule_for(AggregationMethod.MEAN, n)
-        if not takes_f(self.method):
-            return rule_for(self.method, n)
         if self.method is _PERCENT_OF:
-            return rule_for(
-                self.method, n, min(int(self.trim_percent * n + 1e-9), most_f(self.method, n))
-            )
-        wanted = default_f(n, self.byzantine_threshold)
+            wanted = int(self.trim_percent * n + 1e-9)
+        else:
+            wanted = default_f(n, self.byzantine_threshold)
         return rule_for(self.method, n, min(wanted, most_f(self.method, n)))
 
     @property
