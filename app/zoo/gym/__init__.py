@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from zoo.gym.rounds.rules.method import AggregationMethod as AggregationMethod
     from zoo.gym.rounds.server.run import CommunityLearningServer as CommunityLearningServer
     from zoo.gym.rounds.soup.config import DeltaSoupConfig as DeltaSoupConfig
-    from zoo.gym.rounds.soup.profile import ContributorProfile as ContributorProfile
+    from zoo.gym.rounds.soup.contributors import ContributorProfile as ContributorProfile
     from zoo.gym.rounds.soup.result import AggregateResult as AggregateResult
     from zoo.gym.rounds.soup.soup import DeltaSoup as DeltaSoup
     from zoo.gym.trainer import Trainer as Trainer
@@ -65,7 +65,7 @@ _HOMES = {
     "AggregationMethod": "zoo.gym.rounds.rules.method",
     "BitDeltaConfig": "zoo.gym.config.bitdelta",
     "ChatSession": "zoo.gym.chat",
-    "ContributorProfile": "zoo.gym.rounds.soup.profile",
+    "ContributorProfile": "zoo.gym.rounds.soup.contributors",
     "CommunityLearningServer": "zoo.gym.rounds.server.run",
     "DeltaConfig": "zoo.gym.config.delta",
     "DeltaReport": "zoo.gym.delta",

@@ -4,7 +4,7 @@ from zoo.gym.absent import no_such_name
 from zoo.gym.config.bitdelta import BitDeltaConfig
 from zoo.gym.rounds.rules.method import AggregationMethod
 from zoo.gym.rounds.soup.config import DeltaSoupConfig
-from zoo.gym.rounds.soup.profile import ContributorProfile
+from zoo.gym.rounds.soup.contributors import ContributorProfile
 from zoo.gym.rounds.soup.soup import DeltaSoup
 
 __all__ = [

@@ -15,17 +15,15 @@ from zoo.gym.rounds.protocol.manifest import Coding
 from zoo.gym.rounds.rules.aggregate import combine, select
 from zoo.gym.rounds.rules.method import Rule, takes_f
 from zoo.gym.rounds.soup.config import DeltaSoupConfig, why_no_share
-from zoo.gym.rounds.soup.profile import ContributorProfile
+from zoo.gym.rounds.soup.contributors import Contribution, ContributorProfile
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from zoo.gym.rounds.soup.contribution import Contribution
-
 
 def combined(
-    every: "Sequence[Contribution]",
+    every: Sequence[Contribution],
     coding: Coding,
     config: DeltaSoupConfig,
     profiles: Mapping[str, ContributorProfile],
@@ -75,7 +73,7 @@ def combined(
 def report_of(
     rule: Mapping[str, JsonValue],
     coding: Coding,
-    counted: "Iterable[tuple[Contribution, float]]",
+    counted: Iterable[tuple[Contribution, float]],
     refused: Mapping[str, str],
     **more: object,
 ) -> dict[str, Any]:
@@ -108,7 +106,7 @@ def report_of(
 
 
 def _given(
-    kept: "Sequence[Contribution]",
+    kept: Sequence[Contribution],
     config: DeltaSoupConfig,
     profiles: Mapping[str, ContributorProfile],
 ) -> "NDArray[np.float32] | None":

@@ -7,7 +7,7 @@ in the ledger of this machine before.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -18,13 +18,11 @@ from zoo.gym.rounds.privacy.promise import described
 from zoo.gym.rounds.privacy.terms import Privacy
 from zoo.gym.rounds.protocol.manifest import Coding
 from zoo.gym.rounds.soup.combining import report_of
-
-if TYPE_CHECKING:
-    from zoo.gym.rounds.soup.contribution import Contribution
+from zoo.gym.rounds.soup.contributors import Contribution
 
 
 def drawn(
-    every: "Sequence[Contribution]", coding: Coding, privacy: Privacy, out: Path
+    every: Sequence[Contribution], coding: Coding, privacy: Privacy, out: Path
 ) -> tuple[Delta, dict[str, Any]]:
     """Books, adds up and draws the noise of a result: once, since nothing gives it back.
 

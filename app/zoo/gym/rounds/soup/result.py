@@ -1,7 +1,9 @@
 """What a soup becomes: a delta with a report."""
 
+import itertools
 import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +14,27 @@ from zoo.gym.delta.apply import apply_delta
 from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.errors import InputError
 from zoo.gym.files import storage_errors
-from zoo.gym.rounds.soup.scratch import Scratch
+from zoo.gym.paths import ensure_folder, folders
+
+
+class Scratch:
+    """A new folder in the cache, deleted with the last object that uses it.
+
+    Attributes:
+        folder: its path.
+
+    Raises:
+        StorageError: it cannot be made.
+    """
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="soup-", dir=ensure_folder(folders().cache)))
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self._results = itertools.count()
+
+    def new_result(self) -> Path:
+        """Returns the path of one more result: a soup can have several, of which each stays."""
+        return self.folder / f"result-{next(self._results)}.safetensors"
 
 
 @dataclass(frozen=True)
@@ -64,8 +86,6 @@ class AggregateResult:
                 changed.
             StorageError: it cannot be written.
         """
-        from zoo.gym.paths import ensure_folder, folders
-
         self._check_file()
         folder = self.base if base is None else model_folder("base", base)
         if out is None:

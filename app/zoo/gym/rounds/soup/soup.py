@@ -26,12 +26,10 @@ from zoo.gym.rounds.protocol.manifest import Coding
 from zoo.gym.rounds.soup.coding import coding_for, private_coding
 from zoo.gym.rounds.soup.combining import combined
 from zoo.gym.rounds.soup.config import DeltaSoupConfig
-from zoo.gym.rounds.soup.contribution import Contribution
+from zoo.gym.rounds.soup.contributors import Contribution, ContributorProfile
 from zoo.gym.rounds.soup.private import drawn
-from zoo.gym.rounds.soup.profile import ContributorProfile
 from zoo.gym.rounds.soup.published import published_points
-from zoo.gym.rounds.soup.result import AggregateResult
-from zoo.gym.rounds.soup.scratch import Scratch
+from zoo.gym.rounds.soup.result import AggregateResult, Scratch
 from zoo.gym.rounds.soup.sources import Source, base_folder, source_of
 
 if TYPE_CHECKING:
