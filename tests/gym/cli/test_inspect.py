@@ -115,3 +115,22 @@ def test_the_speaker_to_learn_is_named_on_the_command_line(call: Call) -> None:
     assert (found.code, "[[5" in found.stdout) == (0, True)
     unnamed = call("data", "inspect", "chat.txt")
     assert (unnamed.code, "'Bob' (1 message)" in unnamed.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(("word", "hint"), [("stage=grpo", "--stage grpo"), ("max_steps=3", None)])
+def test_a_setting_is_no_file_and_one_of_its_own_is_named(
+    call: Call, word: str, hint: str | None
+) -> None:
+    Path("a.jsonl").write_text(GOOD)
+    found = call("data", "inspect", "a.jsonl", word)
+    assert (found.code, f"hint: {hint}" in found.stderr) == (2, hint is not None)
+
+
+def test_the_other_files_of_an_export_are_passed_over_beside_its_conversations(call: Call) -> None:
+    folder = Path("export")
+    folder.mkdir()
+    (folder / "rows.jsonl").write_text(GOOD)
+    (folder / "user.json").write_text('{"id": "u"}')
+    assert call("data", "inspect", "export").code == 2
+    (folder / "conversations.json").write_text(f"[{GOOD.strip()}]")
+    assert call("data", "inspect", "export").code == 0

@@ -10,7 +10,7 @@ import pytest
 from zoo.gym.cli.boundary import show_warning
 from zoo.gym.cli.ending import measured
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.progress import Progress
+from zoo.gym.cli.progress import Progress, note_lines
 from zoo.gym.errors import GymWarning
 from zoo.gym.humanize import duration, figure, human_bytes
 from zoo.gym.jobs.lines import step_line
@@ -267,3 +267,10 @@ def test_a_reader_that_has_left_ends_a_command_without_a_word(words: list[str]) 
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_the_start_of_a_run_counts_the_rows_that_are_left_out() -> None:
+    plan = {"kind": "plan", "rows": 1, "held_out_rows": 6, "truncated_rows": 0, "cutoff_len": 9}
+    first, *_ = note_lines(plan | {"left_out_rows": 4})
+    assert first == "1 row to learn, 6 held out, 4 left out; 0 cut at 9 tokens"
+    assert "left out" not in next(iter(note_lines(plan)))

@@ -46,6 +46,7 @@ BAD_VALUES = [
     ("date: tomorrow", 'date: expected a date as YYYY-MM-DD, got "tomorrow"'),
     ("dtype: f64", "dtype: expected 'auto', 'f32', 'bf16' or 'bf16-widened', got \"f64\""),
     ("report_to: wandb", "report_to: expected 'none', got \"wandb\""),
+    ("stage: gpro", f"stage: expected {', '.join(METHODS)}, got \"gpro\". Did you mean 'gspo'?"),
     ("stage: pt", f"stage: the method 'pt' is not supported yet: expected {', '.join(METHODS)}"),
     ("learning_rte: 1", "learning_rte: no such setting. Did you mean 'learning_rate'?"),
     ("lr: 1", "lr: no such setting. Did you mean 'learning_rate'?"),

@@ -280,7 +280,11 @@ def test_a_second_ctrl_c_gives_up_waiting(run: Run) -> None:
 @pytest.mark.slow
 def test_following_can_request_a_stop(run: Run) -> None:
     launch(run, entry="entries:forever")
-    assert follow(run, should_stop=lambda: len(steps(run)) > 1).exit_code == 5
+    requested: list[str] = []
+    status = follow(
+        run, should_stop=lambda: len(steps(run)) > 1, on_stop=lambda: requested.append("stop")
+    )
+    assert (status.exit_code, requested) == (5, ["stop"])
 
 
 @pytest.mark.slow

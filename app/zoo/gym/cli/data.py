@@ -26,6 +26,9 @@ Special = Annotated[
     bool, Parameter(name="--split_special_tokens", negative="--no_split_special_tokens")
 ]
 
+SETTINGS = ("model", "columns", "me", "cutoff_len", "template", "think", "stage")
+"""Settings of training that inspection takes as flags."""
+
 
 def inspect(
     *files: str,
@@ -72,7 +75,8 @@ def inspect(
     for file in files:
         key, is_setting, value = file.partition("=")
         if is_setting and key.isidentifier() and not given_path(file).exists():
-            raise InputError(f"{file}: expected a file, got a setting", hint=f"--{key} {value}")
+            hint = f"--{key} {value}" if key in SETTINGS else None
+            raise InputError(f"{file}: expected a file of examples, got a setting", hint=hint)
     data = data_files([existing(file) for file in files])
     paths = list(data.train)
     name = PICO if model is None else model

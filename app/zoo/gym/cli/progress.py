@@ -53,7 +53,7 @@ class Progress:
 
     def stopping(self) -> None:
         """Says that the run was requested to stop: a step may take long."""
-        self.out.say("stopping: the run saves after this step, also without this window")
+        self.out.say("stopping: the run is saved after this step, even if this window is closed")
 
     def _state(self, event: Event) -> Iterator[str]:
         """Yields a change of state in a log, a wait for the device, and what a new worker does."""

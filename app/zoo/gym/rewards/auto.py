@@ -58,6 +58,15 @@ def choose(tasks: Sequence[Task]) -> Choice:
     return Choice(AnswerSettings(), why)
 
 
+def has_choice(task: Task) -> bool:
+    """Returns whether a reward fits a row by itself."""
+    try:
+        choose([task])
+    except InputError:
+        return False
+    return True
+
+
 def _by_fields(tasks: Sequence[Task]) -> Choice | None:
     """Returns the reward for rows that have more than an answer; None if they do not."""
     rows = counted(len(tasks), "row")

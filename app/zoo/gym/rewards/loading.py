@@ -8,7 +8,7 @@ from importlib import import_module
 from zoo.gym.config.reward import JudgeSettings, ModelSettings, RewardSettings
 from zoo.gym.config.reward_spec import parse_spec
 from zoo.gym.errors import InputError
-from zoo.gym.rewards.auto import choose
+from zoo.gym.rewards.auto import choose, has_choice
 from zoo.gym.rewards.reward import Reward, Sample, Score, Task
 from zoo.gym.rewards.weighted import Weighted
 
@@ -63,7 +63,7 @@ def check(spec: object, tasks: Sequence[Task]) -> None:
     """
     parts = parse_spec(spec)
     if parts[0].kind == "auto":
-        if not any(map(_has_choice, tasks)):
+        if not any(map(has_choice, tasks)):
             choose(tasks)
     elif not any(isinstance(part, JudgeSettings | ModelSettings) for part in parts):
         with closing(_weighted(parts)) as reward:
@@ -82,14 +82,6 @@ def _lacking(reward: Reward, tasks: Sequence[Task]) -> tuple[int, InputError] | 
     more = f" (and {len(found) - 1:,} other rows)" if len(found) > 1 else ""
     text = f"{where}{lack}: expected what reward {reward.name} compares with{more}"
     return len(found), InputError(text)
-
-
-def _has_choice(task: Task) -> bool:
-    try:
-        choose([task])
-    except InputError:
-        return False
-    return True
 
 
 def _make_all(parts: Sequence[RewardSettings], tasks: Sequence[Task]) -> Reward:

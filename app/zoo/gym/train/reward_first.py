@@ -14,10 +14,9 @@ from zoo.gym.config import load_values
 from zoo.gym.config.rollouts import RolloutConfig
 from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
-from zoo.gym.data import Record
 from zoo.gym.data.reading.dataset import early_records
 from zoo.gym.errors import GymError, InputError
-from zoo.gym.rewards.auto import choose
+from zoo.gym.rewards.auto import has_choice
 from zoo.gym.train.rollouts import task_of_record
 from zoo.gym.train.run_folder.pinned import dataset_files, layout_of
 
@@ -114,7 +113,7 @@ def _needs_model(files: Sequence[Path], config: TrainConfig) -> bool:
         )
     except GymError:
         return False  # refused where the rows of the run are read
-    fits = list(map(_has_choice, prompts))
+    fits = [has_choice(task_of_record(record)) for record in prompts]
     if not pairs or all(fits):
         return False
     if any(fits) or len(pairs) < len(prompts):
@@ -123,12 +122,4 @@ def _needs_model(files: Sequence[Path], config: TrainConfig) -> bool:
             f"{sum(fits):,} of {len(prompts):,} rows with an answer, and {len(pairs):,} pairs",
             hint="train with one of them, or choose the reward",
         )
-    return True
-
-
-def _has_choice(record: Record) -> bool:
-    try:
-        choose([task_of_record(record)])
-    except InputError:
-        return False
     return True

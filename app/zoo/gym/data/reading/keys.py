@@ -260,7 +260,9 @@ def unread_note(path: str, counts: Mapping[str, int]) -> str:
     beside = {key.removeprefix(BESIDE): n for key, n in counts.items() if key not in plain}
     parts = [f"keys that are not read: {_most(plain)}"] if plain else []
     if beside:
-        parts.append(f"keys that are no part of the prompt, for rewards alone: {_most(beside)}")
+        parts.append(
+            f"keys that are not part of the prompt and only rewards can read: {_most(beside)}"
+        )
     return f"{path}: {'; '.join(parts)}"
 
 

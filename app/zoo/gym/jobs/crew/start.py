@@ -169,11 +169,12 @@ def _why(run: Run, peers: Peers) -> GymError | None:
     """Returns why the connection was lost: what the first process to end says of it, if any."""
     deadline = time.monotonic() + GRACE_S
     while time.monotonic() < deadline:
-        for rank, peer in enumerate(peers, 1):
+        codes = [peer.poll() for peer in peers]  # once: one may end between two looks
+        for rank, code in enumerate(codes, 1):
             # those that only lost the connection, too, say so with this exit code
-            if peer.poll() not in {None, 0, EXIT_CODES[InterruptedRunError]}:
-                return _ended(run, rank, peer, len(peers) + 1)
-        if all(peer.poll() is not None for peer in peers):
+            if code not in {None, 0, EXIT_CODES[InterruptedRunError]}:
+                return _ended(run, rank, peers[rank - 1], len(peers) + 1)
+        if None not in codes:
             return None
         time.sleep(_POLL_S)
     return None

@@ -23,9 +23,10 @@ EVALUATION_SHARE = 0.25
 
 EVALUATIONS = 20
 EVALUATION_ROWS = 2000
+"""The most rows of an evaluation: more would hardly change it, and they are kept in memory."""
+
 FEW_ROWS = 20
 """Fewer held-out rows show little: no evaluation scores fewer if there are as many."""
-"""The most rows of an evaluation: more would hardly change it, and they are kept in memory."""
 
 CHECKPOINTS = 10
 
