@@ -203,6 +203,23 @@ def test_a_process_that_waits_for_a_failed_one_is_ended(
     assert end["message"] == "process 2 of 2: num_processes: expected a GPU for each process"
 
 
+def test_a_process_that_is_killed_between_two_looks_is_named(run: Run) -> None:
+    class Peer(subprocess.Popen[bytes]):
+        def __init__(self) -> None:
+            self.returncode, self.polled = -9, 0
+
+        def poll(self) -> int | None:
+            self.polled += 1
+            return -9 if self.polled > 1 else None
+
+        def __del__(self) -> None:
+            pass
+
+    why = start._why(run, [Peer()])
+    assert why is not None
+    assert why.message == "process 2 of 2 was killed by signal 9"
+
+
 @pytest.mark.slow
 def test_a_process_is_not_ended_while_it_writes_a_checkpoint(
     run: Run, monkeypatch: pytest.MonkeyPatch

@@ -74,14 +74,14 @@ def check(spec: object, tasks: Sequence[Task]) -> None:
 
 def _lacking(reward: Reward, tasks: Sequence[Task]) -> tuple[int, InputError] | None:
     """Returns how many rows lack what the reward needs, and the error; None if none does."""
-    found = [(task, lack) for task in tasks if (lack := reward.missing(task))]
-    if not found:
+    rows = [(task, lack) for task in tasks if (lack := reward.missing(task))]
+    if not rows:
         return None
-    task, lack = found[0]
+    task, lack = rows[0]
     where = f"{task.source}: " if task.source else ""
-    more = f" (and {len(found) - 1:,} other rows)" if len(found) > 1 else ""
+    more = f" (and {len(rows) - 1:,} other rows)" if len(rows) > 1 else ""
     text = f"{where}{lack}: expected what reward {reward.name} compares with{more}"
-    return len(found), InputError(text)
+    return len(rows), InputError(text)
 
 
 def _make_all(parts: Sequence[RewardSettings], tasks: Sequence[Task]) -> Reward:

@@ -91,6 +91,13 @@ def test_evaluations_cost_at_most_a_quarter_of_the_training(found: Facts, steps:
         assert evaluations == 2
 
 
+@pytest.mark.parametrize(("held_out", "scored"), [(6, 6), (20, 20), (300, 20)])
+def test_a_short_run_scores_twenty_held_out_rows_or_all(held_out: int, scored: int) -> None:
+    found = replace(FACTS, held_out_rows=held_out, held_out_tokens=30 * held_out)
+    plan = make_plan(config(max_steps=2, per_device_train_batch_size=1), found)
+    assert plan.evaluation_rows == scored
+
+
 def test_what_the_user_gives_stays() -> None:
     plan = make_plan(config(learning_rate=0.3, max_steps=7, eval_steps=2), FACTS)
     assert (plan.config.learning_rate, plan.steps, plan.config.eval_steps) == (0.3, 7, 2)
