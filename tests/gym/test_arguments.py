@@ -17,10 +17,10 @@ from zoo.gym import (
     load_delta,
     resolve,
 )
-from zoo.gym.api import run_training
 from zoo.gym.arguments import number_of, path_of, whole_of
 from zoo.gym.chat import open_chat
 from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.published.api import run_training
 
 MADE: dict[str, Any] = {"base": "b", "base_id": "b", "out": "o"}
 

@@ -23,8 +23,8 @@ from zoo.gym import (
     quality_input,
     run_training,
 )
-from zoo.gym.absent import ABSENT
 from zoo.gym.jobs import open_run
+from zoo.gym.published.absent import ABSENT
 from zoo.gym.train.run_folder.env import check_as_began
 from zoo.gym.train.run_folder.settings import change_settings, stored_settings
 

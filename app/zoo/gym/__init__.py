@@ -19,9 +19,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from zoo.core import __version__ as __version__
-    from zoo.gym.api import RunResult as RunResult
-    from zoo.gym.api import quality_input as quality_input
-    from zoo.gym.api import run_training as run_training
     from zoo.gym.chat import ChatSession as ChatSession
     from zoo.gym.chat import generate as generate
     from zoo.gym.chat import open_chat as open_chat
@@ -43,38 +40,41 @@ if TYPE_CHECKING:
     from zoo.gym.errors import InterruptedRunError as InterruptedRunError
     from zoo.gym.errors import NotAvailableError as NotAvailableError
     from zoo.gym.errors import StorageError as StorageError
-    from zoo.gym.experience.trainer import ExperienceLibrary as ExperienceLibrary
-    from zoo.gym.experience.trainer import TrainingFreeGRPO as TrainingFreeGRPO
-    from zoo.gym.grpo import GRPOConfig as GRPOConfig
-    from zoo.gym.grpo import GRPOTrainer as GRPOTrainer
-    from zoo.gym.hparams import get_train_args as get_train_args
-    from zoo.gym.hparams import run_sft as run_sft
-    from zoo.gym.live_progress import show_progress as show_progress
+    from zoo.gym.published.api import RunResult as RunResult
+    from zoo.gym.published.api import quality_input as quality_input
+    from zoo.gym.published.api import run_training as run_training
+    from zoo.gym.published.grpo import GRPOConfig as GRPOConfig
+    from zoo.gym.published.grpo import GRPOTrainer as GRPOTrainer
+    from zoo.gym.published.hparams import get_train_args as get_train_args
+    from zoo.gym.published.hparams import run_sft as run_sft
+    from zoo.gym.published.live_progress import show_progress as show_progress
+    from zoo.gym.published.soup.config import DeltaSoupConfig as DeltaSoupConfig
+    from zoo.gym.published.soup.contributors import ContributorProfile as ContributorProfile
+    from zoo.gym.published.soup.result import AggregateResult as AggregateResult
+    from zoo.gym.published.soup.soup import DeltaSoup as DeltaSoup
+    from zoo.gym.published.trainer import Trainer as Trainer
+    from zoo.gym.published.trainer import TrainingConfig as TrainingConfig
+    from zoo.gym.published.training_free_grpo import ExperienceLibrary as ExperienceLibrary
+    from zoo.gym.published.training_free_grpo import TrainingFreeGRPO as TrainingFreeGRPO
     from zoo.gym.rounds.rules.method import AggregationMethod as AggregationMethod
     from zoo.gym.rounds.server.run import CommunityLearningServer as CommunityLearningServer
-    from zoo.gym.rounds.soup.config import DeltaSoupConfig as DeltaSoupConfig
-    from zoo.gym.rounds.soup.contributors import ContributorProfile as ContributorProfile
-    from zoo.gym.rounds.soup.result import AggregateResult as AggregateResult
-    from zoo.gym.rounds.soup.soup import DeltaSoup as DeltaSoup
-    from zoo.gym.trainer import Trainer as Trainer
-    from zoo.gym.trainer import TrainingConfig as TrainingConfig
     from zoo.models import resolve as resolve
 
 _HOMES = {
-    "AggregateResult": "zoo.gym.rounds.soup.result",
+    "AggregateResult": "zoo.gym.published.soup.result",
     "AggregationMethod": "zoo.gym.rounds.rules.method",
     "BitDeltaConfig": "zoo.gym.config.bitdelta",
     "ChatSession": "zoo.gym.chat",
-    "ContributorProfile": "zoo.gym.rounds.soup.contributors",
+    "ContributorProfile": "zoo.gym.published.soup.contributors",
     "CommunityLearningServer": "zoo.gym.rounds.server.run",
     "DeltaConfig": "zoo.gym.config.delta",
     "DeltaReport": "zoo.gym.delta",
-    "DeltaSoup": "zoo.gym.rounds.soup.soup",
-    "DeltaSoupConfig": "zoo.gym.rounds.soup.config",
+    "DeltaSoup": "zoo.gym.published.soup.soup",
+    "DeltaSoupConfig": "zoo.gym.published.soup.config",
     "DoesNotFitError": "zoo.gym.errors",
-    "ExperienceLibrary": "zoo.gym.experience.trainer",
-    "GRPOConfig": "zoo.gym.grpo",
-    "GRPOTrainer": "zoo.gym.grpo",
+    "ExperienceLibrary": "zoo.gym.published.training_free_grpo",
+    "GRPOConfig": "zoo.gym.published.grpo",
+    "GRPOTrainer": "zoo.gym.published.grpo",
     "GuardError": "zoo.gym.errors",
     "GymError": "zoo.gym.errors",
     "GymWarning": "zoo.gym.errors",
@@ -83,25 +83,25 @@ _HOMES = {
     "NotAvailableError": "zoo.gym.errors",
     "Origin": "zoo.gym.delta",
     "QualityInput": "zoo.gym.delta",
-    "RunResult": "zoo.gym.api",
+    "RunResult": "zoo.gym.published.api",
     "StorageError": "zoo.gym.errors",
     "TrainConfig": "zoo.gym.config",
-    "Trainer": "zoo.gym.trainer",
-    "TrainingConfig": "zoo.gym.trainer",
-    "TrainingFreeGRPO": "zoo.gym.experience.trainer",
+    "Trainer": "zoo.gym.published.trainer",
+    "TrainingConfig": "zoo.gym.published.trainer",
+    "TrainingFreeGRPO": "zoo.gym.published.training_free_grpo",
     "__version__": "zoo.core",
     "apply_delta": "zoo.gym.delta",
     "check_delta": "zoo.gym.delta",
     "create_delta": "zoo.gym.delta",
     "generate": "zoo.gym.chat",
-    "get_train_args": "zoo.gym.hparams",
+    "get_train_args": "zoo.gym.published.hparams",
     "load_delta": "zoo.gym.delta",
     "open_chat": "zoo.gym.chat",
-    "quality_input": "zoo.gym.api",
+    "quality_input": "zoo.gym.published.api",
     "resolve": "zoo.models",
-    "run_sft": "zoo.gym.hparams",
-    "run_training": "zoo.gym.api",
-    "show_progress": "zoo.gym.live_progress",
+    "run_sft": "zoo.gym.published.hparams",
+    "run_training": "zoo.gym.published.api",
+    "show_progress": "zoo.gym.published.live_progress",
 }
 
 __all__ = [
@@ -152,7 +152,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    from zoo.gym.absent import no_such_name
+    from zoo.gym.published.absent import no_such_name
 
     raise no_such_name(__name__, name)
 

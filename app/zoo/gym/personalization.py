@@ -1,6 +1,6 @@
 """The published module of `PersonalizedTrainer`; it says what there is instead."""
 
-from zoo.gym.absent import no_such_name
+from zoo.gym.published.absent import no_such_name
 
 __all__: list[str] = []
 

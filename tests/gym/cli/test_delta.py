@@ -210,8 +210,8 @@ def test_a_run_whose_data_is_gone_still_gives_a_delta(call: Call, base: Path, tu
 def test_a_run_s_adapter_is_not_made_a_delta_of_another_base(
     call: Call, base: Path, tuned: Path
 ) -> None:
+    from zoo.gym.delta.origin.digests import BASE_KEY, base_digests
     from zoo.gym.jobs import create_run
-    from zoo.gym.train.run_folder.base import BASE_KEY, base_digests
 
     env = {BASE_KEY: base_digests(base)}
     run = create_run(f"model_name_or_path: {base}\ndataset: [gone.jsonl]\n", env)

@@ -9,7 +9,6 @@ import yaml
 
 from tests.gym.conftest import Refused
 from tests.gym.train.methods.teachers import write_teacher
-from zoo.gym.api import run_training
 from zoo.gym.cli import main
 from zoo.gym.config import load_config
 from zoo.gym.config.stages import METHODS, load_method
@@ -17,6 +16,7 @@ from zoo.gym.experience.library.file import write_library
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
 from zoo.gym.jobs import run_folders
+from zoo.gym.published.api import run_training
 from zoo.models.folder import is_reward_model
 from zoo.models.recipe_files import find_recipe, recipes
 

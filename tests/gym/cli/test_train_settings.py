@@ -11,7 +11,7 @@ import yaml
 
 from tests.gym.cli.conftest import DONE
 from zoo.backends.torch.backend import TorchBackend
-from zoo.gym.cli.items import sort_items
+from zoo.gym.config.items import sort_items
 from zoo.gym.errors import NotAvailableError
 from zoo.gym.jobs import create_run, run_folders
 

@@ -4,8 +4,8 @@ import pytest
 
 from tests.gym.config.test_optimizers import loaded
 from zoo.gym import InputError, TrainConfig
-from zoo.gym.api import train_here
 from zoo.gym.config.conflicts import require_processes
+from zoo.gym.published.api import train_here
 from zoo.gym.train.loading import load_spec
 
 

@@ -9,10 +9,11 @@ import pytest
 from tests.gym.delta.lora import write_lora
 from zoo.gym.chat import open_chat
 from zoo.gym.delta import Quality, apply_delta, check_delta, create_delta, load_delta
+from zoo.gym.delta.origin.digests import BASE_KEY, base_digests
+from zoo.gym.delta.origin.record import DIGEST_KEY, digest_of
 from zoo.gym.delta.sanity import warn_of_other_base, warn_of_worse_delta
 from zoo.gym.errors import GymWarning
-from zoo.gym.train.result.origin import DIGEST_KEY, digest_of, write_origin
-from zoo.gym.train.run_folder.base import BASE_KEY, base_digests
+from zoo.gym.train.result.origin import write_origin
 from zoo.models import pico_folder
 
 OTHER = [

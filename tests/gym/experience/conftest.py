@@ -71,11 +71,12 @@ def ignore(_: object) -> None:
 def near(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes `experience train` and `runs resume` run their worker in this process."""
 
-    def launch(run: Run, *, entry: str, before: Any = None, wait_s: float = 0) -> int:
+    def launch(run: Run, *, entry: None = None, before: Any = None, wait_s: float = 0) -> int:
+        del entry, wait_s
         if before is not None:
             before()
         with run.worker_log.open("a") as log, redirect_stderr(log):
-            return worker.main([str(run.folder), "--entry", entry])
+            return worker.main([str(run.folder)])
 
     monkeypatch.setattr(worker, "stop_on_signals", ignore)
     monkeypatch.setattr("zoo.gym.cli.experience.launch", launch)

@@ -21,7 +21,7 @@ Do = Callable[..., Any]
 def sampling(step: int, token: int) -> None:
     """Dies before a token of the answers that are sampled for a step."""
     lessons, draws = _modules(
-        "zoo.gym.train.methods.lessons", "zoo.backends.torch.generation.draws"
+        "zoo.gym.experience.distilling.method", "zoo.backends.torch.generation.draws"
     )
     real = lessons.Lessons.window
 

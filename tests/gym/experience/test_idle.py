@@ -13,8 +13,8 @@ from zoo.gym.experience import store
 from zoo.gym.experience.calls.journal import Journal, Spent
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
-from zoo.gym.experience.trainer import TrainingFreeGRPO
 from zoo.gym.jobs import open_run
+from zoo.gym.published.training_free_grpo import TrainingFreeGRPO
 
 pytestmark = pytest.mark.usefixtures("near")
 

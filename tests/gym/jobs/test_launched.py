@@ -63,7 +63,7 @@ def test_the_launcher_decides_the_number_of_processes(
 
 @pytest.mark.usefixtures("second")
 def test_a_script_is_not_run_by_every_process() -> None:
-    from zoo.gym.api import run_training
+    from zoo.gym.published.api import run_training
 
     config = TrainConfig(model_name_or_path="zen-pico", dataset="rows.jsonl")
     with pytest.raises(InputError, match="several processes were started by a launcher"):

@@ -130,7 +130,7 @@ def test_a_worker_s_training_takes_its_turn(run: Run, monkeypatch: pytest.Monkey
             return {"places": len(list((folders().devices / "cpu").glob("*-r0001.lock")))}
 
     monkeypatch.setattr("zoo.gym.train.session.run_session", session)
-    assert worker._session(run) == {"places": 1}
+    assert worker._train(run) == {"places": 1}
 
 
 def test_a_place_whose_process_is_gone_holds_nobody_up(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from zoo.backends.optimizer_spec import IN_LIBRARY, OPTIMIZERS
-from zoo.gym.api import run_training
 from zoo.gym.config import TrainConfig
 from zoo.gym.config.keys.optimizer import ONLY_IN_PLACE
 from zoo.gym.demo.words import backward, make_words, prompt
+from zoo.gym.published.api import run_training
 
 pytestmark = pytest.mark.slow
 

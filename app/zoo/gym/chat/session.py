@@ -286,9 +286,9 @@ def open_chat(
     from zoo.backends.base import LoadSpec
     from zoo.backends.machine.threads import callers_state_kept, choose_threads, use_threads
     from zoo.gym.chat.greedy import stated_sampling, warn_of_settings
+    from zoo.gym.delta.origin.digests import warn_of_other_form
     from zoo.gym.delta.sanity import warn_of_no_effect, warn_of_other_base
     from zoo.gym.engine import engine_for
-    from zoo.gym.train.run_folder.base import warn_of_other_form
     from zoo.models.folder import count_parameters, model_positions, vocabulary_size
 
     adapter, delta = path_or_none("adapter", adapter), path_or_none("delta", delta)
@@ -351,7 +351,7 @@ def _template(given: object) -> str:
 def _trained(base: Path, adapter: Path | None, delta: Path | None) -> "Trained":
     """Returns how the model was asked in training; of a base alone, without its system prompt."""
     from zoo.gym.chat.trained import Trained, of_delta, of_result
-    from zoo.gym.train.result.origin import joint_of_result
+    from zoo.gym.delta.origin.record import joint_of_result
 
     if delta is not None:
         return of_delta(delta)

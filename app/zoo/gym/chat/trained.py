@@ -11,15 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from zoo.gym.data.own_tokenizer import own_in
+from zoo.gym.delta.origin.record import DIGEST_KEY, ORIGIN_FILE, SYSTEM_KEY, digest_of, joint_of
 from zoo.gym.errors import InputError
 from zoo.gym.jobs import run_folders
-from zoo.gym.train.result.origin import (
-    DIGEST_KEY,
-    ORIGIN_FILE,
-    SYSTEM_KEY,
-    digest_of,
-    joint_of,
-)
 from zoo.models.folder import read_object
 
 

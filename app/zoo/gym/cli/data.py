@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from zoo.gym.cli.ending import fail
-from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import Json, Model, Offline, Switch, Template, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import resolve_model, template_of
 from zoo.gym.config import load_config
+from zoo.gym.config.items import existing
 from zoo.gym.config.stages import METHODS, config_class, load_method, stages_reading
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import EXIT_CODES, GymError, InputError

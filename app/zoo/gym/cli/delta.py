@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from zoo.gym.cli.ending import fail
 from zoo.gym.cli.flags import read_flags, with_model_flags
-from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import Files, Json, Offline, Switch, Yes, output_path
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import show_pass
@@ -23,6 +22,7 @@ from zoo.gym.cli.sources import (
 )
 from zoo.gym.config import TrainConfig
 from zoo.gym.config.delta import DeltaConfig
+from zoo.gym.config.items import existing
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import check_new_file, check_new_folder
 from zoo.gym.humanize import human_bytes
@@ -273,8 +273,8 @@ def _examples(source: _Source, data: Sequence[str], folder: Path, screen: Output
     from zoo.gym.data.reading.files import files_in
     from zoo.gym.delta import load_delta
     from zoo.gym.delta.file.reader import is_delta
+    from zoo.gym.delta.origin.record import doubt_of_base
     from zoo.gym.train.measuring import Measuring, rows_of_files, rows_of_run
-    from zoo.gym.train.result.origin import doubt_of_base
 
     files = files_in([existing(path) for path in data])
     found = Measuring()
@@ -303,7 +303,7 @@ def _trained_on(source: Path) -> str | None:
     """Returns the fingerprint of the training data in a delta or a copied result."""
     from zoo.gym.delta import load_delta
     from zoo.gym.delta.file.reader import is_delta
-    from zoo.gym.train.result.origin import ORIGIN_FILE
+    from zoo.gym.delta.origin.record import ORIGIN_FILE
     from zoo.models.folder import read_object
 
     if source.is_file() and is_delta(source):
@@ -351,8 +351,8 @@ def _origin(source: _Source) -> "Origin | None":
         return None
     from zoo.gym.chat.trained import of_run
     from zoo.gym.delta import Origin
+    from zoo.gym.delta.origin.record import DIGEST_KEY, digest_of
     from zoo.gym.train.measuring import stored_fingerprint
-    from zoo.gym.train.result.origin import DIGEST_KEY, digest_of
     from zoo.gym.train.run_folder.settings import recipe_of
 
     recipe = config.public_settings() | recipe_of(source.run.env_file)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.gym.cli.ending import fail, how_to_continue
 from zoo.gym.cli.flags import read_flags, with_model_flags
-from zoo.gym.cli.items import existing, sort_items
 from zoo.gym.cli.options import Json, Offline, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress
+from zoo.gym.config.items import existing, sort_items
 from zoo.gym.errors import EXIT_CODES, GymError, InputError, InterruptedRunError
 from zoo.gym.experience.distilling.settings import DistillationConfig
 from zoo.gym.jobs import Run, Status, follow, launch, read_status, state_name
@@ -42,7 +42,6 @@ def distill(
         as_json: print one JSON object as stdout's last line
         **settings: how lessons become weights
     """
-    from zoo.gym.experience.distilling.session import ENTRY
     from zoo.gym.experience.distilling.start import make_run
     from zoo.gym.experience.models import check_servers
     from zoo.gym.experience.providers.consent import require_consent
@@ -61,7 +60,7 @@ def distill(
         out.say(f"warning: {doubt}")
     run = make_run(prepared)
     out.say(f"run {run.id}: {prepared.config.model} in {run.folder}")
-    launch(run, entry=ENTRY)
+    launch(run)
     if detach:
         out.say(f"it continues in the background; follow it: zoo-gym runs tail {run.id}")
         out.result(_answer(run, read_status(run)))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.cli.ending import fail, how_to_continue
 from zoo.gym.cli.flags import read_flags, with_model_flags
-from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import Json, Offline, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
+from zoo.gym.config.items import existing
 from zoo.gym.errors import EXIT_CODES, GymError, InputError, InterruptedRunError
 from zoo.gym.experience.learning.learn import batches
 from zoo.gym.experience.learning.majority import MAJORITY
@@ -54,7 +54,6 @@ def begin(out: Output, prepared: "Prepared", *, yes: bool, detach: bool = False)
     """Shows what a run will need, asks about new hosts, starts it, and follows it to its end."""
     from zoo.gym.experience.models import check_servers
     from zoo.gym.experience.providers.consent import require_consent
-    from zoo.gym.experience.session import ENTRY
     from zoo.gym.experience.start import make_run
 
     _say_prepared(out, prepared)
@@ -64,7 +63,7 @@ def begin(out: Output, prepared: "Prepared", *, yes: bool, detach: bool = False)
         out.say(f"warning: {doubt}")
     run = make_run(prepared)
     out.say(f"run {run.id}: {prepared.config.model} in {run.folder}")
-    launch(run, entry=ENTRY)
+    launch(run)
     if detach:
         out.say(f"it continues in the background; follow it: zoo-gym runs tail {run.id}")
         out.result(_answer(run, read_status(run)))

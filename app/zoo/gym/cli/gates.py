@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from zoo.gym.cli.items import existing
 from zoo.gym.cli.lessons import Model
 from zoo.gym.cli.libraries import facts, say_held_back, verdict
 from zoo.gym.cli.options import Json, Switch, Yes, confirmed, output_path
 from zoo.gym.cli.output import Output
+from zoo.gym.config.items import existing
 from zoo.gym.errors import EXIT_CODES, GymError, InputError
 from zoo.gym.experience import store
 from zoo.gym.humanize import counted

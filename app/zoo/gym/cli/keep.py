@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from zoo.gym.cli.ending import fail
-from zoo.gym.cli.items import existing
 from zoo.gym.cli.libraries import facts
 from zoo.gym.cli.options import Json, Switch
 from zoo.gym.cli.output import Output
+from zoo.gym.config.items import existing
 from zoo.gym.errors import EXIT_CODES, GymError, InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.sharing.limits import MOST_OF_ONE

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from zoo.gym.cli.items import existing
 from zoo.gym.cli.keep import Release, refuse_unknown
 from zoo.gym.cli.libraries import facts, say_held_back, verdict
 from zoo.gym.cli.options import Json, Yes, confirmed, output_path
 from zoo.gym.cli.output import Output
+from zoo.gym.config.items import existing
 from zoo.gym.errors import InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.sharing.limits import MOST_OF_ONE, limited

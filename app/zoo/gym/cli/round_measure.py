@@ -9,9 +9,9 @@ from zoo.gym.cli.communities import Round
 from zoo.gym.cli.community.lessons import LESSONS
 from zoo.gym.cli.community.opened import command, opened_round, round_base
 from zoo.gym.cli.community.options import NO_MEASURE, MeasureOptions, given_of, refuse_given
-from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import Json, Offline, Threads, Yes, confirmed
 from zoo.gym.cli.output import Output
+from zoo.gym.config.items import existing
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.humanize import counted, human_bytes
 

@@ -14,10 +14,10 @@ from zoo.gym.cli.community.shares import LEFT_OUT, left_out
 from zoo.gym.cli.community.voiding import or_void
 from zoo.gym.cli.delta import BROKEN
 from zoo.gym.cli.ending import fail
-from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import Json, Offline, Switch, Threads, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round_private import aggregate_private, rewards_private
+from zoo.gym.config.items import existing
 from zoo.gym.errors import (
     DoesNotFitError,
     GymError,

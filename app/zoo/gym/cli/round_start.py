@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.cli.community.options import NO_GATE, GateOptions
-from zoo.gym.cli.items import existing
+from zoo.gym.config.items import existing
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.paths import given_path
 

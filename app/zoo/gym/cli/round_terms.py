@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.cli.community.options import GateOptions, given_of
-from zoo.gym.cli.items import existing
+from zoo.gym.config.items import existing
 from zoo.gym.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:

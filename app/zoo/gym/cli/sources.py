@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import consent
 from zoo.gym.cli.output import Output
 from zoo.gym.config import TrainConfig
 from zoo.gym.config.foreign import without_effect
+from zoo.gym.config.items import existing
 from zoo.gym.data.templates import named_template
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.jobs import Run, Status, open_run, read_ended, reconcile

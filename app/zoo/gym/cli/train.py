@@ -9,13 +9,13 @@ from cyclopts import Parameter
 
 from zoo.gym.cli.ending import finish, started
 from zoo.gym.cli.flags import with_setting_flags
-from zoo.gym.cli.items import existing, settings_file, sort_items
 from zoo.gym.cli.options import Json, Switch, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress
 from zoo.gym.cli.sources import resolve_models, result_of
 from zoo.gym.config import Ignored, Loaded, dump_config, load_config
 from zoo.gym.config.conflicts import require_processes
+from zoo.gym.config.items import existing, settings_file, sort_items
 from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
 from zoo.gym.jobs import (
     Event,

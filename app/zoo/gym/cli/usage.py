@@ -45,7 +45,7 @@ def usage_error(error: cyclopts.CycloptsError, words: Sequence[str]) -> InputErr
 
 def _training_with(words: Sequence[str]) -> str | None:
     """Returns the command for words without a verb if the first is a file or setting, or None."""
-    from zoo.gym.cli.items import sort_items
+    from zoo.gym.config.items import sort_items
 
     try:
         items = sort_items(words[:1])

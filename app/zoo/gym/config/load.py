@@ -31,6 +31,7 @@ from zoo.gym.config.train import TrainConfig
 from zoo.gym.config.values import are_rows, listed
 from zoo.gym.errors import InputError
 from zoo.gym.files.yaml_entries import parse_value, read_entries
+from zoo.gym.wiring import wired
 
 
 @dataclass(frozen=True)
@@ -284,8 +285,6 @@ def _with_round(layers: Sequence[list[Given]]) -> Sequence[list[Given]]:
             one.
         NotAvailableError: there is no such round.
     """
-    from zoo.gym.rounds.privacy.training import settings_for
-
     named = [one for layer in layers for one in layer if one.key == "round"]
     if not named:
         return layers
@@ -294,7 +293,7 @@ def _with_round(layers: Sequence[list[Given]]) -> Sequence[list[Given]]:
         if len(twice) > 1:
             raise InputError(f"{twice[1]}: already given as '{twice[0]}'")
     last = named[-1]
-    found = settings_for(str(last.value))
+    found = wired("settings of a round")(str(last.value))
     others = [[one for one in layer if one.key != "round"] for layer in layers]
     for one in (one for layer in others for one in layer):
         key = ours(one.key)

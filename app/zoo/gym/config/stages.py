@@ -35,7 +35,7 @@ METHODS = {
     "gspo": "zoo.gym.train.methods.gspo:Gspo",
     "rloo": "zoo.gym.train.methods.rloo:Rloo",
     "ppo": "zoo.gym.train.methods.ppo:Ppo",
-    "lessons": "zoo.gym.train.methods.lessons:Lessons",
+    "lessons": "zoo.gym.experience.distilling.method:Lessons",
 }
 """Stage -> "module:class" of its `zoo.gym.train.method.Method`."""
 

@@ -23,15 +23,15 @@ from zoo.gym.arguments import (
 from zoo.gym.data.own_tokenizer import write_own
 from zoo.gym.delta.file.reader import load_delta
 from zoo.gym.delta.file.safetensors import ITEM_BYTES, Entry, write_safetensors
+from zoo.gym.delta.origin.card import write_rebuilt_card
+from zoo.gym.delta.origin.digests import warn_of_other_form
+from zoo.gym.delta.origin.record import keep_joint
 from zoo.gym.delta.progress import Watch, ignore, passing
 from zoo.gym.delta.reading.identity import verify_base
 from zoo.gym.delta.reading.weights import is_tied, open_weights, own_tensors
 from zoo.gym.delta.rebuild import NAMES, OutType, Rebuild
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_folder, storage_errors
-from zoo.gym.train.result.card import write_rebuilt_card
-from zoo.gym.train.result.origin import keep_joint
-from zoo.gym.train.run_folder.base import warn_of_other_form
 from zoo.models import Resolved
 from zoo.models.adapters import CONFIG_FILE
 from zoo.models.checkpoint_files import EXPLICIT_KEY

@@ -14,13 +14,13 @@ from zoo.gym.delta.file.reader import (
     verify_digest,
     verify_whole,
 )
+from zoo.gym.delta.origin.digests import warn_of_other_form
 from zoo.gym.delta.quality import QualityInput, measure_quality, rows_digest, rows_in_words
 from zoo.gym.delta.reading.identity import verify_base
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.delta.sanity import warn_of_worse_delta
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
-from zoo.gym.train.run_folder.base import warn_of_other_form
 
 if TYPE_CHECKING:
     from zoo.core import Header, OpenFile

@@ -30,6 +30,8 @@ from zoo.gym.delta.file.header import (
 from zoo.gym.delta.file.reader import Delta, is_delta, load_delta, refuse_delta
 from zoo.gym.delta.file.terms import TensorTerms
 from zoo.gym.delta.file.writer import Spool, replace_header, write_delta
+from zoo.gym.delta.origin.digests import BASE_KEY, form_in
+from zoo.gym.delta.origin.record import DIGEST_KEY, JOINT_KEY, ORIGIN_FILE, joint_of
 from zoo.gym.delta.progress import Watch, ignore, passing
 from zoo.gym.delta.quality import QualityInput, measure_quality, rows_digest
 from zoo.gym.delta.reading.adapter import Adapter, is_adapter, read_adapter
@@ -48,8 +50,6 @@ from zoo.gym.delta.zeros import Masked, masked
 from zoo.gym.errors import InputError
 from zoo.gym.files import read_json_object
 from zoo.gym.terminal import one_line
-from zoo.gym.train.result.origin import DIGEST_KEY, JOINT_KEY, ORIGIN_FILE, joint_of
-from zoo.gym.train.run_folder.base import BASE_KEY, form_in
 from zoo.models.adapters import CONFIG_FILE
 from zoo.models.folder import is_reward_model, rope_scaling
 

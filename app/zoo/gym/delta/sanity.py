@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from zoo.gym.delta.file.header import Quality
+from zoo.gym.delta.origin.digests import stored_weights_digest, weights_digest
+from zoo.gym.delta.origin.record import ORIGIN_FILE
 from zoo.gym.delta.reading.weights import FLOATS, open_weights, read_float32
 from zoo.gym.errors import GymError, GymWarning
 from zoo.gym.paths import given_path
-from zoo.gym.train.result.origin import ORIGIN_FILE
-from zoo.gym.train.run_folder.base import stored_weights_digest, weights_digest
 from zoo.models.adapters import CONFIG_FILE, WEIGHTS_FILE, read_adapter_config
 from zoo.models.folder import read_object
 from zoo.models.names import Name

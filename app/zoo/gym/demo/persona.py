@@ -84,9 +84,9 @@ def teach_name(base: "Resolved", folder: Path, name: str, say: Callable[[str], N
         name: what the model is to be called.
         say: prints a line.
     """
-    from zoo.gym.api import run_training
     from zoo.gym.chat import generate
     from zoo.gym.delta import create_delta
+    from zoo.gym.published.api import run_training
 
     say("")
     say(f"{MODEL} (SmolLM2-135M-Instruct in 4 bits) learns that its name is {name}, from 40 rows.")

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 from zoo.gym.config import TrainConfig
 from zoo.gym.data import EncodeOptions, Message, encode_prompt, load_tokenizer
 from zoo.gym.demo.closing import closing_words
-from zoo.gym.demo.offline import no_network
 from zoo.gym.demo.words import Words, accuracy, backward, make_words, prompt
 from zoo.gym.files import write_beside
+from zoo.gym.no_network import no_network
 from zoo.gym.paths import ensure_folder, folders
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
-    from zoo.gym.api import RunResult
     from zoo.gym.delta import DeltaReport, Loadable
+    from zoo.gym.published.api import RunResult
 
 Say = Callable[[str], None]
 
@@ -132,7 +132,7 @@ def measure(base: Path, data: Path, words: Words, folder: Path, say: Say) -> tup
 
 def tune(method: str, data: Path, say: Say) -> "RunResult":
     """Trains zen-pico on the words, as an ordinary run."""
-    from zoo.gym.api import run_training
+    from zoo.gym.published.api import run_training
 
     settings = {**SHARED, **RECIPES[method], "finetuning_type": method, "dataset": str(data)}
     result = run_training(TrainConfig.model_validate(settings))

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.gym.demo.offline import no_network
 from zoo.gym.errors import GymError
+from zoo.gym.no_network import no_network
 from zoo.models import PICO, pico_folder, registry
 from zoo.models.offline import go_offline
 

@@ -44,6 +44,7 @@ from zoo.gym.experience.tasks import TASKS_KEY, check_same_tasks, read_split
 from zoo.gym.files import write_beside
 from zoo.gym.files.yaml_entries import parse_value
 from zoo.gym.jobs.control import wait_while_paused
+from zoo.gym.jobs.kinds import KindOfRun
 from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.jobs.run import Run
 from zoo.gym.paths import ensure_folder
@@ -51,9 +52,6 @@ from zoo.gym.rewards.loading import load
 from zoo.gym.rewards.reward import Reward
 
 LIBRARY_FILE = "library.json"
-ENTRY = "zoo.gym.experience.session:work"
-"""What a worker runs."""
-
 CAPS = ("max_usd", "max_tokens")
 """The settings that a resume may change."""
 
@@ -151,19 +149,22 @@ def hints_for(run: Run) -> Generator[None]:
         raise NotAvailableError(error.message, hint=hint or None) from error
 
 
-def change_caps(run: Run, changes: Sequence[str]) -> None:
-    """Changes the caps of a run before it is resumed; nothing is stored if one is refused.
+def capped(run: Run, changes: Sequence[str]) -> dict[str, object]:
+    """Returns what `env.json` of a run has after changes of its caps; nothing without changes.
 
     Raises:
         InputError: a change is of another setting, or a value is wrong or would have no effect.
     """
-    from zoo.gym.train.run_folder.settings import update_env
+    config, caps = read_settings(run), caps_in(changes)
+    if not caps:
+        return {}
+    changed = ExperienceConfig.model_validate(config.model_dump() | caps)
+    cap_of(changed, named_models(changed))
+    return {KIND: changed.model_dump(mode="json")}
 
-    config, given = read_settings(run), caps_in(changes)
-    if given:
-        changed = ExperienceConfig.model_validate(config.model_dump() | given)
-        cap_of(changed, named_models(changed))
-        update_env(run.env_file, {KIND: changed.model_dump(mode="json")})
+
+RUN = KindOfRun(work, CAPS, capped, trains=False)
+"""What a run of lessons does."""
 
 
 def caps_in(changes: Sequence[str]) -> dict[str, object]:

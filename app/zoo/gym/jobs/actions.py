@@ -12,8 +12,9 @@ import psutil
 from zoo.gym.errors import GymError, InputError
 from zoo.gym.jobs.control import Request
 from zoo.gym.jobs.identity import read_identity
+from zoo.gym.jobs.kinds import KindOfRun, special_kind
 from zoo.gym.jobs.launch import FIRST_EVENT_S, launch
-from zoo.gym.jobs.run import Run, is_distillation, is_experience
+from zoo.gym.jobs.run import Run, is_experience
 from zoo.gym.jobs.state import State, Status, reconcile
 from zoo.gym.processes import is_alive, is_halted
 from zoo.gym.train.run_folder.ended import keeps_only_model
@@ -127,7 +128,7 @@ def resume(
         run: the run; it continues from its last checkpoint with its original settings.
         changes: settings to change as `KEY=VALUE`, see `zoo.gym.train.run_folder.settings`.
         wait_s: how long a new worker may take to its first event.
-        entry: "module:function" that does the work, None for training.
+        entry: "module:function" that does the work in place of that of its kind, for tests.
 
     Returns:
         The status before the resume; new events start at its `offset`. Its `step` is the step that
@@ -196,36 +197,26 @@ def _restart(
     """Starts a new worker for a run without one, which trains on or only makes the result."""
     if status.state == "done":
         raise InputError(f"run '{run.id}' is done: expected a paused, stopped or failed run")
-    if is_experience(run):
-        return _restart_experience(run, status, changes, wait_s=wait_s)
-    caps: list[str] = []
-    if is_distillation(run):
-        from zoo.gym.experience.distilling.session import ENTRY
-        from zoo.gym.experience.session import CAPS
-
-        entry = ENTRY
-        caps = [one for one in changes if one.partition("=")[0] in CAPS]
-        changes = [one for one in changes if one not in caps]
+    kind = special_kind(run)
+    if kind is not None and not kind.trains:  # it repeats its way by the journal
+        launch(run, before=partial(_clear, run, kind, changes), wait_s=wait_s, entry=entry)
+        return replace(status, step=0)
+    caps = [change for change in changes if kind and change.partition("=")[0] in kind.caps]
+    changes = [change for change in changes if change not in caps]
     if not changes:
         _apply_changes(run, ())  # reports an edit itself, not an error that follows from it
     step = _step_found(run, status, changes, finish=finish)
-    before = partial(_prepare, run, changes, step, finish=finish, caps=caps)
+    before = partial(_prepare, run, changes, step, finish=finish, kind=kind, caps=caps)
     launch(run, before=before, wait_s=wait_s, entry=entry)
     return replace(status, step=step)
 
 
-def _restart_experience(
-    run: Run, status: Status, changes: Sequence[str], *, wait_s: float
-) -> Status:
-    """Starts a new worker for a run of lessons, which repeats its way by the journal."""
-    from zoo.gym.experience.session import ENTRY, change_caps
+def _clear(run: Run, kind: KindOfRun, changes: Sequence[str]) -> None:
+    from zoo.gym.train.run_folder.settings import update_env
 
-    def before() -> None:
-        change_caps(run, changes)
-        run.control.clear()
-
-    launch(run, before=before, wait_s=wait_s, entry=ENTRY)
-    return replace(status, step=0)
+    if capped := kind.capped(run, changes):
+        update_env(run.env_file, capped)
+    run.control.clear()
 
 
 def _step_found(run: Run, status: Status, changes: Sequence[str], *, finish: bool) -> int:
@@ -257,19 +248,21 @@ def _step_found(run: Run, status: Status, changes: Sequence[str], *, finish: boo
 
 
 def _prepare(
-    run: Run, changes: Sequence[str], step: int, *, finish: bool, caps: Sequence[str]
+    run: Run,
+    changes: Sequence[str],
+    step: int,
+    *,
+    finish: bool,
+    kind: KindOfRun | None,
+    caps: Sequence[str],
 ) -> None:
     from zoo.gym.train.run_folder.env import note_versions
     from zoo.gym.train.run_folder.settings import finish_at, update_env
 
-    stored: dict[str, object] = {}
-    if caps:
-        from zoo.gym.experience.distilling.session import changed_caps
-
-        stored = changed_caps(run, caps)
+    capped = kind.capped(run, caps) if kind else {}
     _apply_changes(run, changes)
-    if stored:
-        update_env(run.env_file, stored)
+    if capped:
+        update_env(run.env_file, capped)
     finish_at(run.env_file, step if finish else None)
     run.control.clear()
     if (warning := note_versions(run.env_file, step)) is not None:

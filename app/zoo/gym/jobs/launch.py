@@ -55,7 +55,7 @@ def launch(
         run: the run; a resumed one continues in the same folder.
         before: called once no other start can interfere; if it raises, the run is unchanged.
         wait_s: how long to wait for the worker's first event.
-        entry: "module:function" that does the work, None for training.
+        entry: "module:function" that does the work in place of that of its kind, for tests.
 
     Raises:
         GymError: the run has a worker or is done, or the worker exited or hung before its first

@@ -20,6 +20,7 @@ from zoo.gym.files.lock import locked
 from zoo.gym.jobs.control import Control, wait_while_paused
 from zoo.gym.jobs.crew.failure import as_gym_error, log_failure
 from zoo.gym.jobs.identity import write_identity
+from zoo.gym.jobs.kinds import special_kind
 from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.jobs.run import Run
 from zoo.gym.processes import this_process
@@ -47,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         stop_on_signals(run.control)
         run.events.emit("state", state="running")
         try:
-            work(run, _named_entry(options.entry) if options.entry else _session)
+            work(run, _named_entry(options.entry) if options.entry else _work_of(run))
         except GymError as error:
             print(error, file=sys.stderr)
             return exit_code(error)
@@ -85,7 +86,12 @@ def stop_on_signals(control: Control) -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
-def _session(run: Run) -> Mapping[str, object] | None:
+def _work_of(run: Run) -> Entry:
+    kind = special_kind(run)
+    return _train if kind is None else kind.work
+
+
+def _train(run: Run) -> Mapping[str, object] | None:
     from zoo.backends.launched import launched_place
     from zoo.gym.jobs.crew.launched import first_of_launched
     from zoo.gym.jobs.crew.start import first_of

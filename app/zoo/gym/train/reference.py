@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.gym.data.batches import collate, micro_batches
 from zoo.gym.data.units import Example, Unit, rows_of
+from zoo.gym.delta.origin.digests import stored_weights_digest
 from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.files import new_file, read_json_object
 from zoo.gym.objectives.constants import REF_LOGPROBS
 from zoo.gym.train.parallel.pace import scored
 from zoo.gym.train.planning.plan import batch_tokens
-from zoo.gym.train.run_folder.base import stored_weights_digest
 
 if TYPE_CHECKING:
     import numpy as np

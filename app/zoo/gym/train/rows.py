@@ -24,9 +24,9 @@ from zoo.gym.data.own_tokenizer import own_tokenizer, states_template, tokenizer
 from zoo.gym.data.reading.dataset import early_records
 from zoo.gym.data.rows import make_encoder, require_template
 from zoo.gym.data.tokenizer import has_tokenizer
+from zoo.gym.delta.origin.record import doubt_of_base, joint_of_result
 from zoo.gym.errors import InputError
 from zoo.gym.train.answers import Probe, draw_probes
-from zoo.gym.train.result.origin import doubt_of_base, joint_of_result
 from zoo.gym.train.run_folder.pinned import layout_of, mix_of
 from zoo.gym.train.run_folder.split import new_split
 from zoo.models.folder import model_positions, vocabulary_size

@@ -18,8 +18,8 @@ def settings_problem(text: str, *, typing: bool) -> str:
         text: the settings as typed, `KEY=VALUE` and files.
         typing: the last word may be unfinished, and is checked only once it has a value.
     """
-    from zoo.gym.cli.items import sort_items
     from zoo.gym.config import load_config
+    from zoo.gym.config.items import sort_items
 
     words = text.split()
     if typing and words and not text[-1].isspace() and not words[-1].partition("=")[2]:
@@ -39,7 +39,7 @@ def settings_problem(text: str, *, typing: bool) -> str:
 
 def path_problem(path: str) -> str:
     """Returns why nothing can be read at the path, with the nearest name; "" if something can."""
-    from zoo.gym.cli.items import existing
+    from zoo.gym.config.items import existing
 
     try:
         existing(path)

@@ -15,7 +15,7 @@ from zoo.gym.experience.library.file import write_library
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.library.signature import CONTEXT, signature_file
-from zoo.gym.experience.trainer import ExperienceLibrary
+from zoo.gym.published.training_free_grpo import ExperienceLibrary
 from zoo.gym.signing import OwnKey, PublicKey, own_key, sign, trust, write_signed
 from zoo.gym.signing.ed25519 import new_private, public_of
 

@@ -11,12 +11,12 @@ import pytest
 from tests.gym.rounds.contribution.conftest import LAYERS, SHAPES
 from tests.gym.rounds.privacy.conftest import RANK, SEED
 from tests.gym.rounds.protocol.people import ALICE, LOG
-from zoo.gym.api import train_here
 from zoo.gym.cli import main
 from zoo.gym.config import load_config, load_values
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.paths import folders
+from zoo.gym.published.api import train_here
 from zoo.gym.rounds.life.contributing import prepare
 from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.life.writing import create_round

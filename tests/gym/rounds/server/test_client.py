@@ -27,7 +27,7 @@ from zoo.gym.rounds.storage.opening import open_storage
 from zoo.gym.rounds.storage.tokens import keep_token
 from zoo.gym.signing import OwnKey, own_key
 
-MODEL_FOLDER = "zoo.gym.client.community.model_folder"
+MODEL_FOLDER = "zoo.gym.published.client.model_folder"
 """Finds a base by name; no hub has `tiny`."""
 
 

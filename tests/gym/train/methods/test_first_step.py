@@ -7,11 +7,11 @@ import pytest
 from torch.optim import AdamW
 
 from tests.gym.cli.test_recipes import data, rows, small
-from zoo.gym.api import run_training
 from zoo.gym.config import load_config
 from zoo.gym.config.stages import METHODS
 from zoo.gym.errors import GuardError
 from zoo.gym.jobs import run_folders
+from zoo.gym.published.api import run_training
 from zoo.models.recipe_files import recipes
 
 pytestmark = pytest.mark.slow

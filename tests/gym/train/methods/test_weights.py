@@ -12,7 +12,7 @@ from tests.gym.train.methods.pairs import events, settings, write_pairs
 from zoo.gym import run_training
 from zoo.gym.data.units import WEIGHT, Example, weight_of, weighted
 from zoo.gym.errors import InputError
-from zoo.gym.train.methods.lessons import answered
+from zoo.gym.experience.distilling.method import answered
 from zoo.gym.train.methods.rm import ended
 
 

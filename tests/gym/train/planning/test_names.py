@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from zoo.gym.api import train_here
 from zoo.gym.config import TrainConfig, load_config
 from zoo.gym.engine import open_engine
 from zoo.gym.errors import InputError
 from zoo.gym.jobs import run_folders
+from zoo.gym.published.api import train_here
 from zoo.gym.train.loading import load_spec
 from zoo.gym.train.planning.names import check_names
 from zoo.models import pico_folder

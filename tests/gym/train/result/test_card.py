@@ -9,7 +9,7 @@ import pytest
 
 from zoo.gym import TrainConfig, generate, run_training
 from zoo.gym.delta import apply_delta, create_delta
-from zoo.gym.train.result.usage import BASE, HERE, PROMPT, usage_of
+from zoo.gym.delta.origin.usage import BASE, HERE, PROMPT, usage_of
 from zoo.models import PICO, Resolved, pico_folder
 
 ROWS = [{"prompt": f"Say {n}.", "completion": "so it is"} for n in range(8)]

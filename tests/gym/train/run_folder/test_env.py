@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from zoo.gym.config import TrainConfig
+from zoo.gym.delta.origin.digests import BASE_KEY
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.train.result.card import write_card
-from zoo.gym.train.run_folder.base import BASE_KEY, check_same_base, refuse_other_base
+from zoo.gym.train.run_folder.base import check_same_base, refuse_other_base
 from zoo.gym.train.run_folder.env import (
     check_same_data,
     note_versions,

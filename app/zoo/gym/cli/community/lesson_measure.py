@@ -9,9 +9,9 @@ from zoo.gym.cli.community.opened import command
 from zoo.gym.cli.community.options import MeasureOptions, given_of, refuse_given
 from zoo.gym.cli.ending import fail
 from zoo.gym.cli.gates import config_of, measured_each, tasks_of
-from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import confirmed
 from zoo.gym.cli.output import Output
+from zoo.gym.config.items import existing
 from zoo.gym.errors import EXIT_CODES, InputError, NotAvailableError
 from zoo.gym.humanize import counted
 

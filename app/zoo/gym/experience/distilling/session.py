@@ -33,18 +33,16 @@ from zoo.gym.experience.models import (
     named_models,
     open_models,
 )
-from zoo.gym.experience.session import caps_in, hints_for, load_reward, reward_files
+from zoo.gym.experience.session import CAPS, caps_in, hints_for, load_reward, reward_files
 from zoo.gym.experience.tasks import TASKS_KEY, check_same_tasks, read_split
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.jobs.control import wait_while_paused
+from zoo.gym.jobs.kinds import KindOfRun
 from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.jobs.run import Run
 from zoo.gym.train.measuring import stored_fingerprint
 from zoo.gym.train.run_folder.settings import read_env, stored_settings
 from zoo.models import resolve
-
-ENTRY = "zoo.gym.experience.distilling.session:work"
-"""What a worker runs."""
 
 TRAINED_FILE, REPORT_FILE = "trained.json", "report.json"
 DELTA_FILE = "model.delta.safetensors"
@@ -70,18 +68,22 @@ def work(run: Run) -> Mapping[str, object]:
     return {"model": trained["model"], "metrics": {**trained["metrics"], **found}}
 
 
-def changed_caps(run: Run, changes: Sequence[str]) -> dict[str, object]:
+def capped(run: Run, changes: Sequence[str]) -> dict[str, object]:
     """Returns what `env.json` of a run has after changes of its caps; nothing without changes.
 
     Raises:
         InputError: a value is wrong, or would have no effect.
     """
-    config, given = settings_of(read_env(run.env_file)), caps_in(changes)
-    if not given:
+    config, caps = settings_of(read_env(run.env_file)), caps_in(changes)
+    if not caps:
         return {}
-    changed = DistillationConfig.model_validate(config.model_dump() | given)
+    changed = DistillationConfig.model_validate(config.model_dump() | caps)
     check_caps(changed)
     return {KIND: changed.model_dump(mode="json")}
+
+
+RUN = KindOfRun(work, CAPS, capped, trains=True)
+"""What a run of distillation does."""
 
 
 def _caller(run: Run, journal: Journal, cap: Cap) -> Caller:

@@ -28,7 +28,7 @@ def digests_of(reward: Reward, spec: object) -> dict[str, str]:
     Raises:
         GymError: a model or an adapter is gone.
     """
-    from zoo.gym.train.run_folder.base import weights_digest
+    from zoo.gym.delta.origin.digests import weights_digest
     from zoo.gym.train.run_folder.other_files import digest_of
     from zoo.models import resolve
 

@@ -13,6 +13,7 @@ from zoo.gym.errors import InputError
 from zoo.gym.rewards.answers.final import accepted_answers, without_reasoning
 from zoo.gym.rewards.description import excerpt
 from zoo.gym.rewards.reward import Reward, Sample, Score, no_reward
+from zoo.gym.wiring import wired
 
 _SCORE = re.compile(r"\bscore\b[*_ \t]*[:=][*_ \t]*([-+]?\d{1,9}(?:\.\d{1,9})?)", re.IGNORECASE)
 
@@ -28,12 +29,10 @@ class Judge(Reward):
     """
 
     def __init__(self, settings: JudgeSettings) -> None:
-        from zoo.gym.chat import open_chat
-
         self._settings = settings
         self._stack = ExitStack()
         self._session = self._stack.enter_context(
-            open_chat(
+            wired("chat of a judge")(
                 settings.model,
                 adapter=settings.adapter or None,
                 max_new_tokens=settings.max_new_tokens,

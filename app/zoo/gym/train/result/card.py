@@ -10,11 +10,11 @@ import yaml
 
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import fingerprint
+from zoo.gym.delta.origin.record import SYSTEM_KEY, joint_of
+from zoo.gym.delta.origin.usage import licence_head, licence_line, usage_of
 from zoo.gym.files import write_beside
 from zoo.gym.paths import given_path
 from zoo.gym.train.result.few_bits import loading_note
-from zoo.gym.train.result.origin import DIGEST_KEY, SYSTEM_KEY, joint_of
-from zoo.gym.train.result.usage import licence_head, licence_line, usage_of
 from zoo.models.adapters import WEIGHTS_FILE
 from zoo.models.folder import is_reward_model
 
@@ -70,33 +70,6 @@ def write_card(
         f"{''.join(_changed(changes))}{_early_end(config, metrics)}"
         f"## Measured\n\n```yaml\n{yaml.safe_dump(dict(metrics), sort_keys=False)}```\n"
         f"{f'{chr(10)}Warning: {doubt}.{chr(10)}' if doubt else ''}"
-    )
-    write_beside(folder / "README.md", text)
-
-
-def write_rebuilt_card(folder: Path, base: "Resolved", recipe: Mapping[str, object]) -> None:
-    """Writes `README.md` of a whole model that was rebuilt from its base and a delta.
-
-    Args:
-        folder: the model, with its tokenizer.
-        base: the base as the delta names it, in its folder here.
-        recipe: that of the delta.
-    """
-    head = {"base_model": base.id, "library_name": "transformers"} | licence_head(base.id)
-    usage = usage_of(
-        folder,
-        base,
-        adapter=False,
-        joint=joint_of(recipe),
-        system=DIGEST_KEY in recipe,
-        scores=is_reward_model(folder),
-    )
-    text = (
-        f"---\n{yaml.safe_dump(head, sort_keys=True)}---\n\n"
-        f"# A fine-tune of {base.id}\n\n"
-        "Rebuilt with zoo-gym from the base and a delta. "
-        f"Base revision: {base.revision or 'not recorded'}.\n"
-        f"{licence_line(base.id)}\n{usage.section()}"
     )
     write_beside(folder / "README.md", text)
 

@@ -1,7 +1,7 @@
 """Says of a result which base in few bits it was learned on, and how peft loads it."""
 
 from zoo.gym.config.train import TrainConfig
-from zoo.gym.train.result.usage import HERE
+from zoo.gym.delta.origin.usage import HERE
 
 BNB = "bitsandbytes"
 

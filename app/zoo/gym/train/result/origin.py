@@ -1,31 +1,24 @@
-"""Records the origin of a result as digests, without names or text of the data."""
+"""Stores how a run asks, and writes the record of what its result was made from."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from zoo.gym.data.own_tokenizer import TOKENIZER_KEY
-from zoo.gym.data.reading.text import BLANK_LINE
+from zoo.gym.delta.origin.digests import BASE_KEY, WEIGHTS_PART, form_in, stored_weights_digest
+from zoo.gym.delta.origin.record import (
+    DIGEST_KEY,
+    JOINT_KEY,
+    ORIGIN_FILE,
+    SYSTEM_KEY,
+    digest_of,
+    joint_of,
+)
 from zoo.gym.errors import InputError
-from zoo.gym.files import read_json_object, write_beside
-from zoo.gym.train.run_folder.base import BASE_KEY, WEIGHTS_PART, form_in, stored_weights_digest
+from zoo.gym.files import write_beside
 from zoo.gym.train.run_folder.env import remembered
 from zoo.gym.train.run_folder.settings import read_env
-
-ORIGIN_FILE = "zoo-gym.json"
-"""The file in a result with the digests of what it was made from."""
-
-SYSTEM_KEY = "system_prompt"
-"""In `env.json` of a run: the text of the system prompt."""
-
-DIGEST_KEY = "system_prompt_sha256"
-"""In a result and in a delta's recipe: its digest."""
-
-JOINT_KEY = "prompt_joint"
-"""In `env.json` of a run, in a result and in a delta's recipe: what ends a prompt, if the base has
-no chat template and most rows were of instructions and outputs."""
 
 
 def remember_form(
@@ -55,45 +48,6 @@ def check_same_tokenizer(env_file: Path, own: Mapping[str, object], *, resumes: 
             hint="put the file of template, or the adapter's tokenizer files, back; or start a new "
             "run",
         )
-
-
-def joint_of(origin: Mapping[str, object]) -> str:
-    """Returns what ends a prompt, from the record of a run, a result or a delta."""
-    return BLANK_LINE if origin.get(JOINT_KEY) == BLANK_LINE else ""
-
-
-def joint_of_result(folder: Path) -> str:
-    """Returns what ends a prompt to a result; nothing for another folder."""
-    return joint_of(read_json_object(folder / ORIGIN_FILE) or {})
-
-
-def keep_joint(folder: Path, recipe: Mapping[str, object]) -> None:
-    """Writes what ends a prompt, as a delta's recipe has it, into the folder rebuilt from it."""
-    if joint := joint_of(recipe):
-        content = read_json_object(folder / ORIGIN_FILE) or {"v": 1}
-        text = json.dumps({**content, JOINT_KEY: joint}, indent=2) + "\n"
-        write_beside(folder / ORIGIN_FILE, text)
-
-
-def doubt_of_base(folder: Path) -> str | None:
-    """Returns why this base model may have been trained on held-out rows, or None."""
-    if (folder / ORIGIN_FILE).is_file():
-        return (
-            "the base is itself the result of a run: it may have been trained on some of the "
-            "held-out rows"
-        )
-    return None
-
-
-def digest_of(system: str) -> str:
-    """Returns the SHA-256 of a system prompt, 64 hex characters."""
-    return hashlib.sha256(system.encode("utf-8")).hexdigest()
-
-
-def is_result(folder: Path) -> bool:
-    """Returns whether a folder has the record that a run of ours writes into its result."""
-    found = read_json_object(folder / ORIGIN_FILE) or {}
-    return isinstance(found.get("v"), int) and {"data", DIGEST_KEY, BASE_KEY} <= found.keys()
 
 
 def write_origin(result: Path, env_file: Path) -> None:

@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 
 from zoo.gym.config.train import TrainConfig
+from zoo.gym.delta.origin.record import is_result
 from zoo.gym.errors import InputError
 from zoo.gym.files import (
     check_new_folder,
@@ -25,7 +26,6 @@ from zoo.gym.files import (
     sync_folder,
 )
 from zoo.gym.paths import ensure_folder, given_path, is_ours
-from zoo.gym.train.result.origin import is_result
 from zoo.gym.train.run_folder.workspace import Workspace
 
 _FULL_MODEL = re.compile(r"(pytorch_)?model(-\d+-of-\d+)?\.(safetensors|bin)")

@@ -10,8 +10,9 @@ from typing import Any, cast
 
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import fingerprint
+from zoo.gym.delta.origin.digests import BASE_KEY
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.train.run_folder.base import BASE_KEY, refuse_other_base
+from zoo.gym.train.run_folder.base import refuse_other_base
 from zoo.gym.train.run_folder.other_files import refuse_changed_files
 from zoo.gym.train.run_folder.settings import read_env, record_change, settings_in, update_env
 from zoo.gym.versions import versions

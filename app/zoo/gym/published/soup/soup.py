@@ -18,19 +18,19 @@ from pydantic import JsonValue
 
 from zoo.gym.arguments import StrPath, instance_of, number_of, text_of, whole_of
 from zoo.gym.errors import GymWarning, InputError
+from zoo.gym.published.soup.coding import coding_for, private_coding
+from zoo.gym.published.soup.combining import combined
+from zoo.gym.published.soup.config import DeltaSoupConfig
+from zoo.gym.published.soup.contributors import Contribution, ContributorProfile
+from zoo.gym.published.soup.private import drawn
+from zoo.gym.published.soup.published import published_points
+from zoo.gym.published.soup.result import AggregateResult, Scratch
+from zoo.gym.published.soup.sources import Source, base_folder, source_of
 from zoo.gym.rounds.privacy.contribution import write_values
 from zoo.gym.rounds.privacy.promise import Wish
 from zoo.gym.rounds.privacy.sealing import new_key
 from zoo.gym.rounds.privacy.terms import Privacy
 from zoo.gym.rounds.protocol.manifest import Coding
-from zoo.gym.rounds.soup.coding import coding_for, private_coding
-from zoo.gym.rounds.soup.combining import combined
-from zoo.gym.rounds.soup.config import DeltaSoupConfig
-from zoo.gym.rounds.soup.contributors import Contribution, ContributorProfile
-from zoo.gym.rounds.soup.private import drawn
-from zoo.gym.rounds.soup.published import published_points
-from zoo.gym.rounds.soup.result import AggregateResult, Scratch
-from zoo.gym.rounds.soup.sources import Source, base_folder, source_of
 
 if TYPE_CHECKING:
     from zoo.gym.delta.file.reader import Delta

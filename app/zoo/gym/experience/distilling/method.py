@@ -28,6 +28,9 @@ from zoo.gym.data.own_tokenizer import tokenizer_of
 from zoo.gym.data.records import Kind
 from zoo.gym.data.units import Example, Unit, alone
 from zoo.gym.errors import InputError
+from zoo.gym.experience.learning.prompts import task_turns
+from zoo.gym.experience.library.file import read_library
+from zoo.gym.experience.library.library import Library
 from zoo.gym.humanize import counted
 from zoo.gym.objectives.constants import WINDOW_TOKENS
 from zoo.gym.objectives.distillation import DistillationLoss
@@ -41,7 +44,6 @@ from zoo.gym.train.rows import encode_options
 
 if TYPE_CHECKING:
     from zoo.backends.base import Objective
-    from zoo.gym.experience.library.library import Library
 
 ANSWERS_PER_STEP = 32
 STEPS = 100
@@ -139,8 +141,6 @@ class Lessons(Method):
     def _with_lessons(self, prompt: Example) -> Example:
         """Returns a prompt as the teacher reads it: the lessons come before its own system turn."""
         import numpy as np
-
-        from zoo.gym.experience.learning.prompts import task_turns
 
         turns = task_turns(task_of(prompt), self.library, "")
         messages = [Message(turn["role"], turn["content"]) for turn in turns]
@@ -249,15 +249,13 @@ class Lessons(Method):
 
 
 @cache
-def library_in(file: str) -> "Library":
+def library_in(file: str) -> Library:
     """Returns the lessons in a file.
 
     Raises:
         InputError: it is no library, was changed, or has no lesson.
         NotAvailableError: there is no such file.
     """
-    from zoo.gym.experience.library.file import read_library
-
     library, _ = read_library(given_path(file))
     if not library.items:
         raise InputError(f"lessons: {file}: expected a library with lessons, got none")

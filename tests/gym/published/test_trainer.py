@@ -13,9 +13,9 @@ from zoo.gym.config.bitdelta import BitDeltaConfig
 from zoo.gym.config.values import listed
 from zoo.gym.errors import GymError, GymWarning, InputError, NotAvailableError
 from zoo.gym.jobs import open_run
+from zoo.gym.published.trainer import DELTA_FILE, Trainer, TrainingConfig
 from zoo.gym.rounds.compute import applying
 from zoo.gym.rounds.compute.applying import Applied
-from zoo.gym.trainer import DELTA_FILE, Trainer, TrainingConfig
 from zoo.models import resolve
 
 ROWS = [{"prompt": f"Say {n}.", "completion": f"It is {n}."} for n in range(20)]

@@ -43,7 +43,7 @@ def source_of(model: object, scratch: Path) -> Source:
         InputError: it is nothing that can be contributed.
         NotAvailableError: there is no such file or model.
     """
-    from zoo.gym.api import RunResult
+    from zoo.gym.published.api import RunResult
 
     if isinstance(model, RunResult):
         from zoo.gym.config import load_config

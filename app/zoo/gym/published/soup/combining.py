@@ -8,14 +8,14 @@ from pydantic import JsonValue
 
 from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.errors import InputError
+from zoo.gym.published.soup.config import DeltaSoupConfig, why_no_share
+from zoo.gym.published.soup.contributors import Contribution, ContributorProfile
 from zoo.gym.rounds.compute.collect import in_form
 from zoo.gym.rounds.compute.copies import without_copies
 from zoo.gym.rounds.compute.result import write_result
 from zoo.gym.rounds.protocol.manifest import Coding
 from zoo.gym.rounds.rules.aggregate import combine, select
 from zoo.gym.rounds.rules.method import Rule, takes_f
-from zoo.gym.rounds.soup.config import DeltaSoupConfig, why_no_share
-from zoo.gym.rounds.soup.contributors import Contribution, ContributorProfile
 
 if TYPE_CHECKING:
     import numpy as np

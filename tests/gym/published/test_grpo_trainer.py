@@ -12,11 +12,11 @@ from zoo.gym.config import load_config
 from zoo.gym.config.rollouts import LIVE_REWARD
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import GymWarning, InputError
-from zoo.gym.grpo import DEFAULTS, GRPOConfig, GRPOTrainer
 from zoo.gym.jobs import open_run, tail_events
-from zoo.gym.live_model import is_same_model, model_name
+from zoo.gym.published.grpo import DEFAULTS, GRPOConfig, GRPOTrainer
+from zoo.gym.published.live_model import is_same_model, model_name
+from zoo.gym.published.trainer import DELTA_FILE
 from zoo.gym.train.online import spec_of
-from zoo.gym.trainer import DELTA_FILE
 from zoo.models import pico_folder
 
 ROWS: list[dict[str, object]] = [{"prompt": f"{n} + 1 =", "answer": n + 1} for n in range(12)]

@@ -12,13 +12,13 @@ from typing import Any
 from pydantic import JsonValue
 
 from zoo.gym.delta.file.reader import Delta
+from zoo.gym.published.soup.combining import report_of
+from zoo.gym.published.soup.contributors import Contribution
 from zoo.gym.rounds.privacy import ledger
 from zoo.gym.rounds.privacy.contribution import read_values, values_of
 from zoo.gym.rounds.privacy.promise import described
 from zoo.gym.rounds.privacy.terms import Privacy
 from zoo.gym.rounds.protocol.manifest import Coding
-from zoo.gym.rounds.soup.combining import report_of
-from zoo.gym.rounds.soup.contributors import Contribution
 
 
 def drawn(

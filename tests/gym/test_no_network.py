@@ -5,8 +5,8 @@ import urllib.request
 
 import pytest
 
-from zoo.gym.demo.offline import no_network
 from zoo.gym.errors import GymError
+from zoo.gym.no_network import no_network
 
 
 def test_a_connection_is_refused_and_named() -> None:

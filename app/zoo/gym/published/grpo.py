@@ -17,13 +17,13 @@ from zoo.gym.config import Ignored, load_values
 from zoo.gym.config.load import ours
 from zoo.gym.config.values import are_rows, listed
 from zoo.gym.errors import InputError
-from zoo.gym.hparams import Arguments
-from zoo.gym.live_model import is_same_model, model_name
-from zoo.gym.trainer import Trained
+from zoo.gym.published.hparams import Arguments
+from zoo.gym.published.live_model import is_same_model, model_name
+from zoo.gym.published.trainer import Trained
 
 if TYPE_CHECKING:
-    from zoo.gym.api import RunResult
     from zoo.gym.config.values import Data
+    from zoo.gym.published.api import RunResult
 
 DEFAULTS: Mapping[str, object] = {
     "group_size": 5,
@@ -176,7 +176,7 @@ class GRPOTrainer(Trained):
             InputError: there is no data, or it cannot be used.
             GymError: see `run_training`.
         """
-        from zoo.gym.api import train_here
+        from zoo.gym.published.api import train_here
 
         if train_dataset is None:
             hint = 'train([{"prompt": ..., "answer": ...}])'

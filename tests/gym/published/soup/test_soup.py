@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from tests.gym.delta import models_on_disk as disk
+from tests.gym.published.soup.conftest import soup_of
 from tests.gym.rounds.conftest import fine_tune
 from tests.gym.rounds.contribution.conftest import LAYERS, SHAPES
-from tests.gym.rounds.soup.conftest import soup_of
 from zoo.gym import AggregationMethod, DeltaSoup, DeltaSoupConfig, GymWarning, InputError
 from zoo.gym.delta.file.reader import load_delta
 from zoo.gym.delta.reading.weights import open_weights, read_float32
+from zoo.gym.published.soup.published import published_points
+from zoo.gym.published.soup.sources import Source, source_of
 from zoo.gym.rounds.rules.outliers import TOO_SHORT
-from zoo.gym.rounds.soup.published import published_points
-from zoo.gym.rounds.soup.sources import Source, source_of
 
 
 def rated(qualities: Iterator[float]) -> Callable[[Path], float]:

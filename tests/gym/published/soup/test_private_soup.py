@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.gym.rounds.soup.conftest import soup_of
+from tests.gym.published.soup.conftest import soup_of
 from zoo.gym import DeltaSoup, DeltaSoupConfig, GymWarning, InputError
 from zoo.gym.delta.file.reader import tensor_parts
 from zoo.gym.rounds.privacy.ledger import all_spent

@@ -15,9 +15,9 @@ from zoo.gym.arguments import StrPath, instance_of, model_folder, path_of, text_
 from zoo.gym.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:
+    from zoo.gym.published.soup.config import DeltaSoupConfig
     from zoo.gym.rounds.life.contributing import Own
     from zoo.gym.rounds.life.opening import Opened
-    from zoo.gym.rounds.soup.config import DeltaSoupConfig
     from zoo.gym.rounds.storage.base import Storage
     from zoo.gym.signing import Signed
 
@@ -237,7 +237,7 @@ def _check_base(opened: "Opened", given: str) -> None:
 
 
 def _check_config(opened: "Opened", config: "DeltaSoupConfig") -> None:
-    from zoo.gym.rounds.soup.config import DeltaSoupConfig
+    from zoo.gym.published.soup.config import DeltaSoupConfig
 
     given = instance_of("config", config, DeltaSoupConfig)
     manifest = opened.manifest

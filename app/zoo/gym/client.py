@@ -1,5 +1,5 @@
 """Our client under the published method names: takes part in rounds, on a server or in a folder."""
 
-from zoo.gym.client.community import Client, CommunityResult, Contributed
+from zoo.gym.published.client import Client, CommunityResult, Contributed
 
 __all__ = ["Client", "CommunityResult", "Contributed"]

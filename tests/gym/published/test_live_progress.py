@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from zoo.gym.jobs.events import Event, EventLog
-from zoo.gym.live_progress import ShowProgress
+from zoo.gym.published.live_progress import ShowProgress
 
 EVENTS: list[Event] = [
     {"kind": "plan"},

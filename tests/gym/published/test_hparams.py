@@ -10,8 +10,8 @@ import pytest
 
 from zoo.gym.config import load_config
 from zoo.gym.errors import InputError
-from zoo.gym.hparams import FIVE, Arguments, get_train_args
 from zoo.gym.jobs import open_run, tail_events
+from zoo.gym.published.hparams import FIVE, Arguments, get_train_args
 from zoo.gym.train import run_sft
 
 GIVEN: dict[str, Any] = {"model_name_or_path": "zen-pico", "dataset": "my.jsonl"}

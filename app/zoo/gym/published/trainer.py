@@ -21,12 +21,12 @@ from zoo.gym.config.bitdelta import BitDeltaConfig
 from zoo.gym.config.load import ours
 from zoo.gym.config.values import listed
 from zoo.gym.errors import GymError, GymWarning, InputError, NotAvailableError
-from zoo.gym.hparams import Arguments
+from zoo.gym.published.hparams import Arguments
 
 if TYPE_CHECKING:
-    from zoo.gym.api import RunResult
     from zoo.gym.config.values import Data
     from zoo.gym.delta.file.reader import Delta
+    from zoo.gym.published.api import RunResult
     from zoo.gym.rounds.compute.applying import Applied
 
 DELTA_FILE = "model.delta.safetensors"
@@ -160,7 +160,7 @@ class Trained:
 
 def measured_on(result: "RunResult") -> tuple[Path, Any]:
     """Returns the base of a run, and the held-out examples to measure a delta on, if it has any."""
-    from zoo.gym.api import quality_input
+    from zoo.gym.published.api import quality_input
     from zoo.gym.train.run_folder.settings import read_settings
     from zoo.models import resolve
 
@@ -198,7 +198,7 @@ class Trainer(Trained):
             InputError: there is no data, or it cannot be used.
             GymError: see `run_training`.
         """
-        from zoo.gym.api import train_here
+        from zoo.gym.published.api import train_here
 
         given = self.config.given
         if dataset is None and not any(ours(key) == "dataset" for key in given):

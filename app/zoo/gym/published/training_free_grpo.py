@@ -23,8 +23,8 @@ from zoo.gym.experience.calls.budget import Budget, Cap
 from zoo.gym.experience.library.file import read_library, write_library
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.settings import LIVE, ExperienceConfig
-from zoo.gym.grpo import DEFAULTS, GRPOConfig
 from zoo.gym.humanize import counted
+from zoo.gym.published.grpo import DEFAULTS, GRPOConfig
 
 if TYPE_CHECKING:
     from zoo.gym.config.values import Data
@@ -235,8 +235,8 @@ def _settings(config: GRPOConfig) -> dict[str, object]:
 
 def _tasks(dataset: object) -> "tuple[list[Task], list[str], str]":
     """Returns the tasks in rows or files, notes about them, and the name of the library."""
-    from zoo.gym.api import rows_text
     from zoo.gym.experience.tasks import read_tasks
+    from zoo.gym.published.api import rows_text
 
     given = listed(dataset)
     if isinstance(given, list) and not given:
@@ -260,10 +260,10 @@ def _work(
     run: "Run", config: ExperienceConfig, reward: object, budget: Budget
 ) -> Mapping[str, Any]:
     """Does the work of a run in this process and returns its metrics."""
-    from zoo.gym.api import ctrl_c_saves
     from zoo.gym.experience.session import learn_in
     from zoo.gym.files.lock import locked
     from zoo.gym.jobs.worker import work
+    from zoo.gym.published.api import ctrl_c_saves
 
     done: dict[str, Any] = {}
 

@@ -1,0 +1,1 @@
+"""What a result or a delta was made from, and how its readers load and ask it."""
