@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from zoo.gym.cli.verbs import ABSENT, ALONE, GROUPS, VERBS, Verb
+from zoo.gym.cli.help import root_help
+from zoo.gym.cli.verbs import ABSENT, ALONE, GROUPS, ROOT, VERBS, Verb, children
 from zoo.gym.paths import folders
 
 Call = Callable[..., Any]
@@ -140,17 +141,18 @@ def test_every_line_of_an_error_is_marked(call: Call) -> None:
     ]
 
 
-def test_bare_program_prints_every_command(call: Call) -> None:
+def test_bare_program_prints_the_first_word_of_every_command(call: Call) -> None:
     found = call()
     assert found.code == 0
-    assert all(f"  {verb.words}" in found.stdout for verb in VERBS)
+    assert all(f"\n  {word} " in found.stdout for word in children(""))
 
 
-@pytest.mark.parametrize("group", sorted(GROUPS.keys() - ALONE.keys()))
-def test_a_group_alone_prints_its_commands(call: Call, group: str) -> None:
-    found = call(group)
+@pytest.mark.parametrize("words", [*sorted(GROUPS.keys() - ALONE.keys()), "models --help"])
+def test_a_group_prints_its_commands(call: Call, words: str) -> None:
+    found, group = call(*words.split()), words.split()[0]
     assert (found.code, found.stderr) == (0, "")
     assert f"Usage: zoo-gym {group} COMMAND" in found.stdout
+    assert all(f"  {verb.words}" in found.stdout for verb in VERBS if verb.words.startswith(group))
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.words)
@@ -180,3 +182,8 @@ def test_a_file_without_a_command_is_answered_with_the_command(
 @pytest.mark.parametrize("word", ["dpo", "absent.jsonl", "trian"])
 def test_a_word_that_is_no_file_is_answered_with_the_help(word: str, call: Call) -> None:
     assert "hint: zoo-gym --help\n" in call(word).stderr
+
+
+def test_the_help_has_thirty_lines_at_most() -> None:
+    assert sorted(ROOT) == sorted(children(""))
+    assert root_help().count("\n") < 30

@@ -64,7 +64,7 @@ def run(words: Sequence[str]) -> int:
     words = [*(OTHER_NAMES.get(word, word) for word in words[:1]), *words[1:]]
     if words[0] in ALONE and (not words[1:] or _is_option(words[1])):
         words.insert(1, ALONE[words[0]])
-    if len(words) == 1 and words[0] in GROUPS:
+    if words[0] in GROUPS and words[1:] in ([], ["--help"], ["-h"]):
         print(help_text.group_help(words[0]))
         return 0
     code: int | None = None

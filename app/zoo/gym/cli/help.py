@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from zoo.gym.cli.verbs import GROUPS, VERBS
+from zoo.gym.cli.verbs import GROUPS, ROOT, VERBS
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
@@ -17,7 +17,13 @@ _COLUMN = 30
 
 def root_help() -> str:
     """Returns the text of bare `zoo-gym`."""
-    rows = [(f"{verb.words} {verb.usage}".strip(), verb.summary) for verb in VERBS]
+    alone = {verb.words: verb for verb in VERBS if " " not in verb.words}
+    rows = [
+        (f"{name} {alone[name].usage}".strip(), alone[name].summary)
+        if name in alone
+        else (f"{name} ...", GROUPS[name])
+        for name in ROOT
+    ]
     return "\n".join(
         [
             "Usage: zoo-gym COMMAND ...",
@@ -31,8 +37,8 @@ def root_help() -> str:
             "Options:",
             *columns(
                 [
-                    ("COMMAND --help", "the options of a command"),
-                    ("--json", "with any command: one JSON object as stdout's last line"),
+                    ("COMMAND --help", "its options, or the commands behind ..."),
+                    ("--json", "any command: one JSON object as the last line"),
                     ("--version", "the version"),
                 ]
             ),

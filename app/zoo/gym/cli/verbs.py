@@ -23,9 +23,15 @@ GROUPS = {
     "round": "Combines fine-tunes of many contributors, some of them malicious.",
     "providers": "Names the servers of chat models, and tries them.",
     "models": "Lists, downloads and imports models.",
-    "keys": "Makes the key that signs what you share, and names those that you trust.",
+    "keys": "Makes your signing key, lists those you trust.",
 }
 """Groups of commands."""
+
+ROOT = (
+    *("train", "chat", "runs", "delta", "data", "experience", "round"),
+    *("models", "providers", "keys", "plan", "doctor", "demo", "paths"),
+)
+"""The first words of all commands, in the order of `zoo-gym --help`."""
 
 ALONE = {"models": "list"}
 """Groups that are a command as well: the second word that is meant without one."""
