@@ -48,7 +48,7 @@ def train(run: Run) -> Mapping[str, object] | None:
     if is_distillation(run):
         work: Do = import_module("zoo.gym.experience.distilling.session").work
     else:
-        work = worker._session
+        work = worker._train
     found: Mapping[str, object] | None = work(run)
     return found
 
