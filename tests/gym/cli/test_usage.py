@@ -149,7 +149,7 @@ def test_bare_program_prints_the_first_word_of_every_command(call: Call) -> None
 
 @pytest.mark.parametrize("words", [*sorted(GROUPS.keys() - ALONE.keys()), "models --help"])
 def test_a_group_prints_its_commands(call: Call, words: str) -> None:
-    found, group = call(*words.split()), words.split()[0]
+    found, group = call(*words.split()), words.split(maxsplit=1)[0]
     assert (found.code, found.stderr) == (0, "")
     assert f"Usage: zoo-gym {group} COMMAND" in found.stdout
     assert all(f"  {verb.words}" in found.stdout for verb in VERBS if verb.words.startswith(group))

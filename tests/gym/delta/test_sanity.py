@@ -2,18 +2,21 @@
 
 import json
 import shutil
+import warnings
 from pathlib import Path
 
 import pytest
 
 from tests.gym.delta.lora import write_lora
 from zoo.gym.chat import open_chat
+from zoo.gym.config.train import TrainConfig
 from zoo.gym.delta import Quality, apply_delta, check_delta, create_delta, load_delta
 from zoo.gym.delta.origin.digests import BASE_KEY, base_digests
 from zoo.gym.delta.origin.record import DIGEST_KEY, digest_of
 from zoo.gym.delta.sanity import warn_of_other_base, warn_of_worse_delta
 from zoo.gym.errors import GymWarning
 from zoo.gym.train.result.origin import write_origin
+from zoo.gym.train.rows import prepare_rows
 from zoo.models import pico_folder
 
 OTHER = [
@@ -95,7 +98,7 @@ def test_a_result_holds_its_base_in_digests_alone(tmp_path: Path) -> None:
     (tmp_path / "env.json").write_text(json.dumps({BASE_KEY: digests, "model": "secret-name"}))
     write_origin(tmp_path, tmp_path / "env.json")
     text = (tmp_path / "zoo-gym.json").read_text()
-    parts = ("weights", "tokenizer", "chat template")
+    parts = ("weights", "tokens", "template")
     assert json.loads(text)[BASE_KEY] == {part: digests[part] for part in parts}
     assert "secret-name" not in text
 
@@ -137,6 +140,8 @@ def test_another_template_or_tokenizer_of_the_base_is_reported_wherever_a_fine_t
 ) -> None:
     base = Path(shutil.copytree(pico_folder(), tmp_path / "base"))
     adapter = write_lora(tmp_path / "adapter", str(base))
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"prompt": "a", "response": "b"}\n' * 4)
     env = {BASE_KEY: base_digests(base), "data": "d" * 64, "system_prompt": "S!"}
     (tmp_path / "env.json").write_text(json.dumps(env))
     write_origin(adapter, tmp_path / "env.json")
@@ -154,3 +159,13 @@ def test_another_template_or_tokenizer_of_the_base_is_reported_wherever_a_fine_t
         pass
     for seen in (of_delta, of_adapter):
         assert any("another chat template" in str(each.message) for each in seen)
+    continued = TrainConfig(
+        model_name_or_path=str(base), dataset=str(rows), adapter_name_or_path=str(adapter)
+    )
+    assert any("another chat template" in note for note in prepare_rows(continued, base).notes)
+    template = pico_folder() / "chat_template.jinja"
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        with open_chat(base, adapter=adapter, system="", template=str(template)):
+            pass
+    assert not any("another chat template" in str(each.message) for each in seen)

@@ -25,7 +25,7 @@ from zoo.gym.data import (
     require_unicode,
     split_thinking,
 )
-from zoo.gym.data.own_tokenizer import own_tokenizer
+from zoo.gym.data.own_tokenizer import own_tokenizer, states_template
 from zoo.gym.data.templates import named_template
 from zoo.gym.errors import GymWarning, InputError
 
@@ -302,13 +302,14 @@ def open_chat(
     stated = stated_sampling(base) if temperature is None else None
     sampling = check_sampling(max_new_tokens, temperature, seed, stated)
     trained = _trained(base, adapter, delta)
-    warn_of_other_form(trained.record, base)
     if system is None:
         system = _known_system(trained, adapter or delta)
     if adapter is not None:
         warn_of_other_base(adapter, base)
     warn_of_settings(base)
     stored = trained.tokenizer if adapter is None else None
+    has_template = template is not None or (adapter is not None and states_template(adapter))
+    warn_of_other_form(trained.record, base, has_template=has_template)
     own = own_tokenizer(base, adapter or delta, template, stored)
     for note in own.notes:
         warnings.warn(note, GymWarning, stacklevel=3)

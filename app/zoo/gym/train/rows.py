@@ -24,8 +24,10 @@ from zoo.gym.data.own_tokenizer import own_tokenizer, states_template, tokenizer
 from zoo.gym.data.reading.dataset import early_records
 from zoo.gym.data.rows import make_encoder, require_template
 from zoo.gym.data.tokenizer import has_tokenizer
-from zoo.gym.delta.origin.record import doubt_of_base, joint_of_result
+from zoo.gym.delta.origin.digests import other_form
+from zoo.gym.delta.origin.record import ORIGIN_FILE, doubt_of_base, joint_of_result
 from zoo.gym.errors import InputError
+from zoo.gym.files import read_json_object
 from zoo.gym.train.answers import Probe, draw_probes
 from zoo.gym.train.run_folder.pinned import layout_of, mix_of
 from zoo.gym.train.run_folder.split import new_split
@@ -117,7 +119,7 @@ def prepare_rows(
         truncated=truncated,
         unlearned=unlearned,
         notes=(
-            *filter(None, [doubt_of_base(model_folder)]),
+            *filter(None, [doubt_of_base(model_folder), _other_form(config, model_folder)]),
             *own.notes,
             *dataset.notes,
             *notes_of(found, Figures(truncated, unlearned, *alike)),
@@ -184,6 +186,15 @@ def report_unusable(rows: Rows, report: Callable[[Problem], object]) -> None:
     for units in (rows.train, rows.held_out):
         if isinstance(units, LazyUnits):
             units.report = report
+
+
+def _other_form(config: TrainConfig, base: Path) -> str | None:
+    """Returns how the base reads text otherwise than that of the adapter which is trained on."""
+    if (adapter := config.first_adapter) is None:
+        return None
+    has_template = config.template is not None or states_template(adapter)
+    record = read_json_object(adapter / ORIGIN_FILE) or {}
+    return other_form(record, base, has_template=has_template)
 
 
 def _encode_held_out(

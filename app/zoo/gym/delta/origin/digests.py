@@ -1,4 +1,8 @@
-"""Digests of the parts of a base, and a warning about a base that reads text otherwise."""
+"""Digests of what a fine-tune depends on in its base, and a warning about another base.
+
+Compared is what is read, not how it is written: a base that was saved again, moved, or has other
+spaces in its files is the same.
+"""
 
 import hashlib
 import json
@@ -7,59 +11,55 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from zoo.gym.data.own_tokenizer import TOKENIZER_KEY
+from zoo.gym.data.own_tokenizer import TOKENIZER_KEY, stated_parts
 from zoo.gym.errors import GymWarning
+from zoo.gym.files import read_json_object
 from zoo.models.checkpoint_files import checkpoint_files
 
 BASE_KEY = "base"
-"""In `env.json` of a run: a digest of each part of the base; in a result: of the weights only."""
-
-FORM_PARTS = ("tokenizer", "chat template")
-"""The parts that prompts depend on."""
+"""In `env.json` of a run, a result and a delta's recipe: a digest of each part of the base."""
 
 WEIGHTS_PART = "weights"
 """The part that an adapter depends on."""
 
-_CONFIG = "tokenizer_config.json"
-_TEMPLATE = "chat_template"
-_PARTS = {
-    "config": ("config.json",),
-    "tokenizer": (
-        "tokenizer.json",
-        "tokenizer.model",
-        "special_tokens_map.json",
-        "added_tokens.json",
-        "vocab.json",
-        "merges.txt",
-    ),
-    "chat template": (
-        "chat_template.jinja",
-        "chat_template.json",
-        "additional_chat_templates/*.jinja",
-    ),
-}
+FORM_PARTS = {"tokens": "tokenizer", "template": "chat template"}
+"""The parts that prompts depend on, and their names for messages."""
+
+_TOKENIZER, _CONFIG = "tokenizer.json", "tokenizer_config.json"
+_OTHER_TOKENIZERS = ("tokenizer.model", "vocab.json", "merges.txt", "added_tokens.json")
+"""What a tokenizer is read from where there is no `tokenizer.json`."""
+
+_SET_BY_PROGRAMS = ("padding", "truncation")
+"""What programs leave in `tokenizer.json`; whoever encodes a prompt sets it anew."""
+
+_ADDED = ("add_bos_token", "add_eos_token", "bos_token", "eos_token")
+_SWITCHES = ("add_prefix_space", "do_lower_case", "split_special_tokens")
+"""The settings in `tokenizer_config.json` that change tokens; an absent switch is off."""
+
 _Stamp = tuple[Path, int, int]
-_known: dict[_Stamp, str] = {}
+_digests_of_files: dict[_Stamp, str] = {}
 
 
 def base_digests(folder: Path) -> dict[str, str]:
-    """Returns a digest of each part of a model: weights, config, tokenizer and chat template.
+    """Returns a digest of the weights, the tokenizer and the chat template of a model.
 
-    Digests of weight files are cached while the program runs, by path, size and modification time.
+    Digests of large files are cached while the program runs, by path, size and modification time.
 
     Raises:
         GymError: the folder contains no weights.
     """
-    return {WEIGHTS_PART: weights_digest(folder), **_digests(folder)}
+    return {WEIGHTS_PART: weights_digest(folder), **form_digests(folder)}
 
 
-def _digests(folder: Path) -> dict[str, str]:
-    """Returns a digest of each part of a model but its weights."""
-    found = {part: _digest(_contents(folder, names)) for part, names in _PARTS.items()}
-    settings, template = _tokenizer_config(folder / _CONFIG)
-    found["tokenizer"] = _digest([(_CONFIG, settings), ("", found["tokenizer"].encode())])
-    found["chat template"] = _digest([(_CONFIG, template), ("", found["chat template"].encode())])
-    return found
+def form_digests(folder: Path) -> dict[str, str]:
+    """Returns a digest of each part of a model that prompts depend on, see `FORM_PARTS`."""
+    template = stated_parts(folder).get("chat_template")
+    if isinstance(template, dict):
+        template = {name: _as_read(text) for name, text in template.items()}
+        template = template["default"] if template.keys() == {"default"} else template
+    elif template is not None:
+        template = _as_read(template)
+    return {"tokens": _tokens_digest(folder), "template": _json_digest(template)}
 
 
 def form_in(record: Mapping[str, Any]) -> dict[str, str]:
@@ -69,31 +69,43 @@ def form_in(record: Mapping[str, Any]) -> dict[str, str]:
         record: of a run, a result or a delta.
     """
     base: Any = record.get(BASE_KEY)
-    found = ((part, base.get(part)) for part in FORM_PARTS) if isinstance(base, dict) else ()
-    return {part: digest for part, digest in found if isinstance(digest, str)}
+    parts = ((part, base.get(part)) for part in FORM_PARTS) if isinstance(base, dict) else ()
+    return {part: digest for part, digest in parts if isinstance(digest, str)}
 
 
-def warn_of_other_form(record: Mapping[str, Any], folder: Path) -> None:
-    """Warns if a base reads text otherwise than the one that a fine-tune was trained on.
+def other_form(
+    record: Mapping[str, Any], folder: Path, *, has_template: bool = False
+) -> str | None:
+    """Returns how a base reads text otherwise than the one that a fine-tune was trained on.
 
     Args:
         record: of a result or a delta.
         folder: the base that it is used on.
+        has_template: whether a chat template is used that is not the base's.
+    """
+    stored, own = form_in(record), record.get(TOKENIZER_KEY)
+    if has_template or (isinstance(own, dict) and "chat_template" in own):
+        stored.pop("template", None)
+    here = form_digests(folder) if stored else {}
+    others = [FORM_PARTS[part] for part, digest in stored.items() if here[part] != digest]
+    if not others:
+        return None
+    return (
+        f"{folder} has another {' and '.join(others)} than the base of training: prompts are not "
+        "those that the fine-tune has learned"
+    )
+
+
+def warn_of_other_form(
+    record: Mapping[str, Any], folder: Path, *, has_template: bool = False
+) -> None:
+    """Warns of what `other_form` returns.
 
     Warns:
         GymWarning: the base has another tokenizer or chat template.
     """
-    stored = form_in(record)
-    if TOKENIZER_KEY in record:  # it has a template of its own
-        stored.pop("chat template", None)
-    here = _digests(folder) if stored else {}
-    if others := [part for part, digest in stored.items() if here[part] != digest]:
-        warnings.warn(
-            f"{folder} has another {' and '.join(others)} than the base of training: prompts are "
-            "not those that the fine-tune has learned",
-            GymWarning,
-            stacklevel=2,
-        )
+    if (text := other_form(record, folder, has_template=has_template)) is not None:
+        warnings.warn(text, GymWarning, stacklevel=2)
 
 
 def weights_digest(folder: Path) -> str:
@@ -102,47 +114,74 @@ def weights_digest(folder: Path) -> str:
     Raises:
         GymError: the folder contains no weights.
     """
-    return _digest((file.name, _file_digest(file).encode()) for file in checkpoint_files(folder))
+    return _digest((file.name, _file_digest(file)) for file in checkpoint_files(folder))
 
 
 def stored_weights_digest(stored: Mapping[str, Any]) -> str | None:
     """Returns the digest of the base's weights in an `env.json` or a result, None if absent."""
     base: Any = stored.get(BASE_KEY)
-    found = base.get(WEIGHTS_PART) if isinstance(base, dict) else None
-    return found if isinstance(found, str) else None
+    digest = base.get(WEIGHTS_PART) if isinstance(base, dict) else None
+    return digest if isinstance(digest, str) else None
 
 
-def _contents(folder: Path, patterns: Iterable[str]) -> list[tuple[str, bytes]]:
-    files = (file for pattern in patterns for file in sorted(folder.glob(pattern)))
-    return [(file.name, file.read_bytes()) for file in files if file.is_file()]
+def _as_read(template: str) -> str:
+    """Returns a template as Jinja reads it in transformers.
+
+    One kind of line end; none at the end of the text, and none after a last block.
+    """
+    text = template.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
+    return text.removesuffix("\n") if text.endswith("%}\n") else text
 
 
-def _tokenizer_config(file: Path) -> tuple[bytes, bytes]:
-    """Returns the settings of a tokenizer, and separately the chat template among them."""
-    content = file.read_bytes() if file.is_file() else b""
-    try:
-        found: object = json.loads(content)
-    except (ValueError, RecursionError):
-        return content, b""
-    if not isinstance(found, dict):
-        return content, b""
-    settings = cast("dict[str, Any]", found)
-    template = settings.pop(_TEMPLATE, None)
-    return json.dumps(settings, sort_keys=True).encode(), json.dumps(template).encode()
+def _tokens_digest(folder: Path) -> str:
+    settings = read_json_object(folder / _CONFIG) or {}
+    stated: dict[str, Any] = {key: settings.get(key) for key in _ADDED}
+    for key, value in stated.items():  # a token is text, or a mapping with its text
+        if isinstance(value, dict):
+            stated[key] = cast("dict[str, Any]", value).get("content")
+    stated |= {key: bool(settings.get(key)) for key in _SWITCHES}
+    file = folder / _TOKENIZER
+    files = [file] if file.is_file() else [folder / name for name in _OTHER_TOKENIZERS]
+    contents = ((file.name, _content_digest(file)) for file in files if file.is_file())
+    return _digest([*contents, (_CONFIG, _json_digest(stated))])
 
 
-def _digest(contents: Iterable[tuple[str, bytes]]) -> str:
+def _content_digest(file: Path) -> str:
+    """Returns the digest of a tokenizer's file: of its values, if it is a JSON object."""
+    stamp = _stamp(file)
+    if stamp not in _digests_of_files:
+        try:
+            values: object = json.loads(file.read_bytes())
+        except (ValueError, RecursionError):  # another format, or damaged
+            return _file_digest(file)
+        if not isinstance(values, dict):
+            return _file_digest(file)
+        values = cast("dict[str, object]", values)
+        values = {key: value for key, value in values.items() if key not in _SET_BY_PROGRAMS}
+        _digests_of_files[stamp] = _json_digest(values)
+    return _digests_of_files[stamp]
+
+
+def _json_digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _digest(named: Iterable[tuple[str, str]]) -> str:
     whole = hashlib.sha256()
-    for name, content in contents:
-        whole.update(f"{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
+    for name, digest in named:
+        whole.update(f"{name}\0{hashlib.sha256(digest.encode()).hexdigest()}\n".encode())
     return whole.hexdigest()
 
 
 def _file_digest(file: Path) -> str:
     from zoo.core import file_digest
 
+    stamp = _stamp(file)
+    if stamp not in _digests_of_files:
+        _digests_of_files[stamp] = file_digest(file, zero_at=0, zero_len=0)
+    return _digests_of_files[stamp]
+
+
+def _stamp(file: Path) -> _Stamp:
     status = file.stat()
-    stamp = (file.absolute(), status.st_size, status.st_mtime_ns)
-    if stamp not in _known:
-        _known[stamp] = file_digest(file, zero_at=0, zero_len=0)
-    return _known[stamp]
+    return file.absolute(), status.st_size, status.st_mtime_ns

@@ -3,9 +3,14 @@
 from pathlib import Path
 from typing import Any, cast
 
-from zoo.gym.delta.origin.digests import BASE_KEY, base_digests
+from zoo.gym.delta.origin.digests import BASE_KEY, FORM_PARTS, base_digests
 from zoo.gym.errors import InputError
 from zoo.gym.train.run_folder.settings import read_env, update_env
+from zoo.models.folder import read_config
+from zoo.models.forward_settings import differing, forward_settings
+
+CONFIG_PART = "config"
+"""Among the digests: what the config of the base says of its computation."""
 
 
 def check_same_base(env_file: Path, folder: Path, key: str = BASE_KEY) -> None:
@@ -20,7 +25,8 @@ def check_same_base(env_file: Path, folder: Path, key: str = BASE_KEY) -> None:
         InputError: a part of the base has changed; the message says which.
     """
     if key not in read_env(env_file):
-        update_env(env_file, {key: base_digests(folder)})
+        settings = forward_settings(read_config(folder))
+        update_env(env_file, {key: {**base_digests(folder), CONFIG_PART: settings}})
     refuse_other_base(env_file, folder, key)
 
 
@@ -41,9 +47,14 @@ def refuse_other_base(env_file: Path, folder: Path, key: str = BASE_KEY) -> None
     if not isinstance(stored, dict):
         raise InputError(f"{env_file}: {key}: expected digests, got a damaged value")
     before, now = cast("dict[str, Any]", stored), base_digests(folder)
-    if changed := [part for part, digest in now.items() if before.get(part) != digest]:
+    # a run of an older version has stored digests of other parts
+    changed = [part for part, digest in now.items() if before.get(part, digest) != digest]
+    settings = before.get(CONFIG_PART)
+    if isinstance(settings, dict):
+        changed += differing(settings, forward_settings(read_config(folder)))
+    if changed:
         raise InputError(
             f"model '{folder}': expected the {key} that run {env_file.parent.name} began with, "
-            f"got changed files: {', '.join(changed)}",
+            f"got changed files: {', '.join(FORM_PARTS.get(part, part) for part in changed)}",
             hint="put the old files back, or start a new run",
         )
