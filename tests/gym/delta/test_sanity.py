@@ -160,7 +160,11 @@ def test_another_template_or_tokenizer_of_the_base_is_reported_wherever_a_fine_t
     for seen in (of_delta, of_adapter):
         assert any("another chat template" in str(each.message) for each in seen)
     continued = TrainConfig(
-        model_name_or_path=str(base), dataset=str(rows), adapter_name_or_path=str(adapter)
+        model_name_or_path=str(base),
+        dataset=str(rows),
+        adapter_name_or_path=str(adapter),
+        cutoff_len=64,
+        date="2026-01-01",
     )
     assert any("another chat template" in note for note in prepare_rows(continued, base).notes)
     template = pico_folder() / "chat_template.jinja"

@@ -122,7 +122,7 @@ def read_dataset(
     if layout.me is not None and whatsapp.NAME not in formats.values():
         raise InputError(
             "me: has no effect: expected an export of WhatsApp, which names its speakers",
-            hint="remove me",
+            hint="remove me; or the export has dates in a form that is not read yet",
         )
     rows = [stop - start for start, stop in pairwise(ends)]
     records, taken = mixed(store.records(), rows, mix, held_out)

@@ -27,10 +27,17 @@ GAP = dt.timedelta(hours=6)
 """After such a silence a conversation is another one."""
 
 _STAMP = (
-    r"(?P<date>\d{1,4}[./-]\d{1,2}[./-]\d{1,4})(?:,| à)? "
-    r"(?P<hour>\d{1,2})[:.](?P<minute>\d\d)(?:[:.]\d\d)?(?:\s?(?P<half>[AaPp])\.?\s?[Mm]\.?)?"
+    r"(?P<date>\d{1,4}\u200f?[./-] ?\d{1,2}\u200f?[./-] ?\d{1,4})\.?(?:[,،]| à| klo)? "
+    r"(?P<named>[上下午前後오전후]{2} ?)?"
+    r"(?P<hour>\d{1,2})[:.](?P<minute>\d\d)(?:[:.]\d\d)?"
+    r"(?:\s?(?P<half>[AaPpصم])\.?(?:\s?[Mm]\.?)?)?"
 )
-_ANDROID, _IOS = re.compile(rf"{_STAMP} - "), re.compile(rf"\u200e?\[{_STAMP}\] ")
+_MARK = r"[\u200e\u200f]?"
+_ANDROID, _IOS = re.compile(rf"{_MARK}{_STAMP} - "), re.compile(rf"{_MARK}\[{_STAMP}\] ")
+_KOREAN = re.compile(rf"{_STAMP}(?<=\d), ")
+_LATE = frozenset({"p", "م", "下午", "午後", "오후"})
+"""The marks of hours after noon."""
+
 _DIRECTIONS = dict.fromkeys(map(ord, "\u200e\u200f\u202a\u202b\u202c\u202d\u202e"))
 _EDITED = re.compile(r"\s*\u200e<[^<>]+>$|(^|\s+)<[\w'\u2019]+( [\w'\u2019]+)+\.?>$")
 """The mark of an edited message, in any language: words in angle brackets at its end."""
@@ -48,7 +55,8 @@ _NO_TEXT = re.compile(
     r"|(se eliminó este mensaje|eliminaste este mensaje)\.?"
     r"|(ce message a été supprimé|vous avez supprimé ce message)\.?"
     r"|(questo messaggio è stato eliminato|hai eliminato questo messaggio)\.?"
-    r"|((esta )?mensagem (foi )?apagada|você apagou esta mensagem)\.?",
+    r"|((esta )?mensagem (foi )?apagada|você apagou esta mensagem)\.?"
+    r"|(dit bericht is verwijderd|je hebt dit bericht verwijderd)\.?",
     re.IGNORECASE | re.DOTALL,
 )
 """A message that WhatsApp wrote in place of media or of a deleted one; iOS marks it by U+200E."""
@@ -104,7 +112,10 @@ def read_whatsapp(path: Path, me: str | None) -> "Iterator[tuple[Row, Mapping[st
 
 
 def _start(line: str) -> "re.Match[str] | None":
-    return _IOS.match(line) or _ANDROID.match(line)
+    start = _IOS.match(line) or _ANDROID.match(line)
+    if start is None and (korean := _KOREAN.match(line)) and korean["named"]:
+        start = korean
+    return start
 
 
 def _messages(text: str, dropped: "Counter[str]") -> Iterator[_Message]:
@@ -124,7 +135,7 @@ def _messages(text: str, dropped: "Counter[str]") -> Iterator[_Message]:
         if not colon:
             dropped["system line"] += 1
         speaker = name.translate(_DIRECTIONS).strip() if colon else ""
-        date = tuple(int(part) for part in re.split(r"[./-]", start["date"]))
+        date = tuple(map(int, re.findall(r"\d+", start["date"])))
         last = _Message(number, date, _time(start), speaker, said)
     if last is not None and last.speaker:
         yield last
@@ -132,8 +143,8 @@ def _messages(text: str, dropped: "Counter[str]") -> Iterator[_Message]:
 
 def _time(start: "re.Match[str]") -> dt.timedelta:
     hour = int(start["hour"])
-    if start["half"]:
-        hour = hour % 12 + 12 * (start["half"].lower() == "p")
+    if half := start["half"] or start["named"]:
+        hour = hour % 12 + 12 * (half.strip().lower() in _LATE)
     return dt.timedelta(hours=hour, minutes=int(start["minute"]))
 
 
