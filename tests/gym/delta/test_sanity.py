@@ -148,7 +148,8 @@ def test_another_template_or_tokenizer_of_the_base_is_reported_wherever_a_fine_t
     delta = create_delta(adapter, base=base, out=tmp_path / "d.safetensors").file
     header = load_delta(delta).header
     assert (header.data, header.recipe[DIGEST_KEY]) == ("d" * 64, digest_of("S!"))
-    (base / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    every = "{% for turn in messages %}{{ turn.content }}{% endfor %}"
+    (base / "chat_template.jinja").write_text(every)
     with pytest.warns(GymWarning, match="another chat template"):
         check_delta(delta, base=base)
     with pytest.warns(GymWarning, match="another chat template"):
@@ -168,8 +169,8 @@ def test_another_template_or_tokenizer_of_the_base_is_reported_wherever_a_fine_t
     )
     assert any("another chat template" in note for note in prepare_rows(continued, base).notes)
     template = pico_folder() / "chat_template.jinja"
-    with warnings.catch_warnings(record=True) as seen:
+    with warnings.catch_warnings(record=True) as quiet:
         warnings.simplefilter("always")
         with open_chat(base, adapter=adapter, system="", template=str(template)):
             pass
-    assert not any("another chat template" in str(each.message) for each in seen)
+    assert not any("another chat template" in str(each.message) for each in quiet)
