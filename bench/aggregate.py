@@ -21,24 +21,21 @@ from bench.isas import isas, kept_as
 from bench.measure import Case, Skipped, alternated, median_ratio
 from zoo.core import (
     _core,
-    count_votes,
     hamming,
     limits,
     majority,
     median,
     sign_mean,
-    sign_trimmed_mean,
     trimmed_mean,
 )
 
-N, D, TRIM = 1000, 1_000_000, 100
+N, D = 1000, 1_000_000
 PIECES = 16
 GRAM_BARS = {"avx512": ">= 0.80", "avx2": ">= 0.70", "scalar": ">= 0.70", "neon": ""}
 
 NO_BARS = {"scalar": "", "neon": ""}
 BARS: dict[str, dict[str, str]] = {
     "gram": {"avx512": ">= 34", "avx2": ">= 15"} | NO_BARS,
-    "trimmed": {"avx512": ">= 60", "avx2": ">= 44"} | NO_BARS,
     "majority": {"avx512": ">= 0.7", "avx2": ">= 0.54"} | NO_BARS,
     "weighted mean": {"avx512": "", "avx2": ">= 0.06"} | NO_BARS,
 }
@@ -72,8 +69,8 @@ def run() -> Iterator[Case | Skipped]:
     yield from _against_floats(bits, scales)
     yield from _votes(bits, scales)
     yield from _dense()
-    yield from _growth(bits, scales)
-    yield from _threads(bits, scales)
+    yield from _growth(bits)
+    yield from _threads(bits)
 
 
 def _middle(rounds: list[dict[str, float]], name: str) -> float:
@@ -103,32 +100,18 @@ def _registers(bits: NDArray[np.uint8]) -> Iterator[Case | Skipped]:
 
 
 def _against_floats(bits: NDArray[np.uint8], scales: Floats) -> Iterator[Case]:
-    """The Gram matrix against torch, the trimmed mean against NumPy, at the full size."""
-    mine = alternated(
-        {
-            "gram": lambda: hamming(bits, D, isa=isas()[0], threads=1),
-            "trimmed": lambda: sign_trimmed_mean(bits, D, scales, TRIM, isa=isas()[0], threads=1),
-        },
-        3,
-    )
-    theirs = {"gram": 0.0, "trimmed": 0.0}
+    """The Gram matrix against torch, at the full size."""
+    mine = alternated({"gram": lambda: hamming(bits, D, isa=isas()[0], threads=1)}, 3)
+    theirs = 0.0
     for piece in range(PIECES):
         odd = D // PIECES + 1  # an even stride would make the transposed copy slower
         part = np.unpackbits(bits[:, piece * D // PIECES // 8 :], 1, odd, "little")
         rows = (part.astype(np.float32) * 2 - 1) * scales[:, None]
         tensor = torch.from_numpy(rows)
-        works: Mapping[str, Callable[[], object]] = {
-            "gram": partial(torch.matmul, tensor, tensor.T),
-            "trimmed": partial(sort_mean, rows, TRIM),
-        }
-        once = alternated(works, 1, warm=piece == 0)[0]
-        theirs = {name: theirs[name] + once[name] for name in theirs}
-    gram, trimmed = _middle(mine, "gram"), _middle(mine, "trimmed")
-    bar = BARS["gram"][isas()[0]]
-    yield Case("gram n=1000 d=1e6", gram, "CPU-s", "torch X @ X.T", theirs["gram"] / gram, bar)
-    ratio = theirs["trimmed"] / trimmed
-    bar = BARS["trimmed"][isas()[0]]
-    yield Case("trimmed mean n=1000 d=1e6", trimmed, "CPU-s", "NumPy sort", ratio, bar)
+        work = {"gram": partial(torch.matmul, tensor, tensor.T)}
+        theirs += alternated(work, 1, warm=piece == 0)[0]["gram"]
+    gram, bar = _middle(mine, "gram"), BARS["gram"][isas()[0]]
+    yield Case("gram n=1000 d=1e6", gram, "CPU-s", "torch X @ X.T", theirs / gram, bar)
 
 
 def _votes(bits: NDArray[np.uint8], scales: Floats) -> Iterator[Case]:
@@ -137,7 +120,6 @@ def _votes(bits: NDArray[np.uint8], scales: Floats) -> Iterator[Case]:
     works: Mapping[str, Callable[[], object]] = {
         "read": lambda: limits.read(halves[0], halves[1], **how),
         "majority": lambda: majority(bits, D, **how),
-        "counts": lambda: count_votes(bits, D, **how),
         "weighted mean": lambda: sign_mean(bits, D, scales, weights=scales[::-1].copy(), **how),
         "mean": lambda: sign_mean(bits, D, scales, **how),
         "mean, equal scales": lambda: sign_mean(bits, D, np.ones(N, np.float32), **how),
@@ -162,14 +144,11 @@ def _dense() -> Iterator[Case]:
         yield Case(f"f32 {name} n=100", _middle(rounds, name), "CPU-s", "NumPy sort", ratio, bar)
 
 
-def _growth(bits: NDArray[np.uint8], scales: Floats) -> Iterator[Case]:
+def _growth(bits: NDArray[np.uint8]) -> Iterator[Case]:
     """Time against n and d: the exponents of a straight line through the logarithms."""
     kernels: dict[str, Callable[[int, int], Any]] = {
         "gram": lambda n, d: hamming(bits[:n, : d // 8], d, isa=isas()[0], threads=1),
         "majority": lambda n, d: majority(bits[:n, : d // 8], d, isa=isas()[0], threads=1),
-        "trimmed mean": lambda n, d: sign_trimmed_mean(
-            bits[:n, : d // 8], d, scales[:n], n // 10, isa=isas()[0], threads=1
-        ),
     }
     for name, kernel in kernels.items():
         for axis, sizes in (
@@ -186,7 +165,7 @@ def _growth(bits: NDArray[np.uint8], scales: Floats) -> Iterator[Case]:
             yield Case(f"{name}: growth with {axis}", times[-1], "CPU-s", f"{axis}^x", exponent, "")
 
 
-def _threads(bits: NDArray[np.uint8], scales: Floats) -> Iterator[Case | Skipped]:
+def _threads(bits: NDArray[np.uint8]) -> Iterator[Case | Skipped]:
     """Wall-clock time on one thread and on two."""
     if len(os.sched_getaffinity(0)) < 2:
         yield Skipped("growth with threads", "one processor only")
@@ -194,9 +173,6 @@ def _threads(bits: NDArray[np.uint8], scales: Floats) -> Iterator[Case | Skipped
     kernels: dict[str, Callable[[int], object]] = {
         "gram": lambda threads: hamming(bits[:500], D, isa=isas()[0], threads=threads),
         "majority": lambda threads: majority(bits, D, isa=isas()[0], threads=threads),
-        "trimmed mean": lambda threads: sign_trimmed_mean(
-            bits, D, scales, TRIM, isa=isas()[0], threads=threads
-        ),
     }
     for name, kernel in kernels.items():
         times = {1: float("inf"), 2: float("inf")}

@@ -16,7 +16,6 @@ pub mod refusal;
 pub mod signed;
 mod strips;
 mod sums;
-mod trimmed;
 pub mod votes;
 pub mod weighted;
 

@@ -27,8 +27,8 @@ mod _core {
 
     #[pymodule_export]
     use super::aggregate::{
-        add_hamming, count_votes, majority, near_median, popcount_registers, sign_mean,
-        sign_trimmed_mean, trimmed_mean, weighted_mean,
+        add_hamming, majority, near_median, popcount_registers, sign_mean, trimmed_mean,
+        weighted_mean,
     };
     #[pymodule_export]
     use super::codes::{add_product, apply_groups, pack_codes2, pack_groups, unpack_codes2};

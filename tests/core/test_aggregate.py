@@ -13,13 +13,10 @@ from numpy.typing import NDArray
 from zoo.core import (
     apply_signs,
     available_isas,
-    count_votes,
     hamming,
     majority,
     median,
     sign_mean,
-    sign_median,
-    sign_trimmed_mean,
     trimmed_mean,
 )
 from zoo.core.errors import InputError
@@ -59,13 +56,8 @@ def sorted_mean(array: NDArray[np.float64], trim: int) -> NDArray[np.float64]:
 
 EVERY: dict[str, Callable[..., NDArray[Any]]] = {
     "hamming": lambda r, how: hamming(r[1], r[0].shape[1], **how),
-    "count_votes": lambda r, how: count_votes(r[1], r[0].shape[1], **how),
     "majority": lambda r, how: majority(r[1], r[0].shape[1], **how),
     "sign_mean": lambda r, how: sign_mean(r[1], r[0].shape[1], r[2], weights=r[2] + 1, **how),
-    "sign_trimmed_mean": lambda r, how: sign_trimmed_mean(
-        r[1], r[0].shape[1], r[2], len(r[2]) // 5, **how
-    ),
-    "sign_median": lambda r, how: sign_median(r[1], r[0].shape[1], r[2], **how),
     "trimmed_mean": lambda r, how: trimmed_mean(floats(r), len(r[2]) // 5, **how),
     "median": lambda r, how: median(floats(r), **how),
 }
@@ -127,7 +119,6 @@ def test_integers_equal_numpy(isa: Any, r: Round) -> None:
     differ = np.array([[np.sum(a ^ b) for b in votes] for a in votes])
     np.testing.assert_array_equal(hamming(bits, cols, isa=isa), differ)
     counts = votes.sum(axis=0)
-    np.testing.assert_array_equal(count_votes(bits, cols, isa=isa), counts)
     expected = np.packbits(2 * counts > n, bitorder="little")
     np.testing.assert_array_equal(majority(bits, cols, isa=isa), expected)
 
@@ -137,11 +128,9 @@ def test_integers_equal_numpy(isa: Any, r: Round) -> None:
 @given(r=rounds(), share=st.sampled_from([0.0, 0.1, 0.3, 0.49, 1.0]))
 @settings(max_examples=60, deadline=None)
 def test_a_trimmed_mean_equals_its_sorted_definition(isa: Any, r: Round, share: float) -> None:
-    votes, bits, scales = r
+    votes, _, scales = r
     trim = int(share * ((len(scales) - 1) // 2))
-    got = sign_trimmed_mean(bits, votes.shape[1], scales, trim, isa=isa)
-    # The scales are 2^-25 or more of the largest, or 0: the integers are exact and so are the sums
-    # in float64, up to one rounding by the division and one to float32.
+    got = trimmed_mean(floats(r), trim, isa=isa)
     expected = sorted_mean(values(votes, scales), trim)
     np.testing.assert_allclose(got, expected, rtol=2**-23, atol=1e-15)
 
@@ -173,11 +162,11 @@ def test_a_dense_trimmed_mean_equals_its_sorted_definition(isa: Any, n: int, tri
 @settings(max_examples=60, deadline=None)
 def test_a_trimmed_mean_stays_within_the_honest_range(seed: int, trim: int, huge: float) -> None:
     """As many attackers as are trimmed, whatever their signs and however large their scales."""
-    votes, bits, scales = a_round(20, 200, seed)
+    votes, _, scales = a_round(20, 200, seed)
     scales = np.random.default_rng(seed).uniform(0.5, 1, 20).astype(np.float32)
     scales[:trim] = huge
     honest = values(votes, scales)[trim:]
-    got = sign_trimmed_mean(bits, 200, scales, trim)
+    got = trimmed_mean(values(votes, scales).astype(np.float32), trim)
     assert np.all(got >= honest.min(axis=0))
     assert np.all(got <= honest.max(axis=0))
 
@@ -186,11 +175,10 @@ def test_a_trimmed_mean_stays_within_the_honest_range(seed: int, trim: int, huge
 def test_a_thousand_contributors_agree_with_numpy() -> None:
     votes, bits, scales = a_round(1000, 600)
     expected = sorted_mean(values(votes, scales), 100)
-    got = sign_trimmed_mean(bits, 600, scales, 100)
+    got = trimmed_mean(values(votes, scales).astype(np.float32), 100)
     np.testing.assert_allclose(got, expected, rtol=2**-23, atol=1e-15)
     signs = np.where(votes, 1, -1)
     np.testing.assert_array_equal(600 - 2 * hamming(bits, 600).astype(int), signs @ signs.T)
-    np.testing.assert_array_equal(count_votes(bits, 600), votes.sum(axis=0))
 
 
 @pytest.mark.slow
@@ -210,15 +198,12 @@ def test_a_tie_is_a_minus() -> None:
 
 
 def test_a_median_by_hand() -> None:
-    # column 0: +1 -2 +3, column 1: -1 -2 -3
-    scales = np.array([1, 2, 3], np.float32)
-    assert sign_median(np.array([[1], [0], [1]], np.uint8), 2, scales).tolist() == [1, -2]
+    rows = np.array([[1, -1], [-2, -2], [3, -3]], np.float32)
+    assert median(rows).tolist() == [1, -2]
 
 
 def test_an_even_median_is_the_mean_of_the_two_in_the_middle() -> None:
     # in ascending order these are -4, -2, +1 and +3
-    bits = np.array([[1], [0], [1], [0]], np.uint8)
-    assert sign_median(bits, 1, np.array([1, 2, 3, 4], np.float32)).tolist() == [-0.5]
     rows = np.array([[1], [-2], [3], [-4]], np.float32)
     assert median(rows).tolist() == [-0.5]
 
@@ -257,15 +242,15 @@ def test_a_scale_that_is_none_is_refused_by_contributor(bad: float) -> None:
     _, bits, scales = a_round(5, 9)
     scales[2] = bad
     with pytest.raises(InputError, match="invalid scale of contributor 2"):
-        sign_median(bits, 9, scales)
+        sign_mean(bits, 9, scales)
 
 
 def test_what_cannot_be_aggregated_is_refused() -> None:
     _, bits, scales = a_round(5, 9)
     with pytest.raises(InputError, match="trim leaves nothing: expected at most 2 of 5"):
-        sign_trimmed_mean(bits, 9, scales, 3)
+        trimmed_mean(np.zeros((5, 9), np.float32), 3)
     with pytest.raises(InputError, match="trim is negative"):
-        sign_trimmed_mean(bits, 9, scales, -1)
+        trimmed_mean(np.zeros((5, 9), np.float32), -1)
     with pytest.raises(InputError, match="expected at least one contributor, got none"):
         majority([], 9)
     with pytest.raises(InputError, match="expected at least one column, got none"):
@@ -274,11 +259,3 @@ def test_what_cannot_be_aggregated_is_refused() -> None:
         hamming([np.zeros(2, np.uint8), np.zeros(3, np.uint8)], 9)
     with pytest.raises(InputError, match="weights add up to nothing"):
         sign_mean(bits, 9, scales, weights=np.zeros(5, np.float32))
-
-
-def test_a_huge_scale_coarsens_nothing() -> None:
-    """The honest all say plus: a unit that followed the attacker's scale would make them 0."""
-    scales = np.array([1e30, 0.5, 0.75, 0.625], np.float32)
-    bits = np.array([[0], [1], [1], [1]], np.uint8)
-    # in ascending order -1e30, 0.5, 0.625, 0.75: the middle two are left
-    assert sign_trimmed_mean(bits, 1, scales, 1).tolist() == [0.5625]

@@ -22,7 +22,6 @@ from zoo.core import (
     read_header,
     sign_mean,
     sign_product,
-    sign_trimmed_mean,
     trimmed_mean,
     unpack_codes2,
     unpack_groups,
@@ -92,7 +91,6 @@ EMPTY: dict[str, Callable[[], object]] = {
     "signs": lambda: sign_product(floats(2, 0), np.zeros((3, 0), np.uint8), NAN),
     "dense": lambda: dense_product(floats(0, 0), np.zeros((0, 0), np.uint16)),
     "mean": lambda: sign_mean([np.zeros(0, np.uint8)], 0, NAN),
-    "trimmed": lambda: sign_trimmed_mean([np.zeros(0, np.uint8)], 0, NAN, 0),
     "values": lambda: trimmed_mean([floats(0)], 0),
 }
 

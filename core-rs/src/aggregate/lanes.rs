@@ -33,16 +33,6 @@ pub(super) unsafe trait Lanes: Copy {
     fn or(self, other: Self) -> Self;
     /// Bitwise exclusive or.
     fn xor(self, other: Self) -> Self;
-    /// Bitwise and, with the complement of `other`.
-    fn and_not(self, other: Self) -> Self;
-    /// Whether no bit is 1.
-    fn is_zero(self) -> bool;
-
-    /// Bitwise complement.
-    #[inline(always)]
-    fn not(self) -> Self {
-        Self::splat(true).and_not(self)
-    }
 
     /// Adds three bits of weight 1: their sum's bits of weight 1 and of weight 2.
     #[inline(always)]
@@ -73,14 +63,6 @@ pub(super) unsafe trait Bytes: Lanes {
     fn shift_right(self, bits: u8) -> Self;
     /// Numbers of 16 bits, shifted up.
     fn shift_left(self, bits: u8) -> Self;
-}
-
-/// How many of 16 bits are 1, for each column, in 5 binary digits, the lowest first.
-#[inline(always)]
-pub(super) fn count16<L: Lanes>(bits: &[L; 16]) -> [L; 5] {
-    let mut digits = [L::splat(false); 5];
-    add16(&mut digits, bits);
-    digits
 }
 
 /// Adds 16 bits to 4 digits in place; the digit of weight 16 that leaves them goes to the fifth.

@@ -1,19 +1,10 @@
-//! Means of contributions of plus or minus a scale: weighted, trimmed, median.
+//! The weighted mean of contributions of plus or minus a scale.
 //!
-//! **Weighted mean**: sum of `weight * scale * sign`, divided by the sum of the weights. Each product,
+//! Sum of `weight * scale * sign`, divided by the sum of the weights. Each product,
 //! and each weight, becomes a multiple of a unit (`fixed`), the sums are exact integers, and the
 //! quotient is taken in float64 and rounded to float32.
 //!
-//! **Trimmed mean** (arXiv:1803.01498), `trim` values left out on either side: the values of a column
-//! in ascending order, the `trim` lowest and highest dropped, the mean of the rest; the median keeps
-//! only one or two. No sort is needed. Put the contributors in descending order of their scale
-//! and go through them. A plus that `p` pluses came before has `p` values above it, and all others
-//! below: it is kept if `trim <= p < n - trim`. By symmetry a minus after `m` minuses is kept if
-//! `trim <= m < n - trim`. Equal scales give equal values, whichever of them is dropped. The first
-//! `trim` contributors are never kept: so the unit follows from the largest scale that can be kept, and
-//! a contributor cannot coarsen the sum with a huge scale.
-//!
-//! O(n d) for all of them; memory: 4096 columns of all rows for each thread.
+//! O(n d); memory: 4096 columns of all rows for each thread.
 
 use rayon::{iter::IndexedParallelIterator, slice::ParallelSliceMut};
 
@@ -22,7 +13,6 @@ use super::{
     fixed::{Fixed, fixed},
     strips::{STRIP, Strip, gather},
     sums::{GROUP, Numbers, Sums, Terms, add_masked},
-    trimmed::{Kept, Trim},
 };
 use crate::{
     error::{CoreError, check_length},
@@ -79,49 +69,6 @@ pub fn mean(
             add_masked(isa, &numbers, terms, &mut sums);
             twice_less(&mut sums, all);
             write(&products, &sums, divisor, means);
-        },
-    )
-}
-
-/// Writes the trimmed mean of the contributions for each column.
-///
-/// # Errors
-/// [`CoreError::Length`] for a buffer that does not fit, [`Refusal`] for a scale that is
-/// negative or not finite, or a trim that keeps nothing.
-pub fn trimmed_mean(
-    isa: Isa,
-    packed: Packed<'_>,
-    scales: &[f32],
-    trim: usize,
-    means: &mut [f32],
-) -> Result<(), CoreError> {
-    let scales = scales.to_vec(); // a copy, as above
-    check_numbers("scale", packed, &scales)?;
-    check_length("means", packed.cols(), means.len())?;
-    let rows = packed.rows();
-    super::check_trim(rows, trim)?;
-    let mut order: Vec<usize> = (0..rows).collect();
-    order.sort_by(|a, b| scales[*b].total_cmp(&scales[*a]));
-    let mut kept: Vec<f64> = order.iter().map(|row| f64::from(scales[*row])).collect();
-    kept[..trim].fill(0.0);
-    let fixed = fixed(&kept);
-    let numbers = Numbers::new(&fixed.multiples);
-    let rule = Trim { rows, trim };
-    #[allow(clippy::cast_precision_loss)] // far below 2^53
-    let divisor = (rows - 2 * trim) as f64;
-    for_strips(
-        packed,
-        &order,
-        rows.next_multiple_of(16),
-        means,
-        |strip, means| {
-            let mut kept = Kept::new(&fixed.multiples);
-            kept.pass(isa, rule, strip);
-            let mut sums = [0; 8 * STRIP];
-            add_masked(isa, &numbers, kept.twice.terms(), &mut sums);
-            twice_less(&mut sums, kept.less);
-            add_masked(isa, &numbers, kept.once.terms(), &mut sums);
-            write(&fixed, &sums, divisor, means);
         },
     )
 }

@@ -1,4 +1,4 @@
-//! Counts the plus signs of each column, and computes the majority.
+//! Computes the majority of the signs of each column.
 //!
 //! Votes are counted in separate binary digits, one register of digits for many columns: 16 rows
 //! are added by carry-save adders, and the carry ripples up. The majority is the top digit of a count
@@ -35,22 +35,6 @@ const LEAST_BYTES: usize = 1024;
 const LINE: usize = STRIP;
 type Line = [u8; LINE];
 const NO_VOTES: [Line; BLOCK_BYTES / LINE] = [[0; LINE]; BLOCK_BYTES / LINE];
-
-/// Writes the number of contributors whose bit is 1, for each column.
-///
-/// # Errors
-/// [`CoreError::Length`] for another number of counts than columns.
-pub fn count_votes(isa: Isa, packed: Packed<'_>, counts: &mut [u32]) -> Result<(), CoreError> {
-    check_length("counts", packed.cols(), counts.len())?;
-    let digits = digits_of(packed.rows());
-    let size = block_bytes(packed.cols());
-    let blocks = counts.par_chunks_mut(8 * size).enumerate();
-    threads::for_each_with(blocks, 1, Vec::new, |room, (block, counts)| {
-        let bytes = block * size..block * size + counts.len().div_ceil(8);
-        count_block(isa, packed, bytes, (0, digits), room);
-        write_counts(room, digits, counts);
-    })
-}
 
 /// Writes a bit for each column: 1 where more than half of the contributors are plus; a tie gives 0,
 /// and so do the padding bits of the last byte.
@@ -132,27 +116,4 @@ fn add_rows(isa: Isa, rows: &[&[Line]], room: &mut [Strip], count: usize) {
             add_votes(&rows, &now.unwrap_or([none; 16]), room, count)
         );
     }
-}
-
-/// Puts the digits of each column together, eight columns at a time.
-fn write_counts(room: &[Strip], digits: usize, counts: &mut [u32]) {
-    counts.fill(0);
-    for (counts, line) in counts.chunks_mut(8 * LINE).zip(room.chunks_exact(digits)) {
-        for (first, planes) in (0..digits).step_by(8).zip(line.chunks(8)) {
-            for (byte, counts) in counts.chunks_mut(8).enumerate() {
-                let digits = planes.iter().enumerate();
-                let eight = digits.fold(0, |eight, (k, plane)| eight | spread(plane[byte]) << k);
-                for (count, part) in counts.iter_mut().zip(eight.to_le_bytes()) {
-                    *count |= u32::from(part) << first;
-                }
-            }
-        }
-    }
-}
-
-/// Each bit of a byte as a byte of its own, 0 or 1.
-fn spread(bits: u8) -> u64 {
-    const EACH: u64 = 0x8040_2010_0804_0201;
-    let chosen = (u64::from(bits) * 0x0101_0101_0101_0101) & EACH;
-    ((chosen + (0x8080_8080_8080_8080 - EACH)) >> 7) & 0x0101_0101_0101_0101
 }

@@ -44,23 +44,6 @@ pub(super) fn add_hamming(
     })
 }
 
-/// Counts the ones of each column.
-#[pyfunction]
-pub(super) fn count_votes(
-    py: Python<'_>,
-    rows: Vec<PyBuffer<u8>>,
-    cols: usize,
-    mut counts: PyBuffer<u32>,
-    how: How,
-) -> PyResult<()> {
-    let isa = chosen(how.0.as_deref())?;
-    let used: Vec<_> = rows.iter().map(addresses).collect();
-    let counts = borrow_mut(&mut counts, &used)?;
-    with_rows(py, &rows, cols, how.1, |packed| {
-        votes::count_votes(isa, packed, counts)
-    })
-}
-
 /// Writes the bit that most rows have in each column.
 #[pyfunction]
 pub(super) fn majority(
@@ -96,27 +79,6 @@ pub(super) fn sign_mean(
     let (scales, weights) = (borrow(&scales)?, borrow(&weights)?);
     with_rows(py, &rows, cols, how.1, |packed| {
         signed::mean(isa, packed, scales, weights, means)
-    })
-}
-
-/// Writes the trimmed mean of sign times scale.
-#[pyfunction]
-pub(super) fn sign_trimmed_mean(
-    py: Python<'_>,
-    rows: Vec<PyBuffer<u8>>,
-    cols: usize,
-    scales: PyBuffer<f32>,
-    trim: usize,
-    mut means: PyBuffer<f32>,
-    how: How,
-) -> PyResult<()> {
-    let isa = chosen(how.0.as_deref())?;
-    let mut used: Vec<_> = rows.iter().map(addresses).collect();
-    used.push(addresses(&scales));
-    let means = borrow_mut(&mut means, &used)?;
-    let scales = borrow(&scales)?;
-    with_rows(py, &rows, cols, how.1, |packed| {
-        signed::trimmed_mean(isa, packed, scales, trim, means)
     })
 }
 

@@ -38,14 +38,11 @@ def aggregators() -> dict[str, Make]:
     floats = list((numbers(ROWS * COLUMNS, 4).astype(np.float32) - 128).reshape(ROWS, COLUMNS) / 16)
     return {
         "hamming": lambda how: core.hamming(rows, COLUMNS, **how),
-        "count_votes": lambda how: core.count_votes(rows, COLUMNS, **how),
         "majority": lambda how: core.majority(rows, COLUMNS, **how),
         "sign_mean": lambda how: core.sign_mean(rows, COLUMNS, scales, **how),
         "sign_mean weighted": lambda how: core.sign_mean(
             rows, COLUMNS, scales, weights=weights, **how
         ),
-        "sign_trimmed_mean": lambda how: core.sign_trimmed_mean(rows, COLUMNS, scales, 4, **how),
-        "sign_median": lambda how: core.sign_median(rows, COLUMNS, scales, **how),
         "trimmed_mean": lambda how: core.trimmed_mean(floats, 4, **how),
         "median": lambda how: core.median(floats, **how),
         "near_median": lambda how: core.near_median(floats, 9, **how),

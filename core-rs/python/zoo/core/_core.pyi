@@ -18,7 +18,6 @@ __all__ = [
     "apply_signs",
     "available_isas",
     "base_identity",
-    "count_votes",
     "dense_product",
     "digest",
     "discrete_gaussian",
@@ -40,7 +39,6 @@ __all__ = [
     "read_header",
     "sign_mean",
     "sign_product",
-    "sign_trimmed_mean",
     "trimmed_mean",
     "unpack_codes2",
     "unpack_signs",
@@ -184,12 +182,6 @@ def add_hamming(
     total: NDArray[np.uint64],
     how: tuple[str | None, int | None],
 ) -> None: ...
-def count_votes(
-    rows: Sequence[NDArray[np.uint8]],
-    cols: int,
-    counts: NDArray[np.uint32],
-    how: tuple[str | None, int | None],
-) -> None: ...
 def majority(
     rows: Sequence[NDArray[np.uint8]],
     cols: int,
@@ -201,14 +193,6 @@ def sign_mean(
     cols: int,
     scales: NDArray[np.float32],
     weights: NDArray[np.float32],
-    means: NDArray[np.float32],
-    how: tuple[str | None, int | None],
-) -> None: ...
-def sign_trimmed_mean(
-    rows: Sequence[NDArray[np.uint8]],
-    cols: int,
-    scales: NDArray[np.float32],
-    trim: int,
     means: NDArray[np.float32],
     how: tuple[str | None, int | None],
 ) -> None: ...

@@ -73,20 +73,6 @@ def hamming(
     return total
 
 
-def count_votes(
-    rows: Packed, cols: int, *, isa: Isa | None = None, threads: int | None = None
-) -> NDArray[np.uint32]:
-    """Returns the number of plus signs per column, [cols], with carry-save adders in one pass.
-
-    Args and errors are those of `hamming`.
-    """
-    import numpy as np
-
-    counts = np.empty(cols, np.uint32)
-    _core.count_votes(_rows(rows), cols, counts, (isa, threads))
-    return counts
-
-
 def majority(
     rows: Packed, cols: int, *, isa: Isa | None = None, threads: int | None = None
 ) -> NDArray[np.uint8]:
@@ -137,62 +123,6 @@ def sign_mean(
     means = np.empty(cols, np.float32)
     _core.sign_mean(lent, cols, scales, weights, means, (isa, threads))
     return means
-
-
-def sign_trimmed_mean(
-    rows: Packed,
-    cols: int,
-    scales: NDArray[np.float32],
-    trim: int,
-    *,
-    isa: Isa | None = None,
-    threads: int | None = None,
-) -> NDArray[np.float32]:
-    """Returns the coordinate-wise trimmed mean of sign times scale, [cols] (arXiv:1803.01498).
-
-    In each column the `trim` highest and lowest of the n values are excluded. There is no sort: in
-    descending order of the scales, the number of earlier values with the same sign decides whether
-    a value is kept. O(n d). The sum is exact unless a scale is 2^26 times smaller than the largest
-    one that can be kept.
-
-    Args:
-        rows: n rows of ceil(cols / 8) bytes.
-        cols: columns of the shard.
-        scales: [n], finite, at least 0.
-        trim: values left out on each side, less than half of n.
-        isa: instruction set; the fastest if None.
-        threads: number of threads; all if None.
-
-    Raises:
-        InputError: as `sign_mean`, and for a trim that leaves nothing.
-        TypeError: an array of the wrong type.
-        ValueError: as `hamming`.
-    """
-    import numpy as np
-
-    lent = _rows(rows)
-    _check_numbers(lent, scales=scales)
-    _check_trim(trim)
-    means = np.empty(cols, np.float32)
-    _core.sign_trimmed_mean(lent, cols, scales, trim, means, (isa, threads))
-    return means
-
-
-def sign_median(
-    rows: Packed,
-    cols: int,
-    scales: NDArray[np.float32],
-    *,
-    isa: Isa | None = None,
-    threads: int | None = None,
-) -> NDArray[np.float32]:
-    """Returns the coordinate-wise median of sign times scale, [cols].
-
-    The mean of the two middle values if n is even. Args and errors are those of
-    `sign_trimmed_mean`.
-    """
-    trim = max(0, len(rows) - 1) // 2
-    return sign_trimmed_mean(rows, cols, scales, trim, isa=isa, threads=threads)
 
 
 def trimmed_mean(

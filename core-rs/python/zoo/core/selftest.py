@@ -120,10 +120,8 @@ def check_aggregate(isa: Isa) -> Iterator[tuple[str, NDArray[Any]]]:
     scales = random.random(21).astype(np.float32)
     plain = random.standard_normal((21, cols)).astype(np.float32)
     yield "aggregate: Hamming distances", aggregate.hamming(rows, cols, isa=isa)
-    yield "aggregate: votes", aggregate.count_votes(rows, cols, isa=isa)
     yield "aggregate: majority", aggregate.majority(rows, cols, isa=isa)
     yield "aggregate: mean", aggregate.sign_mean(rows, cols, scales, isa=isa)
-    yield "aggregate: trimmed mean", aggregate.sign_trimmed_mean(rows, cols, scales, 4, isa=isa)
     yield "aggregate: plain trimmed mean", aggregate.trimmed_mean(plain, 4, isa=isa)
     yield "aggregate: plain median", aggregate.median(plain, isa=isa)
 

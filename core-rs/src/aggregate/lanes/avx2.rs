@@ -3,9 +3,9 @@
 
 use std::arch::x86_64::{
     __m256i, _mm_cvtsi64_si128, _mm_loadu_si128, _mm256_add_epi8, _mm256_add_epi16,
-    _mm256_and_si256, _mm256_andnot_si256, _mm256_broadcastsi128_si256, _mm256_loadu_si256,
-    _mm256_or_si256, _mm256_set1_epi8, _mm256_shuffle_epi8, _mm256_sll_epi16, _mm256_srl_epi16,
-    _mm256_storeu_si256, _mm256_sub_epi16, _mm256_testz_si256, _mm256_xor_si256,
+    _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_loadu_si256, _mm256_or_si256,
+    _mm256_set1_epi8, _mm256_shuffle_epi8, _mm256_sll_epi16, _mm256_srl_epi16, _mm256_storeu_si256,
+    _mm256_sub_epi16, _mm256_xor_si256,
 };
 
 use super::{Bytes, Lanes};
@@ -52,18 +52,6 @@ unsafe impl Lanes for __m256i {
     fn xor(self, other: Self) -> Self {
         // SAFETY: as above.
         unsafe { _mm256_xor_si256(self, other) }
-    }
-
-    #[inline(always)]
-    fn and_not(self, other: Self) -> Self {
-        // SAFETY: as above.
-        unsafe { _mm256_andnot_si256(other, self) }
-    }
-
-    #[inline(always)]
-    fn is_zero(self) -> bool {
-        // SAFETY: as above.
-        unsafe { _mm256_testz_si256(self, self) == 1 }
     }
 }
 

@@ -3,10 +3,9 @@
 
 use std::arch::x86_64::{
     __m512i, _mm_cvtsi64_si128, _mm_loadu_si128, _mm512_add_epi8, _mm512_add_epi16,
-    _mm512_and_si512, _mm512_andnot_si512, _mm512_broadcast_i32x4, _mm512_loadu_si512,
-    _mm512_or_si512, _mm512_set1_epi8, _mm512_shuffle_epi8, _mm512_sll_epi16, _mm512_srl_epi16,
-    _mm512_storeu_si512, _mm512_sub_epi16, _mm512_ternarylogic_epi64, _mm512_test_epi64_mask,
-    _mm512_xor_si512,
+    _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_loadu_si512, _mm512_or_si512,
+    _mm512_set1_epi8, _mm512_shuffle_epi8, _mm512_sll_epi16, _mm512_srl_epi16, _mm512_storeu_si512,
+    _mm512_sub_epi16, _mm512_ternarylogic_epi64, _mm512_xor_si512,
 };
 
 use super::{Bytes, Lanes};
@@ -58,18 +57,6 @@ unsafe impl Lanes for __m512i {
     fn xor(self, other: Self) -> Self {
         // SAFETY: as above.
         unsafe { _mm512_xor_si512(self, other) }
-    }
-
-    #[inline(always)]
-    fn and_not(self, other: Self) -> Self {
-        // SAFETY: as above.
-        unsafe { _mm512_andnot_si512(other, self) }
-    }
-
-    #[inline(always)]
-    fn is_zero(self) -> bool {
-        // SAFETY: as above.
-        unsafe { _mm512_test_epi64_mask(self, self) == 0 }
     }
 
     #[inline(always)]

@@ -2,9 +2,9 @@
 #![allow(unsafe_code)]
 
 use std::arch::aarch64::{
-    uint8x16_t, vaddq_u8, vaddq_u16, vandq_u8, vbicq_u8, vdupq_n_s16, vdupq_n_u8, veorq_u8,
-    vld1q_u8, vmaxvq_u8, vorrq_u8, vqtbl1q_u8, vreinterpretq_u8_u16, vreinterpretq_u16_u8,
-    vshlq_u16, vst1q_u8, vsubq_u16,
+    uint8x16_t, vaddq_u8, vaddq_u16, vandq_u8, vdupq_n_s16, vdupq_n_u8, veorq_u8, vld1q_u8,
+    vorrq_u8, vqtbl1q_u8, vreinterpretq_u8_u16, vreinterpretq_u16_u8, vshlq_u16, vst1q_u8,
+    vsubq_u16,
 };
 
 use super::{Bytes, Lanes};
@@ -51,18 +51,6 @@ unsafe impl Lanes for uint8x16_t {
     fn xor(self, other: Self) -> Self {
         // SAFETY: as above.
         unsafe { veorq_u8(self, other) }
-    }
-
-    #[inline(always)]
-    fn and_not(self, other: Self) -> Self {
-        // SAFETY: as above.
-        unsafe { vbicq_u8(self, other) }
-    }
-
-    #[inline(always)]
-    fn is_zero(self) -> bool {
-        // SAFETY: as above.
-        unsafe { vmaxvq_u8(self) == 0 }
     }
 }
 

@@ -41,14 +41,4 @@ unsafe impl Lanes for u64 {
     fn xor(self, other: Self) -> Self {
         self ^ other
     }
-
-    #[inline(always)]
-    fn and_not(self, other: Self) -> Self {
-        self & !other
-    }
-
-    #[inline(always)]
-    fn is_zero(self) -> bool {
-        self == 0
-    }
 }
