@@ -73,7 +73,7 @@ def ours(folder: Path, threads: int) -> Callable[[Sequence[Row]], float]:
     from zoo.gym.objectives.constants import WINDOW_TOKENS
     from zoo.gym.objectives.sft import SupervisedLoss
     from zoo.gym.train.loading import load_policy
-    from zoo.gym.train.planning.preview import preview
+    from zoo.gym.train.preview import preview
     from zoo.models import resolve
 
     settings = TrainConfig(

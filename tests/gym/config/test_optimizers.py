@@ -11,7 +11,7 @@ from zoo.gym import InputError, TrainConfig
 from zoo.gym.config import load_config
 from zoo.gym.config.keys.optimizer import ONLY_IN_PLACE, READ_BY_OPTIMIZERS
 from zoo.gym.train.loading import load_spec
-from zoo.gym.train.run_folder.pinned import check_packages
+from zoo.gym.train.planning.faults import check_packages
 
 NEEDED = ["model_name_or_path=m", "dataset=d"]
 

@@ -9,8 +9,7 @@ from zoo.backends.base import QuantizationSpec
 from zoo.gym.config import TrainConfig, dump_config, load_config
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.train.loading import load_spec
-from zoo.gym.train.planning.faults import check_engine
-from zoo.gym.train.run_folder.pinned import check_packages
+from zoo.gym.train.planning.faults import check_engine, check_packages
 
 GIVEN = ["model=zen-pico", "dataset=d.jsonl"]
 

@@ -8,7 +8,7 @@ import pytest
 from zoo.gym.config import TrainConfig, load_config
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.train.loading import load_spec
-from zoo.gym.train.run_folder.pinned import check_packages
+from zoo.gym.train.planning.faults import check_packages
 
 
 def settings(*items: str) -> TrainConfig:

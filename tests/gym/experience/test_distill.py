@@ -22,7 +22,7 @@ from zoo.gym.experience.distilling.start import prepare
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
 from zoo.gym.jobs import open_run, run_folders
-from zoo.gym.train.planning.plan import Plan
+from zoo.gym.train.plan import Plan
 from zoo.models import pico_folder
 
 LESSONS = Library((Item("Answer in one word."), Item("Write small letters.")), "zen-pico")

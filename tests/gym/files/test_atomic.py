@@ -189,7 +189,7 @@ def test_nothing_of_a_checkpoint_stays_mapped_behind_a_resume(
     from zoo.gym.engine import open_engine
     from zoo.gym.train.loading import load_policy
     from zoo.gym.train.methods.sft import Supervised
-    from zoo.gym.train.planning.plan import Facts, make_plan
+    from zoo.gym.train.plan import Facts, make_plan
     from zoo.gym.train.progress import restore
     from zoo.models import pico_folder
 

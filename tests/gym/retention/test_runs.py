@@ -13,7 +13,7 @@ from zoo.gym.data import Example, alone
 from zoo.gym.errors import InputError
 from zoo.gym.retention import Measured
 from zoo.gym.retention.questions import Question
-from zoo.gym.train.planning.plan import Plan
+from zoo.gym.train.plan import Plan
 from zoo.gym.train.retaining import retained_of_step, retained_until, share_of
 
 

@@ -14,7 +14,7 @@ from zoo.gym.config import TrainConfig
 from zoo.gym.data import Example, Unit, alone
 from zoo.gym.train.loop import Job
 from zoo.gym.train.methods.sft import Supervised
-from zoo.gym.train.planning.plan import Facts, make_plan
+from zoo.gym.train.plan import Facts, make_plan
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from zoo.gym.train.run_folder.pinned import dataset_files
 from zoo.models import registry, resolve
 
 if TYPE_CHECKING:
-    from zoo.gym.train.planning.preview import Preview
+    from zoo.gym.train.preview import Preview
 
 MOST_BYTES = 32_000_000
 """With larger data, open settings stay open: reading it takes too long just to print them."""
@@ -88,7 +88,7 @@ def _preview(config: TrainConfig, out: Output) -> "Preview | None":
         check_start(config, base.folder)
         check_names(config, base.folder)
         return None
-    from zoo.gym.train.planning.preview import preview
+    from zoo.gym.train.preview import preview
 
     return preview(config, base)
 

@@ -29,14 +29,13 @@ from zoo.gym.jobs import (
     tail_events,
 )
 from zoo.gym.paths import given_path
-from zoo.gym.train.planning.faults import check_engine
+from zoo.gym.train.planning.faults import check_engine, check_packages
 from zoo.gym.train.planning.fixed_base import check_fixed_base
 from zoo.gym.train.planning.names import check_names
 from zoo.gym.train.reward_first import PHASES, doubt_of_scores, reward_model_first, scored_by
 from zoo.gym.train.run_folder.pinned import (
     check_dataset_dir,
     check_other_files,
-    check_packages,
     dataset_files,
     idle_date,
     layout_of,

@@ -11,7 +11,7 @@ from zoo.backends.optimizer_spec import APOLLO
 from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import GymWarning
-from zoo.gym.train.planning.plan import Plan
+from zoo.gym.train.plan import Plan
 
 if TYPE_CHECKING:
     from zoo.backends.base import (

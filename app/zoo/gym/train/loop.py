@@ -20,7 +20,7 @@ from zoo.gym.train.loading import warnings_as_events
 from zoo.gym.train.method import Method, Window
 from zoo.gym.train.order import key_of
 from zoo.gym.train.parallel.agreement import check_same_weights
-from zoo.gym.train.planning.plan import Plan
+from zoo.gym.train.plan import Plan
 from zoo.gym.train.progress import (
     Progress,
     Stopwatch,

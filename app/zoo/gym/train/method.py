@@ -22,7 +22,7 @@ from zoo.gym.objectives.constants import WINDOW_FIRST_TOKENS, WINDOW_TOKENS, WIN
 from zoo.gym.train.accumulate import score_window
 from zoo.gym.train.loading import load_spec
 from zoo.gym.train.order import rows_of_step
-from zoo.gym.train.planning.plan import Choice, Facts, Plan, batch_tokens
+from zoo.gym.train.plan import Choice, Facts, Plan, batch_tokens
 
 if TYPE_CHECKING:
     from zoo.backends.base import Batch, LoadSpec, Objective, Policy, Scorer

@@ -33,7 +33,7 @@ from zoo.gym.rewards.auto import choose
 from zoo.gym.train.buffer import Buffer, make_buffer
 from zoo.gym.train.guards import EqualRewards
 from zoo.gym.train.method import Evaluation, Method, Window
-from zoo.gym.train.planning.plan import Choice, Facts, Plan, batch_tokens
+from zoo.gym.train.plan import Choice, Facts, Plan, batch_tokens
 from zoo.gym.train.prompts import MOST_DRAWN, PromptQueue
 from zoo.gym.train.rollout_alarms import RolloutAlarms
 from zoo.gym.train.rollouts import Answer, Sampler, sample_lines, task_of, task_of_record, unscored

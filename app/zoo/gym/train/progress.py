@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from zoo.gym.errors import InputError
 from zoo.gym.paths import PRIVATE_FOLDER, storage_error
-from zoo.gym.train.run_folder.checkpoint import checkpoint_to_resume, folder_name, write_checkpoint
+from zoo.gym.train.run_folder.checkpoint import (
+    PROGRESS_FILE,
+    checkpoint_to_resume,
+    folder_name,
+    write_checkpoint,
+)
 from zoo.gym.train.run_folder.manifest import manifest_fault
 
 if TYPE_CHECKING:
@@ -22,7 +27,6 @@ if TYPE_CHECKING:
     from zoo.backends.base import Policy
     from zoo.gym.train.method import Method
 
-STATE_FILE = "progress.json"
 BEST_FOLDER = "best"
 BEST_FILE = "trained.safetensors"
 MODEL_FILE = "model-only.safetensors"
@@ -300,12 +304,12 @@ def _load(policy: "Policy", checkpoint: Path) -> None:
 
 def _write_state(folder: Path, progress: Progress) -> None:
     text = json.dumps(asdict(progress), indent=2)
-    (folder / STATE_FILE).write_text(text, encoding="utf-8")
+    (folder / PROGRESS_FILE).write_text(text, encoding="utf-8")
 
 
 def _recorded_bests(checkpoints: Path) -> set[int]:
     """Returns the best steps recorded in all checkpoints: a resume may go back to any of them."""
-    files = checkpoints.glob(f"step-*/{STATE_FILE}")
+    files = checkpoints.glob(f"step-*/{PROGRESS_FILE}")
     return {best[0] for file in files if (best := _recorded_best(file.parent)) is not None}
 
 
@@ -333,9 +337,9 @@ def _read_state(folder: Path) -> dict[str, Any]:
     Raises:
         ValueError: the file is damaged.
     """
-    stored: object = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))
+    stored: object = json.loads((folder / PROGRESS_FILE).read_text(encoding="utf-8"))
     if not isinstance(stored, dict):
-        raise ValueError(f"{STATE_FILE}: expected an object, got {type(stored).__name__}")
+        raise ValueError(f"{PROGRESS_FILE}: expected an object, got {type(stored).__name__}")
     return {
         FORMER_NAMES.get(name, name): value
         for name, value in cast("dict[str, Any]", stored).items()

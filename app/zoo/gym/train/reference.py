@@ -21,7 +21,7 @@ from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.files import new_file, read_json_object
 from zoo.gym.objectives.constants import REF_LOGPROBS
 from zoo.gym.train.parallel.pace import scored
-from zoo.gym.train.planning.plan import batch_tokens
+from zoo.gym.train.plan import batch_tokens
 
 if TYPE_CHECKING:
     import numpy as np

@@ -22,7 +22,7 @@ from zoo.gym.retention import LEAST_RIGHT, Kept, Measured, compare, measure
 from zoo.gym.retention.own_answers import FILE, own_answers, read_examples, write_answers
 from zoo.gym.retention.questions import prompts, questions
 from zoo.gym.train.order import rows_of_step
-from zoo.gym.train.planning.plan import Plan
+from zoo.gym.train.plan import Plan
 from zoo.gym.train.run_folder.settings import read_env, update_env
 
 if TYPE_CHECKING:

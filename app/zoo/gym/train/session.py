@@ -23,6 +23,14 @@ from zoo.gym.train.loop import Job, fit
 from zoo.gym.train.method import Method
 from zoo.gym.train.parallel.agreement import check_same_settings, check_same_weights
 from zoo.gym.train.parallel.crew import ALONE, Crew, connected
+from zoo.gym.train.plan import (
+    Facts,
+    Plan,
+    for_engine,
+    make_plan,
+    with_precision,
+    workload,
+)
 from zoo.gym.train.planning.activations import keep_activations
 from zoo.gym.train.planning.footprints import (
     circumstances,
@@ -34,14 +42,6 @@ from zoo.gym.train.planning.footprints import (
     remember_peak,
 )
 from zoo.gym.train.planning.memory import check_fit, check_fit_everywhere
-from zoo.gym.train.planning.plan import (
-    Facts,
-    Plan,
-    for_engine,
-    make_plan,
-    with_precision,
-    workload,
-)
 from zoo.gym.train.result.finish import finish
 from zoo.gym.train.result.origin import remember_form
 from zoo.gym.train.result.output import check_places

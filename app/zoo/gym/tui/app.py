@@ -1,11 +1,10 @@
 """The app itself: its main screens and the keys that work everywhere."""
 
 import os
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.dom import DOMNode
 from textual.screen import Screen
 
 from zoo.gym.tui.theme import MESSAGES, ZOO
@@ -26,11 +25,6 @@ def runs() -> Screen[None]:
     from zoo.gym.tui.screens.runs import RunsScreen
 
     return RunsScreen()
-
-
-def app_of(node: DOMNode) -> "GymApp":
-    """Returns the app that a screen or widget is in, by its own type."""
-    return cast("GymApp", node.app)
 
 
 PALETTE_LINES = 8

@@ -9,7 +9,7 @@ from zoo.gym import RunResult
 from zoo.gym.config import TrainConfig, load_config
 from zoo.gym.config.retaining import RetainingConfig
 from zoo.gym.config.stages import config_class, load_method
-from zoo.gym.train.planning.plan import Plan
+from zoo.gym.train.plan import Plan
 
 GIVEN: dict[str, Any] = {"model": "m", "data": "d.jsonl"}
 

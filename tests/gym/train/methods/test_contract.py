@@ -25,7 +25,7 @@ from zoo.gym.train.guards import check_needs
 from zoo.gym.train.loading import load_policy
 from zoo.gym.train.loop import named
 from zoo.gym.train.method import Evaluation, Method, make_window
-from zoo.gym.train.planning.plan import Plan
+from zoo.gym.train.plan import Plan
 
 
 class NoMethod:

@@ -26,7 +26,7 @@ from zoo.gym.config.stages import load_method
 from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.jobs import create_run
 from zoo.gym.objectives.distillation import DistillationLoss
-from zoo.gym.train.planning.plan import Plan
+from zoo.gym.train.plan import Plan
 from zoo.gym.train.run_folder.base import check_same_base
 from zoo.gym.train.session import run_session
 from zoo.models import pico_folder

@@ -11,7 +11,7 @@ from zoo.gym import run_training
 from zoo.gym.config import TrainConfig, load_config
 from zoo.gym.config.stages import load_method
 from zoo.gym.errors import InputError
-from zoo.gym.train.planning.plan import Plan
+from zoo.gym.train.plan import Plan
 
 
 @pytest.fixture

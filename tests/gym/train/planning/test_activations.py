@@ -8,8 +8,8 @@ import pytest
 from tests.gym.train.planning.needs import LORA
 from zoo.backends.memory import MemoryNeed, estimate_memory
 from zoo.gym.config import TrainConfig
+from zoo.gym.train.plan import Facts, Plan, make_plan
 from zoo.gym.train.planning.activations import MOST_BYTES, keep_activations
-from zoo.gym.train.planning.plan import Facts, Plan, make_plan
 
 FACTS = Facts(
     parameters=135_000_000,

@@ -17,6 +17,7 @@ from zoo.backends.optimizer_memory import Matrix
 from zoo.gym.config import TrainConfig
 from zoo.gym.config.stages import load_method
 from zoo.gym.doctor.capacity import WAYS, need_for
+from zoo.gym.train.plan import make_plan
 from zoo.gym.train.planning.footprints import (
     circumstances,
     footprint_key,
@@ -24,7 +25,6 @@ from zoo.gym.train.planning.footprints import (
     need_of,
     remember_peak,
 )
-from zoo.gym.train.planning.plan import make_plan
 from zoo.gym.train.rows import prepare_rows
 from zoo.gym.train.session import facts_of
 from zoo.models import pico_folder

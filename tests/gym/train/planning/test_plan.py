@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from zoo.backends import load_backend
 from zoo.gym.config import TrainConfig
 from zoo.gym.data import Example, Unit, alone
-from zoo.gym.train.planning.plan import EVALUATION_SHARE, FEW_ROWS, Facts, for_engine, make_plan
-from zoo.gym.train.planning.rates import default_learning_rate
+from zoo.gym.train.plan import EVALUATION_SHARE, FEW_ROWS, Facts, for_engine, make_plan
+from zoo.gym.train.rates import default_learning_rate
 
 FACTS = Facts(
     parameters=821_632,

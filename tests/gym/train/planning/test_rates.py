@@ -5,8 +5,8 @@ import pytest
 from zoo.backends.optimizer_spec import OPTIMIZERS
 from zoo.gym.config import TrainConfig
 from zoo.gym.config.keys.optimizer import ONLY_IN_PLACE
-from zoo.gym.train.planning.plan import Facts, make_plan
-from zoo.gym.train.planning.rates import chosen_rate
+from zoo.gym.train.plan import Facts, make_plan
+from zoo.gym.train.rates import chosen_rate
 
 PARAMETERS = 596_049_920
 

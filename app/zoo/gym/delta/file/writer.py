@@ -10,7 +10,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from zoo.gym.delta.codecs.tensor import Encoded
 from zoo.gym.delta.file.header import FORMAT, DeltaHeader
 from zoo.gym.delta.file.reader import DIGEST_AT, DIGEST_LENGTH, PART_TYPES, Delta, load_delta
 from zoo.gym.delta.file.safetensors import Entry, header_bytes
@@ -20,6 +19,8 @@ from zoo.gym.files import new_file, storage_errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from zoo.gym.delta.codecs.tensor import Encoded
 
 _ORDER: tuple[PartType, ...] = tuple(PART_BYTES)  # widest first keeps every part aligned
 
@@ -58,7 +59,7 @@ class Spool:
         with storage_errors(self._folder):
             self._streams[part.dtype].write(values.data)
 
-    def add_tensor(self, encoded: Encoded) -> None:
+    def add_tensor(self, encoded: "Encoded") -> None:
         """Appends all parts of a tensor's terms."""
         own = len(encoded.tensor.name) + 1
         for part in term_parts(encoded.tensor):

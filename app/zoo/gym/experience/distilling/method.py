@@ -38,7 +38,7 @@ from zoo.gym.paths import given_path
 from zoo.gym.train.accumulate import score_window
 from zoo.gym.train.method import Evaluation, Method, Window
 from zoo.gym.train.order import rollout_key, rows_of_step
-from zoo.gym.train.planning.plan import Choice, Facts, batch_tokens
+from zoo.gym.train.plan import Choice, Facts, batch_tokens
 from zoo.gym.train.rollouts import task_of
 from zoo.gym.train.rows import encode_options
 

@@ -17,7 +17,7 @@ from zoo.gym.objectives.grpo import GroupRelativeLoss
 from zoo.gym.train.buffer import Buffer, select_tokens
 from zoo.gym.train.method import Window
 from zoo.gym.train.online import Online
-from zoo.gym.train.planning.plan import batch_tokens
+from zoo.gym.train.plan import batch_tokens
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,7 +15,7 @@ from zoo.gym.data.units import rows_of
 from zoo.gym.measure.held_out import held_out
 from zoo.gym.objectives.sft import SupervisedLoss
 from zoo.gym.train.method import Evaluation, Method
-from zoo.gym.train.planning.plan import batch_tokens
+from zoo.gym.train.plan import batch_tokens
 
 if TYPE_CHECKING:
     from zoo.backends.base import Objective

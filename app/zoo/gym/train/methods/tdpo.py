@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from zoo.backends.base import Objective, Policy
     from zoo.gym.data.units import Unit
-    from zoo.gym.train.planning.plan import Plan
+    from zoo.gym.train.plan import Plan
 
 
 class TdpoConfig(RetainingConfig, frozen=True):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zoo.gym.config import extend_config
-from zoo.gym.train.planning.plan import Choice, Plan
+from zoo.gym.train.plan import Choice, Plan
 
 if TYPE_CHECKING:
     from zoo.backends.base import Backend

@@ -8,7 +8,6 @@ from zoo.gym.config.train import TrainConfig
 from zoo.gym.engine import open_engine
 from zoo.gym.errors import GymError, InputError
 from zoo.gym.train.planning.continued import with_adapter
-from zoo.gym.train.run_folder.pinned import check_packages
 
 
 def check_engine(config: TrainConfig) -> None:
@@ -56,6 +55,46 @@ def check_start(config: TrainConfig, folder: Path) -> None:
         found.append(error)
     if found:
         raise joined(found)
+
+
+def check_packages(config: TrainConfig) -> None:
+    """Checks that this machine has the device and the packages that the settings need.
+
+    Raises:
+        NotAvailableError: one is missing.
+    """
+    from zoo.backends.libraries.liger import require_liger
+    from zoo.backends.libraries.quantization import require_bitsandbytes
+    from zoo.backends.machine.detect import is_mlx
+    from zoo.backends.optimizer_spec import IN_LIBRARY
+
+    _check_device(config)
+    if config.enable_liger_kernel:
+        require_liger()
+    if config.optim in IN_LIBRARY:
+        require_bitsandbytes(f"optim: {config.optim}")
+    backend = None if config.backend == "auto" else config.backend
+    if config.quantization_bit is not None and not is_mlx(backend):
+        require_bitsandbytes()
+
+
+def _check_device(config: TrainConfig) -> None:
+    """Checks the device, without an import of torch where every machine has it."""
+    from zoo.backends.launched import launched_place
+    from zoo.backends.libraries.quantization import check_device
+    from zoo.backends.machine.detect import detect, require, require_gpus
+    from zoo.backends.optimizer_spec import IN_LIBRARY
+
+    if config.backend not in {"auto", "cpu"}:
+        require(config.backend)
+    shares, in_library = config.num_processes > 1, config.optim in IN_LIBRARY
+    if not shares and not in_library:
+        return
+    device = detect().name if config.backend == "auto" else config.backend
+    if in_library:
+        check_device(config.optim, device)
+    if shares and device == "cuda" and launched_place() is None:
+        require_gpus(config.num_processes)
 
 
 def _settled(config: TrainConfig) -> TrainConfig:

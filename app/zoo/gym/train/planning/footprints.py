@@ -17,6 +17,7 @@ from zoo.gym.config.train import TrainConfig
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.train.loading import quantization_spec
+from zoo.gym.train.plan import Plan, batch_tokens
 from zoo.gym.train.planning.parts import (
     adapted_layers,
     adapter_of,
@@ -25,21 +26,20 @@ from zoo.gym.train.planning.parts import (
     trained_in_place,
     whole_modules,
 )
-from zoo.gym.train.planning.plan import Plan, batch_tokens
-from zoo.gym.train.rows import Rows
 from zoo.models.folder import count_parameters, model_geometry, read_config
 from zoo.models.stored_weights import stored_codes
 
 if TYPE_CHECKING:
     from zoo.backends.base import Backend, Policy
     from zoo.backends.memory import MemoryEstimate, MemoryNeed
+    from zoo.gym.train.rows import Rows
     from zoo.models import Resolved
 
 ROW_TOKEN_BYTES = 64
 """About the memory of a row's token in Python: two list entries and a number."""
 
 
-def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
+def need_of(plan: Plan, folder: Path, rows: "Rows") -> "MemoryNeed | None":
     """Returns what determines the memory of a run, or None for an unknown model architecture.
 
     It assumes 16-bit weights until the number format is chosen.

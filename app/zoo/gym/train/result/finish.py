@@ -13,7 +13,7 @@ from zoo.gym.humanize import counted
 from zoo.gym.train.answers import alarms_of, learned_sentence
 from zoo.gym.train.guards import check_finite
 from zoo.gym.train.loop import Job, take_best
-from zoo.gym.train.planning.plan import FEW_ROWS
+from zoo.gym.train.plan import FEW_ROWS
 from zoo.gym.train.progress import Progress, safetensors_errors
 from zoo.gym.train.result.card import write_card
 from zoo.gym.train.result.origin import write_origin

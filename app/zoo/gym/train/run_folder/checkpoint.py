@@ -19,6 +19,9 @@ from zoo.gym.train.run_folder.manifest import manifest_fault, write_manifest
 
 POINTER = "latest"
 
+PROGRESS_FILE = "progress.json"
+"""In a checkpoint: what was trained so far, beside the state of model and optimizer."""
+
 WRITING = threading.RLock()
 """Held while a checkpoint is written: who ends the process from another thread waits for it."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from zoo.gym.files import read_json_object
-from zoo.gym.train.run_folder.checkpoint import folder_name, newest_step
+from zoo.gym.train.run_folder.checkpoint import PROGRESS_FILE, folder_name, newest_step
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,10 @@ class Ended:
 
 def read_ended(folder: Path) -> Ended:
     """Returns what a run folder without a process contains."""
-    from zoo.gym.train.progress import STATE_FILE
-
     checkpoints = folder / "checkpoints"
     step, best_step = _newest(checkpoints), 0
     if step:
-        progress = read_json_object(checkpoints / folder_name(step) / STATE_FILE) or {}
+        progress = read_json_object(checkpoints / folder_name(step) / PROGRESS_FILE) or {}
         best_step = _count(progress.get("best_step"))
     steps = _count(_settings(folder).get("max_steps"))
     lacks_optimizer = step > 0 and (step < steps or not steps) and keeps_only_model(folder)

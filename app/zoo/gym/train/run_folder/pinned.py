@@ -12,6 +12,7 @@ from zoo.gym.config.tuning import MERGE
 from zoo.gym.errors import InputError
 from zoo.gym.paths import given_path
 from zoo.gym.train.planning.continued import with_adapter
+from zoo.gym.train.planning.faults import check_packages
 from zoo.gym.train.run_folder.workspace import ROWS_FILE
 from zoo.models import PICO, Resolved, pico_folder, resolve
 from zoo.models.adapters import CONFIG_FILE, WEIGHTS_FILE
@@ -116,46 +117,6 @@ def layout_of(config: TrainConfig) -> "Layout":
     from zoo.gym.data.reading.columns import Layout
 
     return Layout(config.columns or {}, config.me)
-
-
-def check_packages(config: TrainConfig) -> None:
-    """Checks that this machine has the device and the packages that the settings need.
-
-    Raises:
-        NotAvailableError: one is missing.
-    """
-    from zoo.backends.libraries.liger import require_liger
-    from zoo.backends.libraries.quantization import require_bitsandbytes
-    from zoo.backends.machine.detect import is_mlx
-    from zoo.backends.optimizer_spec import IN_LIBRARY
-
-    _check_device(config)
-    if config.enable_liger_kernel:
-        require_liger()
-    if config.optim in IN_LIBRARY:
-        require_bitsandbytes(f"optim: {config.optim}")
-    backend = None if config.backend == "auto" else config.backend
-    if config.quantization_bit is not None and not is_mlx(backend):
-        require_bitsandbytes()
-
-
-def _check_device(config: TrainConfig) -> None:
-    """Checks the device, without an import of torch where every machine has it."""
-    from zoo.backends.launched import launched_place
-    from zoo.backends.libraries.quantization import check_device
-    from zoo.backends.machine.detect import detect, require, require_gpus
-    from zoo.backends.optimizer_spec import IN_LIBRARY
-
-    if config.backend not in {"auto", "cpu"}:
-        require(config.backend)
-    shares, in_library = config.num_processes > 1, config.optim in IN_LIBRARY
-    if not shares and not in_library:
-        return
-    device = detect().name if config.backend == "auto" else config.backend
-    if in_library:
-        check_device(config.optim, device)
-    if shares and device == "cuda" and launched_place() is None:
-        require_gpus(config.num_processes)
 
 
 def check_other_files(config: TrainConfig) -> None:

@@ -17,9 +17,9 @@ from zoo.gym.jobs import Run, RunRow, displayed_state, list_runs, read_ended
 from zoo.gym.paths import folders
 from zoo.gym.terminal import visible
 from zoo.gym.tui import run_actions
-from zoo.gym.tui.app import app_of
 from zoo.gym.tui.machine import available_models, machine_line, missing_models
 from zoo.gym.tui.names import run_names
+from zoo.gym.tui.own_app import app_of
 from zoo.gym.tui.paste import pasted_path
 from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.widgets.bar import Bar

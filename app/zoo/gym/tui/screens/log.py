@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Footer
 
 from zoo.gym.jobs import Run
-from zoo.gym.tui.app import app_of
+from zoo.gym.tui.own_app import app_of
 from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.text_log import TextLog

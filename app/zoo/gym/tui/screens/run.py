@@ -17,9 +17,9 @@ from zoo.gym.jobs.state import has_worker
 from zoo.gym.paths import folders
 from zoo.gym.terminal import visible
 from zoo.gym.tui import lessons_text
-from zoo.gym.tui.app import app_of
 from zoo.gym.tui.history import History, meaning
 from zoo.gym.tui.lessons_run import LessonsRun, names_of
+from zoo.gym.tui.own_app import app_of
 from zoo.gym.tui.run_text import (
     headline,
     last_notes,

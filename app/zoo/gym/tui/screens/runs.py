@@ -13,8 +13,8 @@ from textual.widgets import Footer, Static
 from zoo.gym.errors import GymError
 from zoo.gym.jobs import Run, RunRow, displayed_state, list_runs
 from zoo.gym.terminal import visible
-from zoo.gym.tui.app import app_of
 from zoo.gym.tui.names import run_names
+from zoo.gym.tui.own_app import app_of
 from zoo.gym.tui.paste import pasted_path
 from zoo.gym.tui.screens.controls import ControlScreen
 from zoo.gym.tui.widgets.bar import Bar

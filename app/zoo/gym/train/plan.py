@@ -9,7 +9,7 @@ from zoo.gym.config import TrainConfig, extend_config
 from zoo.gym.config.stages import load_method
 from zoo.gym.config.tuning import LORA
 from zoo.gym.humanize import counted
-from zoo.gym.train.planning.rates import chosen_rate
+from zoo.gym.train.rates import chosen_rate
 from zoo.models.folder import SMALL_PARAMETERS
 
 if TYPE_CHECKING:
