@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from zoo.gym.errors import InterruptedRunError as InterruptedRunError
     from zoo.gym.errors import NotAvailableError as NotAvailableError
     from zoo.gym.errors import StorageError as StorageError
-    from zoo.gym.published.api import RunResult as RunResult
+    from zoo.gym.jobs.run import RunResult as RunResult
     from zoo.gym.published.api import quality_input as quality_input
     from zoo.gym.published.api import run_training as run_training
     from zoo.gym.published.grpo import GRPOConfig as GRPOConfig
@@ -83,7 +83,7 @@ _HOMES = {
     "NotAvailableError": "zoo.gym.errors",
     "Origin": "zoo.gym.delta",
     "QualityInput": "zoo.gym.delta",
-    "RunResult": "zoo.gym.published.api",
+    "RunResult": "zoo.gym.jobs.run",
     "StorageError": "zoo.gym.errors",
     "TrainConfig": "zoo.gym.config",
     "Trainer": "zoo.gym.published.trainer",

@@ -20,7 +20,7 @@ from zoo.gym.paths import ensure_folder, folders
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
     from zoo.gym.delta import DeltaReport, Loadable
-    from zoo.gym.published.api import RunResult
+    from zoo.gym.jobs.run import RunResult
 
 Say = Callable[[str], None]
 

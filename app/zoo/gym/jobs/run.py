@@ -10,8 +10,9 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_json_object, read_small, write_beside
@@ -113,6 +114,23 @@ class Run:
     def samples(self) -> Path:
         """Answers sampled during training, one JSON object per line."""
         return self.folder / "samples.jsonl"
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run.
+
+    Attributes:
+        run: the run's id.
+        folder: the run folder, with settings, events and checkpoints.
+        model: the trained model: a PEFT folder, or a transformers folder for full training.
+        metrics: the measurements; a loss is that of the method, for sft nats per learned token.
+    """
+
+    run: str
+    folder: Path
+    model: Path
+    metrics: Mapping[str, Any]
 
 
 def create_run(config_yaml: str, env: Mapping[str, object]) -> Run:

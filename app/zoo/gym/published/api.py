@@ -8,7 +8,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -20,6 +20,7 @@ from zoo.gym.config.conflicts import require_processes
 from zoo.gym.config.values import Rows
 from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.files import write_beside
+from zoo.gym.jobs.run import RunResult
 
 if TYPE_CHECKING:
     from zoo.gym.delta import QualityInput
@@ -62,23 +63,6 @@ def rows_text(rows: Rows) -> str:
                 f"value: {error}"
             ) from None
     return "".join(lines)
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """A finished run.
-
-    Attributes:
-        run: the run's id.
-        folder: the run folder, with settings, events and checkpoints.
-        model: the trained model: a PEFT folder, or a transformers folder for full training.
-        metrics: the measurements; a loss is that of the method, for sft nats per learned token.
-    """
-
-    run: str
-    folder: Path
-    model: Path
-    metrics: Mapping[str, Any]
 
 
 def run_training(

@@ -23,7 +23,7 @@ from zoo.gym.published.trainer import Trained
 
 if TYPE_CHECKING:
     from zoo.gym.config.values import Data
-    from zoo.gym.published.api import RunResult
+    from zoo.gym.jobs.run import RunResult
 
 DEFAULTS: Mapping[str, object] = {
     "group_size": 5,

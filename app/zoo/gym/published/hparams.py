@@ -24,7 +24,7 @@ from zoo.gym.config.stages import all_fields, config_class
 from zoo.gym.errors import InputError
 
 if TYPE_CHECKING:
-    from zoo.gym.published.api import RunResult
+    from zoo.gym.jobs.run import RunResult
 
 
 class Arguments:

@@ -26,7 +26,7 @@ from zoo.gym.published.hparams import Arguments
 if TYPE_CHECKING:
     from zoo.gym.config.values import Data
     from zoo.gym.delta.file.reader import Delta
-    from zoo.gym.published.api import RunResult
+    from zoo.gym.jobs.run import RunResult
     from zoo.gym.rounds.compute.applying import Applied
 
 DELTA_FILE = "model.delta.safetensors"

@@ -10,6 +10,7 @@ from zoo.gym.arguments import path_of
 from zoo.gym.delta.file.reader import is_delta, load_delta
 from zoo.gym.delta.reading.adapter import is_adapter
 from zoo.gym.errors import InputError
+from zoo.gym.jobs.run import RunResult
 from zoo.models.adapters import CONFIG_FILE, read_adapter_config
 from zoo.models.folder import read_config
 
@@ -43,8 +44,6 @@ def source_of(model: object, scratch: Path) -> Source:
         InputError: it is nothing that can be contributed.
         NotAvailableError: there is no such file or model.
     """
-    from zoo.gym.published.api import RunResult
-
     if isinstance(model, RunResult):
         from zoo.gym.config import load_config
 
