@@ -13,9 +13,9 @@ from zoo.gym.chat import ChatSession, open_chat
 from zoo.gym.chat.greedy import warn_of_settings
 from zoo.gym.chat.session import TOGETHER
 from zoo.gym.cli.chat import UntunedModel
-from zoo.gym.cli.sources import Tuned
 from zoo.gym.data import EncodeOptions, Message
 from zoo.gym.errors import GymWarning, InputError
+from zoo.gym.tuned.source import Source
 from zoo.models import pico_folder
 
 END = 3
@@ -273,7 +273,7 @@ def test_settings_of_sampling_that_are_not_applied_are_reported(tmp_path: Path) 
 def test_the_untuned_model_is_asked_as_the_fine_tune_was() -> None:
     with open_chat("zen-pico", temperature=2.0, max_new_tokens=8, seed=5) as session:
         first = session.talk("Spell abc.")
-        with UntunedModel(pico_folder(), Tuned(adapter=Path("mine"))) as untuned:
+        with UntunedModel(pico_folder(), Source("adapter", Path("mine"))) as untuned:
             assert untuned.answer(session) == first
             session.talk("And def?")
             assert untuned.answer(session) != first

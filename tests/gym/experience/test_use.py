@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from zoo.gym.cli.sources import result_of
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.experience import store
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.use import lessons_of
 from zoo.gym.jobs import create_run
+from zoo.gym.tuned.runs import result_of
 
 
 @pytest.fixture(autouse=True)

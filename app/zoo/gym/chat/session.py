@@ -25,13 +25,13 @@ from zoo.gym.data import (
     require_unicode,
     split_thinking,
 )
-from zoo.gym.data.own_tokenizer import own_tokenizer, states_template
+from zoo.gym.data.own_tokenizer import own_tokenizer
 from zoo.gym.data.templates import named_template
 from zoo.gym.errors import GymWarning, InputError
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy, Sampling
-    from zoo.gym.chat.trained import Trained
+    from zoo.gym.tuned.opened import Tuned
 
 TOGETHER = 8
 """Prompts that are answered at once: several read the weights once."""
@@ -286,8 +286,9 @@ def open_chat(
     from zoo.backends.base import LoadSpec
     from zoo.backends.machine.threads import callers_state_kept, choose_threads, use_threads
     from zoo.gym.chat.greedy import stated_sampling, warn_of_settings
-    from zoo.gym.delta.origin.digests import warn_of_other_form
-    from zoo.gym.delta.sanity import warn_of_no_effect, warn_of_other_base
+    from zoo.gym.delta.loadable import Loadable
+    from zoo.gym.delta.origin.record import joint_of_result
+    from zoo.gym.delta.sanity import warn_of_no_effect
     from zoo.gym.engine import engine_for
     from zoo.models.folder import count_parameters, model_positions, vocabulary_size
 
@@ -301,15 +302,11 @@ def open_chat(
     base = model_folder("base", base)
     stated = stated_sampling(base) if temperature is None else None
     sampling = check_sampling(max_new_tokens, temperature, seed, stated)
-    trained = _trained(base, adapter, delta)
+    tuned = _opened(base, adapter, delta, has_template=template is not None)
     if system is None:
-        system = _known_system(trained, adapter or delta)
-    if adapter is not None:
-        warn_of_other_base(adapter, base)
+        system = "" if tuned is None else _known_system(tuned)
     warn_of_settings(base)
-    stored = trained.tokenizer if adapter is None else None
-    has_template = template is not None or (adapter is not None and states_template(adapter))
-    warn_of_other_form(trained.record, base, has_template=has_template)
+    stored = tuned.record.tokenizer if tuned is not None and delta is not None else None
     own = own_tokenizer(base, adapter or delta, template, stored)
     for note in own.notes:
         warnings.warn(note, GymWarning, stacklevel=3)
@@ -322,20 +319,18 @@ def open_chat(
         cutoff_len=positions or 1 << 20,
         date=today,
         vocabulary=known,
-        joint=trained.joint,
+        joint=joint_of_result(base) if tuned is None else tuned.record.joint,
     )
     sampling = replace(sampling, stop_ids=chat_stops(base, tokenizer, options))
     with ExitStack() as stack:
-        folder, on_top = base, adapter
-        if delta is not None:
-            from zoo.gym.delta import delta_model, load_delta
-
-            rebuilt = stack.enter_context(delta_model(load_delta(delta), base))
-            folder, on_top = rebuilt.folder, rebuilt.adapter
+        model = Loadable(base, adapter)
+        if tuned is not None and delta is not None:
+            model = stack.enter_context(tuned.loadable())
         with callers_state_kept():
             use_threads(threads)
-            policy = engine_for(folder, on_top).load(folder, LoadSpec(adapter=on_top))
-        if adapter is not None and on_top is adapter:
+            engine = engine_for(model.folder, model.adapter)
+            policy = engine.load(model.folder, LoadSpec(adapter=model.adapter))
+        if adapter is not None:
             warn_of_no_effect(adapter)
         yield ChatSession(
             policy, tokenizer, options, sampling, positions, seed, system, threads=threads
@@ -349,30 +344,35 @@ def _template(given: object) -> str:
         raise InputError(f"template: {error.message}") from None
 
 
-def _trained(base: Path, adapter: Path | None, delta: Path | None) -> "Trained":
-    """Returns how the model was asked in training; of a base alone, without its system prompt."""
-    from zoo.gym.chat.trained import Trained, of_delta, of_result
-    from zoo.gym.delta.origin.record import joint_of_result
+def _opened(
+    base: Path, adapter: Path | None, delta: Path | None, *, has_template: bool
+) -> "Tuned | None":
+    """Returns the fine-tune of a chat, None for a base alone; warns if it is of another base."""
+    from zoo.gym.tuned.opened import open_tuned
+    from zoo.gym.tuned.source import Source
 
-    if delta is not None:
-        return of_delta(delta)
-    return Trained(joint=joint_of_result(base)) if adapter is None else of_result(adapter)
+    path = adapter or delta
+    if path is None:
+        return None
+    tuned = open_tuned(Source("delta" if adapter is None else "adapter", path), base)
+    tuned.warn_of_base(has_template=has_template)
+    return tuned
 
 
-def _known_system(trained: "Trained", tuned: Path | None) -> str:
+def _known_system(tuned: "Tuned") -> str:
     """Returns the system prompt that a fine-tune was trained with, or none.
 
     Warns:
         GymWarning: there was one, and its text is not on this machine.
     """
-    if trained.is_missing:
+    if tuned.record.system is None:
         warnings.warn(
-            f"{tuned}: it was trained with a system prompt that is not on this machine: "
-            "give it as system",
+            f"{tuned.source.path}: it was trained with a system prompt that is not on this "
+            "machine: give it as system",
             GymWarning,
             stacklevel=5,
         )
-    return trained.system
+    return tuned.record.system or ""
 
 
 def generate(

@@ -11,13 +11,8 @@ from cyclopts import Parameter
 from zoo.gym.cli.conversation import answer_lines, converse, keep_odd_bytes
 from zoo.gym.cli.options import Json, Model, Offline, Template, Yes
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.sources import (
-    Tuned,
-    find_tuned,
-    resolve_base,
-    resolve_delta_base,
-    template_of,
-)
+from zoo.gym.cli.sources import resolve_base, template_of
+from zoo.gym.config.items import existing
 from zoo.gym.errors import InputError
 from zoo.gym.jobs import open_run, run_folders
 from zoo.gym.jobs.run import is_experience
@@ -29,6 +24,7 @@ from zoo.models.registry import CANNOT_CONVERSE
 
 if TYPE_CHECKING:
     from zoo.gym.chat import ChatSession
+    from zoo.gym.tuned.source import Source
 
 MaxTokens = Annotated[int, Parameter(name="--max_new_tokens")]
 
@@ -89,25 +85,17 @@ def chat(
     out = Output(as_json)
     template = template_of(template, out)
     lessons = None if experience is None else lessons_of(experience, name, top_k, out.say)
-    tuned = find_tuned(run=run, adapter=adapter, delta=delta)
-    base, place = tuned.folder, str(tuned.folder or model or tuned.base)
-    if tuned.delta is not None:
-        found = resolve_delta_base(tuned.delta, model, "--model", yes=yes, offline=offline)
-        base, place = found.folder, found.id
-    elif base is None:
-        base = resolve_base(model, tuned.base, "--model", yes=yes, offline=offline).folder
-    elif model is not None:
-        _refuse_second_model(model, base)
-    go_offline()  # a run's whole model needs no lookup
+    tuned = _fine_tune(run=run, adapter=adapter, delta=delta)
+    base, loaded = _base(tuned, model, yes=yes, offline=offline)
     if system is None:
-        system = _trained_system(tuned, run, out)
-    out.say(f"loading {place}")
-    if base == pico_folder() or tuned.base == PICO:
+        system = _trained_system(tuned, out)
+    out.say(f"loading {loaded}")
+    if base == pico_folder() or (tuned is not None and tuned.base == PICO):
         out.say(f"{PICO} {CANNOT_CONVERSE}")
     with open_chat(
         base,
-        adapter=tuned.adapter,
-        delta=tuned.delta,
+        adapter=tuned.path if tuned is not None and tuned.artifact == "adapter" else None,
+        delta=tuned.path if tuned is not None and tuned.artifact == "delta" else None,
         max_new_tokens=max_new_tokens,
         temperature=temperature,
         seed=seed,
@@ -122,7 +110,7 @@ def chat(
             out.say(_sampled_as(session))
         if sys.stdin.isatty():
             with UntunedModel(base, tuned, template) as untuned:
-                ask_base = None if tuned == Tuned() else untuned.answer
+                ask_base = None if tuned is None else untuned.answer
                 turns = converse(session, out, name, top_k, ask_base)
         else:
             turns = answer_lines(session, out)
@@ -143,11 +131,11 @@ class UntunedModel(ExitStack):
 
     Args:
         folder: the base, or a whole fine-tune.
-        tuned: the fine-tune.
+        tuned: the fine-tune; None for a model alone.
         template: the chat template of the conversation, if it was given.
     """
 
-    def __init__(self, folder: Path, tuned: Tuned, template: str | None = None) -> None:
+    def __init__(self, folder: Path, tuned: "Source | None", template: str | None = None) -> None:
         super().__init__()
         self._folder, self._tuned, self._template = folder, tuned, template
         self._opened: ChatSession | None = None
@@ -165,7 +153,7 @@ class UntunedModel(ExitStack):
         from zoo.gym.chat import open_chat
 
         folder = self._folder
-        if self._tuned.folder is not None:
+        if self._tuned is not None and self._tuned.artifact == "model":
             folder = resolve(str(self._tuned.base), offline=True).folder
         self._opened = self.enter_context(open_chat(folder, system="", template=self._template))
         return self._opened
@@ -196,25 +184,55 @@ def _nothing_named() -> InputError:
     )
 
 
-def _trained_system(tuned: Tuned, run: str | None, out: Output) -> str:
-    """Returns the system prompt of the training, and reports that it is used or missing."""
-    from zoo.gym.chat.trained import Trained, of_delta, of_result, of_run
-    from zoo.gym.data.reading.turns.values import shown
+def _fine_tune(*, run: str | None, adapter: str | None, delta: str | None) -> "Source | None":
+    """Returns the given fine-tune, or None if there is none.
 
-    place = tuned.adapter or tuned.folder
+    Raises:
+        InputError: more than one was given, or it is of the wrong kind.
+        NotAvailableError: it is missing.
+    """
+    from zoo.gym.tuned.source import Source, source_of_run
+
+    named = {"--run": run, "--adapter_name_or_path": adapter, "--delta": delta}
+    given = [option for option, value in named.items() if value is not None]
+    if len(given) > 1:
+        raise InputError(f"{given[1]}: expected one of {', '.join(named)}, got also {given[0]}")
     if run is not None:
-        found = of_run(open_run(run).folder)
-    elif tuned.delta is not None:
-        found = of_delta(tuned.delta)
-    else:
-        found = of_result(place) if place else Trained()
-    if found.is_missing:
+        return source_of_run(open_run(run))
+    if adapter is not None:
+        return Source("adapter", existing(adapter, "a peft folder"))
+    return None if delta is None else Source("delta", existing(delta, "a delta file"))
+
+
+def _base(
+    tuned: "Source | None", model: str | None, *, yes: bool, offline: bool
+) -> tuple[Path, str]:
+    """Returns the folder that is loaded, and what the user calls it."""
+    if tuned is None:
+        return resolve_base(model, None, "--model", yes=yes, offline=offline).folder, str(model)
+    if tuned.artifact == "model":
+        if model is not None:
+            _refuse_second_model(model, tuned.path)
+        go_offline()  # it needs no lookup
+        return tuned.path, str(tuned.path)
+    recorded = tuned.base
+    base = resolve_base(model, recorded, "--model", tuned.check, yes=yes, offline=offline)
+    return base.folder, base.id if tuned.artifact == "delta" else str(model or recorded)
+
+
+def _trained_system(tuned: "Source | None", out: Output) -> str:
+    """Returns the system prompt of the training, and reports that it is used or missing."""
+    from zoo.gym.data.reading.turns.values import shown
+    from zoo.gym.tuned.record import Record
+
+    system = "" if tuned is None else Record(tuned).system
+    if system is None:
         out.say(
             "it was trained with a system prompt that is not on this machine: give it with --system"
         )
-    if found.system:
-        out.say(f"system prompt from training: {shown(found.system)} (change it with --system)")
-    return found.system
+    if system:
+        out.say(f"system prompt from training: {shown(system)} (change it with --system)")
+    return system or ""
 
 
 def _refuse_second_model(given: str, whole: Path) -> None:

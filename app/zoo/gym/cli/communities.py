@@ -22,10 +22,9 @@ from zoo.gym.cli.options import Json, Offline, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round_private import say_private
 from zoo.gym.cli.round_start import begin, new_storage
-from zoo.gym.cli.sources import resolve_base, result_of, run_or_path
+from zoo.gym.cli.sources import resolve_base
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.humanize import human_bytes
-from zoo.gym.jobs import Run
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.life.opening import Opened
@@ -223,6 +222,7 @@ def contribute(
     from zoo.gym.cli.community.lessons import contribute_lessons, sent
     from zoo.gym.rounds.life.contributing import check_examples, prepare
     from zoo.gym.signing import own_key
+    from zoo.gym.tuned.source import resolve_tuned
 
     typed: dict[str, object] = {"base": base, "examples": examples, "send": send}
     out, opened = Output(as_json), opened_round(round_, offline=offline)
@@ -234,8 +234,7 @@ def contribute(
     if base is not None:
         _check_base_name(opened, base)
     model = round_base(opened, base, yes=yes, offline=offline)
-    found = run_or_path(source)
-    folder = result_of(found) if isinstance(found, Run) else found
+    folder = resolve_tuned(source).path
     own, entry = prepare(opened, folder, model.folder, key, examples=claimed)
     out.answer(f"{own.file}: {human_bytes(own.bytes)}, coded as {opened.manifest.form}")
     say_kept(opened, folder, model.folder, out)

@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,42 +11,23 @@ from zoo.gym.cli.flags import read_flags, with_model_flags
 from zoo.gym.cli.options import Files, Json, Offline, Switch, Yes, output_path
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import show_pass
-from zoo.gym.cli.sources import (
-    adapter_base,
-    delta_base,
-    resolve_base,
-    resolve_delta_base,
-    result_of,
-    run_config,
-    run_or_path,
-)
+from zoo.gym.cli.sources import resolve_base
 from zoo.gym.config import TrainConfig
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.config.items import existing
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import check_new_file, check_new_folder
 from zoo.gym.humanize import human_bytes
-from zoo.gym.jobs import Run, run_around
 from zoo.models import Resolved
 
 if TYPE_CHECKING:
     from zoo.gym.delta import DeltaReport, Origin, QualityInput
     from zoo.gym.delta.zeros import Masked
     from zoo.gym.train.measuring import Measuring
+    from zoo.gym.tuned.source import Source
 
 BROKEN = 2
 """Exit code of a delta that fails a check."""
-
-
-@dataclass(frozen=True)
-class _Source:
-    """A fine-tune to compress: its path, its base, and its run with settings if there is one."""
-
-    path: Path
-    base: str | None
-    run: Run | None
-    config: TrainConfig | None
-    name: str
 
 
 @with_model_flags(DeltaConfig)
@@ -78,30 +59,34 @@ def create(
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.delta import create_delta
+    from zoo.gym.delta.file.reader import refuse_delta
     from zoo.gym.train.run_folder.base import refuse_other_base
+    from zoo.gym.tuned.source import resolve_tuned
 
     config = read_flags(DeltaConfig, settings)
-    screen, found = Output(as_json), _source(source)
-    target = output_path(out, f"{found.name}.delta.safetensors")
+    screen, tuned = Output(as_json), resolve_tuned(source)
+    refuse_delta(tuned.path)
+    name = tuned.path.stem if tuned.run is None else tuned.run.id
+    target = output_path(out, f"{name}.delta.safetensors")
     check_new_file(target)
     if target.exists() and not force:
         raise InputError(
             f"output {str(target)!r}: expected a new file, got one that exists",
             hint="choose another name with --out, or replace the delta with --force",
         )
-    model = resolve_base(base, found.base, "--base", yes=yes, offline=offline)
-    if found.run is not None and found.run.env_file.is_file():
-        refuse_other_base(found.run.env_file, model.folder)
-    measuring = _examples(found, data, model.folder, screen)
+    model = resolve_base(base, tuned.base, "--base", yes=yes, offline=offline)
+    if tuned.run is not None and tuned.run.env_file.is_file():
+        refuse_other_base(tuned.run.env_file, model.folder)
+    measuring = _examples(tuned, data, model.folder, screen)
     measuring = _sample(measuring, model.folder, rows, screen)
     report = create_delta(
-        found.path,
+        tuned.path,
         base=model.folder,
         base_id=model.id,
         base_revision=model.revision,
         out=target,
         config=config,
-        origin=_origin(found),
+        origin=_origin(tuned),
         quality=_quality(measuring),
         force=force,
         watch=show_pass(screen),
@@ -137,12 +122,14 @@ def apply(
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.delta import apply_delta
+    from zoo.gym.tuned.source import Source
 
     screen, path = Output(as_json), existing(file, "a delta file")
     name = path.name.removesuffix(".safetensors").removesuffix(".delta")
     folder = output_path(out, f"{name}-model")
     check_new_folder(folder)
-    model = resolve_delta_base(path, base, "--base", yes=yes, offline=offline)
+    delta = Source("delta", path)
+    model = resolve_base(base, delta.base, "--base", delta.check, yes=yes, offline=offline)
     report = apply_delta(
         path,
         base=model.folder,
@@ -202,17 +189,18 @@ def check(
     """
     from zoo.gym.delta import check_delta
     from zoo.gym.train.measuring import Measuring
+    from zoo.gym.tuned.source import Source
 
     screen, path = Output(as_json), existing(file, "a delta file")
+    delta = Source("delta", path)
     _check_rows(rows, data)
     if base is None and not data:
-        model = _named_base(path, screen)
+        model = _named_base(delta, screen)
     else:
-        model = resolve_delta_base(path, base, "--base", yes=yes, offline=offline)
+        model = resolve_base(base, delta.base, "--base", delta.check, yes=yes, offline=offline)
     measuring = Measuring()
     if model:
-        given = _Source(path, None, None, None, path.stem)
-        measuring = _examples(given, data, model.folder, screen)
+        measuring = _examples(delta, data, model.folder, screen)
         measuring = _sample(measuring, model.folder, rows, screen)
     checks = check_delta(
         path,
@@ -236,45 +224,26 @@ def check(
     return 0
 
 
-def _named_base(file: Path, screen: Output) -> Resolved | None:
+def _named_base(delta: "Source", screen: Output) -> Resolved | None:
     """Returns the base that a delta names, if it is on this machine, and says where it is not."""
     try:
-        named = delta_base(file)
+        named, check = delta.base, delta.check
     except InputError:
         return None  # the checks report what is wrong with the file
     try:
-        return resolve_delta_base(file, None, "--base", yes=False, offline=True)
+        return resolve_base(None, named, "--base", check, yes=False, offline=True)
     except (InputError, NotAvailableError):
         screen.say(f"base '{named}' is not on this machine: give its folder with --base")
         return None
 
 
-def _source(source: str) -> _Source:
-    from zoo.gym.delta.file.reader import refuse_delta
-    from zoo.gym.delta.reading.adapter import is_adapter
-
-    found = run_or_path(source)
-    if isinstance(found, Run):
-        config = run_config(found)
-        return _Source(result_of(found), config.model_name_or_path, found, config, found.id)
-    refuse_delta(found)
-    run = run_around(found)
-    if run is not None:
-        config = run_config(run)
-        return _Source(found, config.model_name_or_path, run, config, run.id)
-    told = adapter_base(found) if found.is_dir() and is_adapter(found) else None
-    return _Source(found, told, None, None, found.stem)
-
-
-def _examples(source: _Source, data: Sequence[str], folder: Path, screen: Output) -> "Measuring":
+def _examples(source: "Source", data: Sequence[str], folder: Path, screen: Output) -> "Measuring":
     """Returns the rows to measure on: those of the files, otherwise the run's held-out ones."""
     from zoo.gym.data import fingerprint
-    from zoo.gym.data.own_tokenizer import own_in
     from zoo.gym.data.reading.files import files_in
-    from zoo.gym.delta import load_delta
-    from zoo.gym.delta.file.reader import is_delta
     from zoo.gym.delta.origin.record import doubt_of_base
     from zoo.gym.train.measuring import Measuring, rows_of_files, rows_of_run
+    from zoo.gym.tuned.record import Record
 
     files = files_in([existing(path) for path in data])
     found = Measuring()
@@ -286,10 +255,9 @@ def _examples(source: _Source, data: Sequence[str], folder: Path, screen: Output
             settings["adapter_name_or_path"] = str(source.path)  # whose tokenizer is used
         new = TrainConfig(**settings, date=today)
         run = source.run.folder if source.run else None
-        delta = load_delta(source.path) if source.path.is_file() and is_delta(source.path) else None
-        own = own_in(delta.header.recipe) if delta else {}
-        found = rows_of_files(files, source.config or new, folder, run, own)
-        if run is None and _trained_on(source.path) == fingerprint(files):
+        record = Record(source)
+        found = rows_of_files(files, source.config or new, folder, run, record.tokenizer)
+        if run is None and record.data == fingerprint(files):
             found = replace(found, held_out=False)
     elif source.run and source.config:
         found = rows_of_run(source.run.folder, source.config, folder)
@@ -297,20 +265,6 @@ def _examples(source: _Source, data: Sequence[str], folder: Path, screen: Output
     for note in filter(None, (*found.notes, doubt)):
         screen.say(note)
     return replace(found, held_out=None) if doubt else found
-
-
-def _trained_on(source: Path) -> str | None:
-    """Returns the fingerprint of the training data in a delta or a copied result."""
-    from zoo.gym.delta import load_delta
-    from zoo.gym.delta.file.reader import is_delta
-    from zoo.gym.delta.origin.record import ORIGIN_FILE
-    from zoo.models.folder import read_object
-
-    if source.is_file() and is_delta(source):
-        return load_delta(source).header.data
-    beside = (source if source.is_dir() else source.parent) / ORIGIN_FILE
-    data = read_object(beside).get("data") if beside.is_file() else None
-    return data if isinstance(data, str) else None
 
 
 def _quality(measuring: "Measuring") -> "QualityInput | None":
@@ -344,19 +298,19 @@ def _check_rows(rows: int | None, measured_on: Sequence[object]) -> None:
         )
 
 
-def _origin(source: _Source) -> "Origin | None":
+def _origin(source: "Source") -> "Origin | None":
     """Returns what a delta records about its run: settings and a fingerprint, no file names."""
     config = source.config
     if config is None or source.run is None:
         return None
-    from zoo.gym.chat.trained import of_run
     from zoo.gym.delta import Origin
     from zoo.gym.delta.origin.record import DIGEST_KEY, digest_of
     from zoo.gym.train.measuring import stored_fingerprint
     from zoo.gym.train.run_folder.settings import recipe_of
+    from zoo.gym.tuned.record import Record
 
     recipe = config.public_settings() | recipe_of(source.run.env_file)
-    if system := of_run(source.run.folder).system:
+    if system := Record(source).system:
         recipe[DIGEST_KEY] = digest_of(system)
     return Origin(recipe, config.seed, stored_fingerprint(source.run.folder))
 

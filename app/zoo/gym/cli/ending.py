@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.sources import run_config
 from zoo.gym.errors import EXIT_CODES, GymError, InterruptedRunError
 from zoo.gym.humanize import duration, figure, human_bytes
 from zoo.gym.jobs import Run, Status, read_ended, read_status, state_name
 from zoo.gym.retention.compare import sentence_of
 from zoo.gym.train.result.few_bits import codes_of
 from zoo.gym.train.result.next_steps import can_be_delta, scores_answers, training_with
+from zoo.gym.tuned.runs import run_config
 
 TIED = "the margins are all 0 before training"
 """Why an accuracy before training is 0: nothing differs from the reference yet."""

@@ -19,6 +19,7 @@ from zoo.gym.errors import EXIT_CODES, GymError, InputError
 from zoo.gym.humanize import human_bytes
 from zoo.gym.jobs.run import is_distillation, is_experience
 from zoo.gym.terminal import json_line
+from zoo.gym.tuned.runs import trained_model
 
 _ANSWER_S = 1.0
 CHANGES = Parameter(name="--set", metavar="KEY=VALUE", negative=(), show_default=False)
@@ -87,7 +88,7 @@ def show(run: str, /, *, as_json: Json = False) -> int:
     if kind in KINDS:
         out.answer(KINDS[kind])
     del answer["offset"], answer["reached"], answer["saved_best"]
-    answer["model"] = jobs.trained_model(found, status.model)
+    answer["model"] = trained_model(found, status.model)
     answer["state"] = jobs.displayed_state(found, status.state, status.request)
     for key, value in answer.items():
         if value is not None and key not in _ONLY_JSON:
@@ -127,7 +128,7 @@ def tail(run: str, /, *, as_json: Json = False) -> int:
     if not as_json:
         for line in _end_lines(found, status):
             out.answer(line)
-    model = jobs.trained_model(found, status.model)
+    model = trained_model(found, status.model)
     # no `kind`: that of the lines before is an event's
     out.result({"run": found.id, "state": state, "model": model})
     return 0

@@ -12,7 +12,7 @@ from zoo.gym.cli.flags import with_setting_flags
 from zoo.gym.cli.options import Json, Switch, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress
-from zoo.gym.cli.sources import resolve_models, result_of
+from zoo.gym.cli.sources import resolve_models
 from zoo.gym.config import Ignored, Loaded, dump_config, load_config
 from zoo.gym.config.conflicts import require_processes
 from zoo.gym.config.items import existing, settings_file, sort_items
@@ -25,7 +25,6 @@ from zoo.gym.jobs import (
     create_run,
     follow,
     launch,
-    open_run,
     tail_events,
 )
 from zoo.gym.paths import given_path
@@ -42,6 +41,7 @@ from zoo.gym.train.run_folder.pinned import (
     left_out,
     pinned,
 )
+from zoo.gym.tuned.runs import result_of
 from zoo.models import Resolved
 
 Config = Annotated[
@@ -190,11 +190,13 @@ def _with_result(loaded: Loaded) -> Loaded:
     given = loaded.config.adapter_name_or_path
     if given is None or given_path(given).exists():
         return loaded
+    from zoo.gym.tuned.source import resolve_tuned
+
     try:
-        result = result_of(open_run(given))
+        tuned = resolve_tuned(given)
     except NotAvailableError:
         return loaded  # refused where adapters are read, as any other missing folder
-    config = loaded.config.model_copy(update={"adapter_name_or_path": str(result)})
+    config = loaded.config.model_copy(update={"adapter_name_or_path": str(tuned.path)})
     return replace(loaded, config=config)
 
 

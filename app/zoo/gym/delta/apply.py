@@ -28,14 +28,13 @@ from zoo.gym.delta.origin.digests import warn_of_other_form
 from zoo.gym.delta.origin.record import keep_joint
 from zoo.gym.delta.progress import Watch, ignore, passing
 from zoo.gym.delta.reading.identity import verify_base
-from zoo.gym.delta.reading.weights import is_tied, open_weights, own_tensors
+from zoo.gym.delta.reading.weights import float_config, is_tied, open_weights, own_tensors
 from zoo.gym.delta.rebuild import NAMES, OutType, Rebuild
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_folder, storage_errors
 from zoo.models import Resolved
 from zoo.models.adapters import CONFIG_FILE
 from zoo.models.checkpoint_files import EXPLICIT_KEY
-from zoo.models.folder import read_config
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -133,9 +132,7 @@ def apply_delta(
 
 
 def _new_config(base: Path, dtype: OutType) -> str:
-    config = read_config(base)
-    if config.get("quantization_config") or config.get("quantization"):
-        raise InputError(f"{base}: expected float weights, got a quantised model")
+    config = float_config(base)
     config.pop("torch_dtype", None)
     config.pop(EXPLICIT_KEY, None)  # the new weight files have the usual names
     config["dtype"] = NAMES[dtype][1]

@@ -26,7 +26,6 @@ from zoo.gym.jobs.listing import stored_yaml as stored_yaml
 from zoo.gym.jobs.names import check_name as check_name
 from zoo.gym.jobs.names import rename as rename
 from zoo.gym.jobs.outputs import check_unclaimed as check_unclaimed
-from zoo.gym.jobs.outputs import trained_model as trained_model
 from zoo.gym.jobs.remove import remove as remove
 from zoo.gym.jobs.remove import size_bytes as size_bytes
 from zoo.gym.jobs.run import Kind as Kind

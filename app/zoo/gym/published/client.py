@@ -253,8 +253,6 @@ def _check_config(opened: "Opened", config: "DeltaSoupConfig") -> None:
 
 
 def _fine_tune(given: StrPath | None) -> Path:
-    from zoo.gym.cli.sources import result_of, run_or_path
-    from zoo.gym.jobs import Run
+    from zoo.gym.tuned.source import resolve_tuned
 
-    found = run_or_path("last" if given is None else str(path_of("improvement_data", given)))
-    return result_of(found) if isinstance(found, Run) else found
+    return resolve_tuned("last" if given is None else str(path_of("improvement_data", given))).path

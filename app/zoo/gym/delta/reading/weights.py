@@ -26,6 +26,8 @@ FLOATS: "Mapping[str, Literal['f32', 'f16', 'bf16']]" = {"F32": "f32", "F16": "f
 """The types that deltas support, by their names in safetensors and in zoo.core."""
 
 _NUMPY = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+_OTHERS = {f"{kind}{8 * n}": f"<{kind.lower()}{n}" for kind in "IU" for n in (1, 2, 4, 8)}
+_OTHERS |= {"BOOL": "?", "F64": "<f8"}
 CONSTANTS = (".attn.bias", ".attention.bias", ".masked_bias", ".causal_mask")
 """Suffixes of masks that old checkpoints store and new ones do not."""
 
@@ -140,6 +142,25 @@ def read_float32(weights: Weights, name: str) -> "NDArray[np.float32]":
     if weights.dtype(name) == "BF16":
         return from_bf16(stored)
     return np.array(stored, np.float32)
+
+
+def read_array(weights: Weights, name: str) -> "NDArray[Any]":
+    """Returns a float tensor as a float32 copy, others as they are stored."""
+    if dtype := _OTHERS.get(weights.dtype(name)):
+        return stored_bytes(weights, name).view(dtype).reshape(weights.shape(name))
+    return read_float32(weights, name)
+
+
+def float_config(folder: Path) -> dict[str, Any]:
+    """Returns the config of a model whose weights are floats.
+
+    Raises:
+        InputError: it is quantised.
+    """
+    config = read_config(folder)
+    if config.get("quantization_config") or config.get("quantization"):
+        raise InputError(f"{folder}: expected float weights, got a quantised model")
+    return config
 
 
 def own_tensors(weights: Weights, *, tied: bool) -> set[str]:
