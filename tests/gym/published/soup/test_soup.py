@@ -17,7 +17,7 @@ from zoo.gym import AggregationMethod, DeltaSoup, DeltaSoupConfig, GymWarning, I
 from zoo.gym.delta.file.reader import load_delta
 from zoo.gym.delta.reading.weights import open_weights, read_float32
 from zoo.gym.published.soup.published import published_points
-from zoo.gym.published.soup.sources import Source, source_of
+from zoo.gym.published.soup.sources import source_of
 from zoo.gym.rounds.rules.outliers import TOO_SHORT
 
 
@@ -119,7 +119,7 @@ def test_a_folder_of_an_adapter_names_its_base(tmp_path: Path) -> None:
     config = {"peft_type": "LORA", "base_model_name_or_path": "zen-pico", "target_modules": ["q"]}
     (folder / "adapter_config.json").write_text(json.dumps(config))
     (folder / "adapter_model.safetensors").write_bytes(b"")
-    assert source_of(folder, tmp_path) == Source(folder, "zen-pico")
+    assert source_of(folder, tmp_path) == (folder, "zen-pico")
 
 
 @pytest.mark.slow

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from zoo.gym.rounds.contribution.changes import Changes
 from zoo.gym.rounds.privacy.projection import project
+from zoo.gym.tuned.changes import Changes
 from zoo.models.fixed_factor import fixed_factor
 
 SEED, RANK = "7e" * 32, 3

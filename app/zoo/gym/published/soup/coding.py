@@ -11,11 +11,12 @@ from pathlib import Path
 from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import Weights, open_weights
 from zoo.gym.errors import GymWarning, InputError
-from zoo.gym.rounds.contribution.changes import Changes, read_changes
 from zoo.gym.rounds.contribution.write import MOST_ZEROS
 from zoo.gym.rounds.life.terms import float_tensors, tensor_names
 from zoo.gym.rounds.privacy.promise import CLIP
 from zoo.gym.rounds.protocol.manifest import Base, Caps, Form, Tensor, TensorCoding
+from zoo.gym.tuned.changes import Changes
+from zoo.gym.tuned.opened import open_tuned
 
 _CAPS = Caps(file_bytes=1 << 40, rank=4096, value=1e4)
 
@@ -27,7 +28,7 @@ def coding_for(source: Path, base: Path, name: str, signs: bool | None) -> Tenso
     """Returns the coding of a soup whose first contribution is given.
 
     Args:
-        source: the first fine-tune, see `read_changes`.
+        source: the first fine-tune, see `open_tuned`.
         base: the folder of its base.
         name: of the base.
         signs: whether changes are coded as signs; None where they can be.
@@ -36,8 +37,8 @@ def coding_for(source: Path, base: Path, name: str, signs: bool | None) -> Tenso
         InputError: it changes nothing, or signs are required and cannot carry it.
         NotAvailableError: source or base are missing.
     """
-    weights = open_weights(base)
-    changes = read_changes(source, weights)
+    tuned = open_tuned(source, base)
+    weights, changes = tuned.weights, tuned.changes
     if not changes.names:
         raise InputError(f"{source}: expected a fine-tune, got no change from the base {name}")
     names, form = _names_and_form(changes, weights, signs)

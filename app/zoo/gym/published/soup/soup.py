@@ -25,7 +25,7 @@ from zoo.gym.published.soup.contributors import Contribution, ContributorProfile
 from zoo.gym.published.soup.private import drawn
 from zoo.gym.published.soup.published import published_points
 from zoo.gym.published.soup.result import AggregateResult, Scratch
-from zoo.gym.published.soup.sources import Source, base_folder, source_of
+from zoo.gym.published.soup.sources import base_folder, source_of
 from zoo.gym.rounds.privacy.contribution import write_values
 from zoo.gym.rounds.privacy.promise import Wish
 from zoo.gym.rounds.privacy.sealing import new_key
@@ -93,9 +93,9 @@ class DeltaSoup:
         if examples is not None and not 1 <= examples <= MOST_EXAMPLES:
             raise InputError(f"metadata.examples: expected 1 to 2^40, got {examples}")
         folder = self._scratch.folder
-        source = source_of(model, folder)
+        source, recorded = source_of(model, folder)
         file = folder / f"{len(self._contributions)}.safetensors"
-        digest, more = self._coded(source, base_model, file)
+        digest, more = self._coded(source, recorded, base_model, file)
         # In a private soup nothing that one user gave decides what another one reads here.
         known = () if self._privacy else self._contributions.values()
         if any(one.digest == digest for one in known):
@@ -207,32 +207,32 @@ class DeltaSoup:
         return user
 
     def _coded(
-        self, source: Source, base_model: StrPath | None, out: Path
+        self, source: Path, recorded: str, base_model: StrPath | None, out: Path
     ) -> tuple[str, Mapping[str, JsonValue]]:
         """Writes a coded change; returns its digest, and what is to be said of it."""
         from zoo.core import digest
         from zoo.gym.rounds.contribution.write import write_contribution
 
-        config, base = self.config, self._base_of(source, base_model)
-        name = str(base_model or source.base or base)
+        config, base = self.config, self._base_of(source, recorded, base_model)
+        name = str(base_model or recorded or base)
         more: dict[str, JsonValue] = {}
         if config.differential_privacy:
             # Nobody seals to the key: the numbers stay in this process.
             wish = Wish(config.privacy_epsilon, config.privacy_delta)
             privacy = self._privacy or wish.terms(new_key())
             coding = self._coding or private_coding(base, name)
-            written = write_values(source.path, base, coding, privacy, out)
+            written = write_values(source, base, coding, privacy, out)
             self._privacy, receipt = privacy, digest(out.read_bytes())
             more = {"kept": written.kept, "clipped": written.clipped}
         else:
             signs = config.use_bitdelta if "use_bitdelta" in config.model_fields_set else None
-            coding = self._coding or coding_for(source.path, base, name, signs)
-            receipt = write_contribution(source.path, base, coding, out).digest
+            coding = self._coding or coding_for(source, base, name, signs)
+            receipt = write_contribution(source, base, coding, out).digest
         if self._coding is None:
             self._coding, self._base = coding, base
         return receipt, more
 
-    def _base_of(self, source: Source, base_model: StrPath | None) -> Path:
+    def _base_of(self, source: Path, recorded: str, base_model: StrPath | None) -> Path:
         """Returns the folder of a fine-tune's base, which is that of the soup.
 
         Raises:
@@ -243,11 +243,11 @@ class DeltaSoup:
             own = base_folder(str(base_model), "base_model")
         elif known is not None:
             return known
-        elif source.base:
-            own = base_folder(source.base, "base_model")
+        elif recorded:
+            own = base_folder(recorded, "base_model")
         else:
             raise InputError(
-                f"{source.path}: expected a fine-tune that records its base, got one without",
+                f"{source}: expected a fine-tune that records its base, got one without",
                 hint="contribute(user_id, model, base_model=...)",
             )
         if known is not None and own.resolve() != known.resolve():

@@ -2,16 +2,13 @@
 
 import os
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo.gym.arguments import path_of
-from zoo.gym.delta.file.reader import is_delta, load_delta
-from zoo.gym.delta.reading.adapter import is_adapter
+from zoo.gym.arguments import model_folder, path_of
 from zoo.gym.errors import InputError
-from zoo.gym.jobs.run import RunResult
-from zoo.models.adapters import CONFIG_FILE, read_adapter_config
+from zoo.gym.jobs.run import Run, RunResult
+from zoo.gym.tuned.source import Source, source_at
 from zoo.models.folder import read_config
 
 _EXPECTED = (
@@ -20,40 +17,25 @@ _EXPECTED = (
 )
 
 
-@dataclass(frozen=True)
-class Source:
-    """A fine-tune on disk.
-
-    Attributes:
-        path: a delta file, or a folder of an adapter or of full weights.
-        base: the name of its base by its own record; empty if it has none.
-    """
-
-    path: Path
-    base: str
-
-
-def source_of(model: object, scratch: Path) -> Source:
-    """Returns a fine-tune, written to a new folder if it is in memory.
+def source_of(model: object, scratch: Path) -> tuple[Path, str]:
+    """Returns the path of a fine-tune and the name of its base, by its own record.
 
     Args:
         model: see `DeltaSoup.contribute`.
-        scratch: where models in memory are written.
+        scratch: where models in memory are written, each to a new folder.
+
+    Returns:
+        A delta file, or a folder of an adapter or of full weights; and the name of its base, empty
+        if it records none.
 
     Raises:
         InputError: it is nothing that can be contributed.
         NotAvailableError: there is no such file or model.
     """
     if isinstance(model, RunResult):
-        from zoo.gym.config import load_config
-
-        config = load_config([model.folder / "config.yaml"], [], {}).config
-        return Source(model.model, config.model_name_or_path)
+        return _recorded(source_at(model.model, Run(model.folder)))
     if isinstance(model, str | os.PathLike):
-        from zoo.gym.arguments import model_folder
-
-        path = model_folder("model", model)
-        return Source(path, _recorded(path))
+        return _recorded(source_at(model_folder("model", model)))
     live: Any = model
     if not hasattr(live, "save_pretrained"):
         raise InputError(f"model: {_EXPECTED}, got a value of type {type(model).__name__}")
@@ -61,11 +43,11 @@ def source_of(model: object, scratch: Path) -> Source:
     adapters: Any = getattr(live, "peft_config", None)
     if not adapters:
         live.save_pretrained(folder)
-        return Source(folder, str(getattr(live.config, "_name_or_path", "") or ""))
+        return folder, str(getattr(live.config, "_name_or_path", "") or "")
     return _live_adapter(live, dict(adapters), folder)
 
 
-def _live_adapter(live: Any, adapters: dict[str, Any], folder: Path) -> Source:  # noqa: ANN401
+def _live_adapter(live: Any, adapters: dict[str, Any], folder: Path) -> tuple[Path, str]:  # noqa: ANN401
     if len(adapters) != 1:
         raise InputError(
             f"model: expected one adapter, got {', '.join(sorted(adapters))}",
@@ -75,16 +57,14 @@ def _live_adapter(live: Any, adapters: dict[str, Any], folder: Path) -> Source: 
     live.save_pretrained(folder)
     inside = folder / name
     path = inside if inside.is_dir() else folder
-    return Source(path, str(config.base_model_name_or_path or ""))
+    return path, str(config.base_model_name_or_path or "")
 
 
-def _recorded(path: Path) -> str:
-    """Returns the name of the base that a fine-tune's files record."""
-    if path.is_file():
-        return load_delta(path).header.base.id if is_delta(path) else ""
-    if is_adapter(path):
-        return str(read_adapter_config(path / CONFIG_FILE).get("base_model_name_or_path") or "")
-    return str(read_config(path).get("_name_or_path") or "") if path.is_dir() else ""
+def _recorded(source: Source) -> tuple[Path, str]:
+    name: object = source.recorded and source.recorded.id
+    if name is None and source.artifact == "model" and source.path.is_dir():
+        name = read_config(source.path).get("_name_or_path")
+    return source.path, str(name or "")
 
 
 def base_folder(name: str | Path, argument: str) -> Path:

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from zoo.gym.delta.reading.adapter import is_adapter
-from zoo.gym.delta.reading.weights import open_weights
-from zoo.gym.rounds.contribution.changes import read_changes
 from zoo.gym.rounds.protocol.manifest import Coding
+from zoo.gym.tuned.opened import open_tuned
 
 
 def kept_of_adapter(source: Path, base: Path, coding: Coding) -> float | None:
@@ -15,7 +14,7 @@ def kept_of_adapter(source: Path, base: Path, coding: Coding) -> float | None:
     of the cosine between the change and what is coded. None in other forms and of other sources.
 
     Args:
-        source: a fine-tune that the round takes, see `read_changes`.
+        source: a fine-tune that the round takes, see `open_tuned`.
         base: the folder of the base.
         coding: tensors and form of the round.
     """
@@ -23,7 +22,7 @@ def kept_of_adapter(source: Path, base: Path, coding: Coding) -> float | None:
 
     if coding.form != "signs" or not is_adapter(source):
         return None
-    changes = read_changes(source, open_weights(base))
+    changes = open_tuned(source, base).changes
     kept = whole = 0.0
     for name in changes.names:
         change = changes.change(name)

@@ -6,7 +6,6 @@ base than it was trained on, either is a change that nobody has trained.
 
 from pathlib import Path
 
-from zoo.gym.config import load_config
 from zoo.gym.delta.reading.adapter import is_adapter
 from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import Weights, open_weights
@@ -16,7 +15,8 @@ from zoo.gym.jobs import Run, run_around
 from zoo.gym.paths import given_path
 from zoo.gym.rounds.protocol.manifest import Coding
 from zoo.gym.train.run_folder.base import refuse_other_base
-from zoo.models.adapters import CONFIG_FILE, read_adapter_config
+from zoo.gym.tuned.runs import run_config
+from zoo.gym.tuned.source import Source
 from zoo.models.registry import PICO
 from zoo.models.resolve import is_path, model_of_text, pico_folder
 
@@ -25,7 +25,7 @@ def refuse_other_record(source: Path, base: Path, weights: Weights, coding: Codi
     """Refuses a fine-tune that was made for another base, as far as this machine can tell.
 
     Args:
-        source: see `read_changes`.
+        source: see `open_tuned`.
         base: the folder of the base that it would be contributed about.
         weights: those of the base.
         coding: base and tensors of the round.
@@ -48,14 +48,12 @@ def _refuse_other_run(run: Run, base: Path) -> None:
     try:
         refuse_other_base(run.env_file, base)
     except InputError as error:
-        trained_on = load_config([run.config_file], [], {}).config.model_name_or_path
-        raise InputError(error.message, hint=_where(trained_on)) from None
+        raise InputError(error.message, hint=_where(run_config(run).model_name_or_path)) from None
 
 
 def _refuse_other_adapter(source: Path, base: Path, weights: Weights, coding: Coding) -> None:
-    folder = source if source.is_dir() else source.parent
-    text = read_adapter_config(folder / CONFIG_FILE).get("base_model_name_or_path")
-    if not isinstance(text, str) or not text:
+    text = Source("adapter", source).base
+    if text is None:
         return
     recorded = _opened(text)
     if recorded is None:

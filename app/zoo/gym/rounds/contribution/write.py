@@ -19,12 +19,13 @@ from zoo.gym.delta.file.writer import Spool, write_delta
 from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import Weights, open_weights
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.contribution.changes import CODED_FACTORS, FULL, Changes, read_changes
 from zoo.gym.rounds.contribution.check import open_contribution
 from zoo.gym.rounds.contribution.layout import FACTORS, SIGNS, TOOL
 from zoo.gym.rounds.contribution.recorded import refuse_other_record
 from zoo.gym.rounds.contribution.views import views_of
 from zoo.gym.rounds.protocol.manifest import Coding, Tensor
+from zoo.gym.tuned.changes import CODED_FACTORS, FULL, Changes, read_changes
+from zoo.gym.tuned.source import source_at
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +41,7 @@ def write_contribution(source: Path, base: Path, manifest: Coding, out: Path) ->
     """Writes what a fine-tune contributes to a round, and returns the checked file.
 
     Args:
-        source: see `read_changes`.
+        source: see `open_tuned`.
         base: the folder of the base.
         manifest: of the round.
         out: the file, replaced if it is there.
@@ -81,7 +82,7 @@ def checked_changes(source: Path, base: Path, weights: Weights, manifest: Coding
         InputError: the base is another one, or the source changes another tensor or nothing.
     """
     check_base(weights, manifest)
-    changes = read_changes(source, weights)
+    changes = read_changes(source_at(source), weights)
     refuse_other_record(source, base, weights, manifest)
     check_names(changes, manifest)
     return changes

@@ -73,7 +73,7 @@ def prepare(
 
     Args:
         opened: the round.
-        source: see `contribution.changes.read_changes`.
+        source: see `zoo.gym.tuned.opened.open_tuned`.
         base: the folder of the base.
         key: the contributor's.
         examples: training examples; they count in federated average alone.

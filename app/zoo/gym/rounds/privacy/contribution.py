@@ -44,7 +44,7 @@ def write_values(source: Path, base: Path, coding: Coding, privacy: Privacy, out
     """Writes the whole numbers that a fine-tune contributes; they are for this machine alone.
 
     Args:
-        source: see `read_changes`; what was trained on the round's A is kept whole.
+        source: see `open_tuned`; what was trained on the round's A is kept whole.
         base: the folder of the base.
         coding: base, tensors and rank of the round.
         privacy: its terms.

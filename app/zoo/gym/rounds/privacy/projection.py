@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zoo.gym.rounds.contribution.changes import Changes
+from zoo.gym.tuned.changes import Changes
 
 if TYPE_CHECKING:
     import numpy as np
