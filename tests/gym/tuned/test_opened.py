@@ -151,7 +151,7 @@ def test_a_base_with_another_tokenizer_is_warned_of(
     adapter: Path, base: Path, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(adapter, tmp_path / "copy")
-    record = {BASE_KEY: {"tokenizer": "0" * 64}}
+    record = {BASE_KEY: {"tokens": "0" * 64}}
     (folder / ORIGIN_FILE).write_text(json.dumps(record))
     with pytest.warns(GymWarning, match="has another tokenizer than the base of training"):
         open_tuned(folder, base).warn_of_base()
