@@ -1,4 +1,4 @@
-"""Generates the tables of cli.md, config.md, rewards.md and training.md from the program.
+"""Generates the tables of cli.md, config.md, errors.md, rewards.md and training.md.
 
 The figures in training.md are those in bench/results.
 
@@ -8,6 +8,7 @@ Run it after changing commands or settings: python docs/reference/make_pages.py
 import json
 from collections.abc import Iterable, Mapping
 from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -287,11 +288,22 @@ def made(page: str, text: str) -> str:
     return f"{head}{MARK}\n{text}"
 
 
+def errors_page() -> str:
+    """Returns the table of errors.md."""
+    spec = spec_from_file_location("error_codes", FOLDER / "error_codes.py")
+    assert spec is not None
+    assert spec.loader is not None
+    codes = module_from_spec(spec)
+    spec.loader.exec_module(codes)
+    return str(codes.page())
+
+
 def main() -> None:
     """Writes the pages."""
     pages = {
         "cli.md": cli_page(),
         "config.md": config_page(),
+        "errors.md": errors_page(),
         "rewards.md": rewards_page(),
         "training.md": training_page(),
     }

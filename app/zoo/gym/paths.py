@@ -66,6 +66,7 @@ def folders() -> Folders:
             raise InputError(
                 f"{HOME_VARIABLE}: expected a folder or nothing, got the file '{home}'",
                 hint=f"{HOME_VARIABLE}=FOLDER; without it the platform's own folders are used",
+                code="paths.no_folder",
             )
         return Folders(home / "config", home / "data", home / "cache", home / "log")
     from platformdirs import PlatformDirs
@@ -89,7 +90,8 @@ def given_path(given: str | Path) -> Path:
         path = Path(given).expanduser()
     except RuntimeError:
         raise InputError(
-            f"{given}: expected a path, got one in the home of an unknown user"
+            f"{given}: expected a path, got one in the home of an unknown user",
+            code="paths.unknown_home",
         ) from None
     require_possible(path)
     return path
@@ -158,7 +160,7 @@ def storage_error(error: OSError, path: Path, *, verb: str = "write") -> Storage
     else:
         hint = "choose a folder that you may write"
         hint += f": {HOME_VARIABLE}=FOLDER" if is_ours(path) else ""
-    return StorageError(f"cannot {verb} '{path}': {reason}", hint=hint)
+    return StorageError(f"cannot {verb} '{path}': {reason}", hint=hint, code="paths.storage")
 
 
 def _roots() -> tuple[Path, ...]:

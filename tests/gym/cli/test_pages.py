@@ -32,7 +32,12 @@ def maker() -> ModuleType:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "page"),
-    [("cli.md", "cli_page"), ("config.md", "config_page"), ("rewards.md", "rewards_page")],
+    [
+        ("cli.md", "cli_page"),
+        ("config.md", "config_page"),
+        ("errors.md", "errors_page"),
+        ("rewards.md", "rewards_page"),
+    ],
 )
 def test_a_page_is_up_to_date(maker: ModuleType, name: str, page: str) -> None:
     text = (FOLDER / name).read_text(encoding="utf-8")

@@ -91,6 +91,7 @@ def stated_sampling(folder: Path) -> dict[str, Any]:
         raise InputError(
             f"{path}: {error}",
             hint="give a temperature, which is used instead: 0 is greedy",
+            code="chat.sampling",
         ) from None
     if left := [key for key in UNSAMPLED if stated.get(key)]:
         text = f"{path}: not applied: {', '.join(left)}; answers of transformers may differ"

@@ -143,7 +143,9 @@ class ChatSession:
             InputError: there is none; see also `talk`.
         """
         if not self.messages:
-            raise InputError("nothing to answer again: expected a prompt before")
+            raise InputError(
+                "nothing to answer again: expected a prompt before", code="chat.nothing_to_retry"
+            )
         conversation, self.messages = self.messages, self.messages[:-2]
         try:
             return self.talk(conversation[-2].content)
@@ -192,7 +194,7 @@ class ChatSession:
         from zoo.backends.machine.threads import with_threads
 
         if not all(messages[-1].content.strip() for messages in chats):
-            raise InputError("prompt: expected some text, got none")
+            raise InputError("prompt: expected some text, got none", code="chat.empty_prompt")
         ids = [encode_prompt(messages, self.tokenizer, self.options) for messages in chats]
         room, longest = sampling.max_new_tokens, max(map(len, ids))
         if self.positions is not None:
@@ -201,6 +203,7 @@ class ChatSession:
             raise InputError(
                 f"prompt: expected fewer than {self.positions} tokens, got {longest}",
                 hint="start a new conversation, or shorten the prompt",
+                code="chat.prompt_too_long",
             )
         sampling = replace(sampling, max_new_tokens=room)
         with with_threads(self.threads):
@@ -239,11 +242,13 @@ def check_sampling(
     drawn["temperature"] = number_of("temperature", drawn.get("temperature", 0.0))
     max_new_tokens = whole_of("max_new_tokens", max_new_tokens)
     if not 0 <= whole_of("seed", seed) <= MOST_SEED:
-        raise InputError(f"seed: expected a whole number from 0 to {MOST_SEED}, got {seed}")
+        raise InputError(
+            f"seed: expected a whole number from 0 to {MOST_SEED}, got {seed}", code="chat.sampling"
+        )
     try:
         return Sampling(max_new_tokens=max_new_tokens, **drawn)
     except ValueError as error:  # its message starts with the setting
-        raise InputError(str(error)) from None
+        raise InputError(str(error), code="chat.sampling") from None
 
 
 @contextmanager
@@ -294,7 +299,9 @@ def open_chat(
 
     adapter, delta = path_or_none("adapter", adapter), path_or_none("delta", delta)
     if adapter is not None and delta is not None:
-        raise InputError("delta: expected one of adapter and delta, got both")
+        raise InputError(
+            "delta: expected one of adapter and delta, got both", code="chat.two_fine_tunes"
+        )
     check_sampling(max_new_tokens, temperature, seed)
     template = None if template is None else _template(template)
     system = None if system is None else text_of("system", system)
@@ -341,7 +348,7 @@ def _template(given: object) -> str:
     try:
         return named_template(given)
     except InputError as error:
-        raise InputError(f"template: {error.message}") from None
+        raise InputError(f"template: {error.message}", code="chat.template") from None
 
 
 def _opened(
@@ -408,7 +415,9 @@ def generate(
     """
     given = cast("object", prompts)
     if isinstance(given, str) or not isinstance(given, Sequence):
-        raise InputError(f"prompts: expected a list of text, got {shown(given)}")
+        raise InputError(
+            f"prompts: expected a list of text, got {shown(given)}", code="chat.prompts"
+        )
     asked = [text_of("prompts", prompt) for prompt in prompts]
     with open_chat(
         base,

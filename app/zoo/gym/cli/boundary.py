@@ -103,7 +103,12 @@ def print_error(error: GymError, *, as_json: bool, code: int | None = None) -> i
         print(visible(f"hint: {error.hint}"), file=sys.stderr)
     sys.stderr.flush()
     if as_json:
-        body = {"message": error.message, "hint": error.hint, "exit_code": code}
+        body = {
+            "code": error.code,
+            "message": error.message,
+            "hint": error.hint,
+            "exit_code": code,
+        }
         with suppress(OSError):  # stdout on a full disk; stderr has it already
             print(json_line({"error": body}), flush=True)
     return code

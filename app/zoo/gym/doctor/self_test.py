@@ -235,7 +235,7 @@ def engines(used: str, batch: "Batch", log: Log) -> None:
             train(policy, batch, _unsaid)
             generate(policy, _unsaid)
         except GymError as error:
-            raise GymError(f"backend={name}: {error.message}") from error
+            raise GymError(f"backend={name}: {error.message}", code="doctor.failed") from error
     log(f"the same on {', '.join(names)}" if names else f"no other than {used}")
 
 
@@ -269,7 +269,7 @@ def loss(policy: "Scorer", batch: "Batch") -> float:
 def expect(holds: bool, sentence: str) -> None:
     """Raises GymError with the message if a condition is false."""
     if not holds:
-        raise GymError(sentence)
+        raise GymError(sentence, code="doctor.failed")
 
 
 if __name__ == "__main__":

@@ -72,6 +72,7 @@ def read_examples(path: Path, digest: str) -> list[Example]:
         raise InputError(
             f"{path}: expected the answers that the run wrote at its start, got {got}",
             hint="put the file back, or start a new run",
+            code="retention.damaged_answers",
         )
     if not content:
         return []

@@ -36,6 +36,7 @@ def start_command(words: Sequence[str], *, stderr: int) -> Command:
         raise InputError(
             f"zoo-gym cannot be started with what was entered: {error}",
             hint=f"the longest value has {len(longest):,} characters: '{visible(longest[:40])}'",
+            code="tui.not_started",
         ) from None
 
 
@@ -69,10 +70,10 @@ async def ask_command(words: Sequence[str], *, finish: bool = False) -> dict[str
         found: object = json.loads(lines[-1])
     except (IndexError, ValueError):
         last = next(iter(reversed(noise.decode("utf-8", "replace").splitlines())), "no output")
-        raise GymError(f"zoo-gym {words[0]} failed: {last}") from None
+        raise GymError(f"zoo-gym {words[0]} failed: {last}", code="tui.command_failed") from None
     answer = cast("dict[str, Any]", found)
     if error := answer.get("error"):
-        raise GymError(error["message"], hint=error["hint"])
+        raise GymError(error["message"], hint=error["hint"], code="tui.command_refused")
     return answer
 
 

@@ -41,6 +41,7 @@ def resolve_base(
         raise InputError(
             f"{option}: expected a model's name or folder, got nothing",
             hint=f"{option} zen-nano, or zen-pico, a test model that needs no download",
+            code="tuned.no_base_named",
         )
     if given is None and check is not None:
         name = _remembered(name, option, check)
@@ -51,7 +52,9 @@ def resolve_base(
             raise
         message = f"base model '{name}' was not found: {error.message}"
         hint = f"{error.hint}; or give its folder: " if error.hint else "give its folder: "
-        raise NotAvailableError(message, hint=f"{hint}{option} FOLDER") from None
+        raise NotAvailableError(
+            message, hint=f"{hint}{option} FOLDER", code="tuned.no_base"
+        ) from None
     if given is not None:
         remember_base(base.folder)
     return base
@@ -70,5 +73,7 @@ def _remembered(name: str, option: str, check: Check) -> str:
     try:
         remembered = find_base(name, check)
     except InputError as error:
-        raise InputError(error.message, hint=f"give one: {option} FOLDER") from None
+        raise InputError(
+            error.message, hint=f"give one: {option} FOLDER", code="tuned.ambiguous_base"
+        ) from None
     return name if remembered is None else str(remembered)

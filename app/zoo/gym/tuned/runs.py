@@ -25,6 +25,7 @@ def result_of(run: Run) -> Path:
         raise InputError(
             f"run '{run.id}' has no result yet: expected a run that is done, got {status.state}",
             hint=f"zoo-gym runs {_way_to_a_result(run, status)}",
+            code="tuned.no_result",
         )
     return run.result
 
@@ -61,6 +62,7 @@ def _refuse_lessons(run: Run) -> None:
         raise InputError(
             f"run '{run.id}' learned lessons: expected a run that trained weights",
             hint="zoo-gym chat --model MODEL --experience NAME uses lessons",
+            code="tuned.run_of_lessons",
         )
 
 

@@ -131,6 +131,7 @@ def resolve_tuned(name: str) -> Source:
         raise NotAvailableError(
             f"{name}: expected a run, a model folder or a .safetensors file, got none of these",
             hint=error.hint,
+            code="tuned.no_such_source",
         ) from None
     return source_of_run(run)
 
@@ -161,6 +162,7 @@ def source_at(path: Path, run: Run | None = None) -> Source:
         raise InputError(
             f"{path}: expected a fine-tune (a run, a delta, an adapter, a model), got data",
             hint=f"zoo-gym train {path.name} makes a run of it; use that",
+            code="tuned.data",
         )
     return Source("adapter" if is_adapter(path) else "model", path, run)
 
@@ -168,6 +170,9 @@ def source_at(path: Path, run: Run | None = None) -> Source:
 def _adapter_base(folder: Path) -> str | None:
     path = folder / CONFIG_FILE
     if not path.is_file():
-        raise InputError(f"{folder}: expected a peft folder with {CONFIG_FILE}, got none")
+        raise InputError(
+            f"{folder}: expected a peft folder with {CONFIG_FILE}, got none",
+            code="tuned.no_adapter",
+        )
     name = read_object(path).get("base_model_name_or_path")
     return name if isinstance(name, str) else None

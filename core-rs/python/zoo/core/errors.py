@@ -13,12 +13,15 @@ class GymError(Exception):
     Args:
         message: what is wrong: expected X, got Y.
         hint: the command or key that fixes it, printed on its own line.
+        code: `room.reason`, for programs: it stays when the words change. Codes are listed in
+            docs/reference/errors.md, and are added, never renamed.
     """
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.code = code
 
     def __str__(self) -> str:
         return self.message if self.hint is None else f"{self.message}\nhint: {self.hint}"
