@@ -172,7 +172,7 @@ def main() -> None:
     app = files(APP)
     rounds = files(f"{APP}rounds/")
     commands = [
-        path for path in files(f"{APP}cli/") if "round" in path.name or "commun" in str(path)
+        path for path in files(f"{APP}cli/") if "round" in path.relative_to(ROOT / APP).parts
     ]
     print(f"app: {lines(app):,} lines, {statements(app):,} statements in {len(app)} files")
     for room in ("backends/", "models/", "bench/", "tests/"):

@@ -134,7 +134,7 @@ def test_the_maker_closes_a_phase_next_whose_deadline_is_past(
     person: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started(person)
-    monkeypatch.setattr("zoo.gym.cli.community.next_step.is_past", bool)
+    monkeypatch.setattr("zoo.gym.cli.round.next_step.is_past", bool)
     due = "next: zoo-gym round take tiny --close"
     assert due in person("maker", "round", "show").stdout
     assert due not in person("ann", "round", "show", "round").stdout

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from zoo.gym.cli.lessons import Model
-from zoo.gym.cli.libraries import facts, say_held_back, verdict
+from zoo.gym.cli.libraries import say_held_back, verdict
 from zoo.gym.cli.options import Json, Switch, Yes, confirmed, output_path
 from zoo.gym.cli.output import Output
 from zoo.gym.config.items import existing
@@ -255,7 +255,7 @@ def prune(
         {"id": left.item.id, "effect": left.effect, "tasks": left.tasks, "kept": left.kept}
         for left in found.lessons
     ]
-    screen.result(facts(saved) | {"left_out": lessons, "spent_usd": found.spent_usd})
+    screen.result(saved.facts | {"left_out": lessons, "spent_usd": found.spent_usd})
     return 0
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from zoo.gym.cli.ending import fail
-from zoo.gym.cli.libraries import facts
 from zoo.gym.cli.options import Json, Switch
 from zoo.gym.cli.output import Output
 from zoo.gym.config.items import existing
@@ -93,7 +92,7 @@ def keep(
     saved = store.save(target, kept_library)
     beside = f" beside {len(items) - len(kept)}" if before else ""
     out.answer(f"{target}@{saved.version}: {counted(len(kept), 'lesson')} of {len(judged)}{beside}")
-    out.result(facts(saved) | answer)
+    out.result(saved.facts | answer)
     return 0
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from zoo.gym.cli.keep import Release, refuse_unknown
-from zoo.gym.cli.libraries import facts, say_held_back, verdict
+from zoo.gym.cli.libraries import say_held_back, verdict
 from zoo.gym.cli.options import Json, Yes, confirmed, output_path
 from zoo.gym.cli.output import Output
 from zoo.gym.config.items import existing
@@ -202,7 +202,7 @@ def import_lessons(
     out.answer(f"{target}@{saved.version}: {counted(len(library.items), 'lesson')}")
     out.say(f"{verdict(saved)}; zoo-gym experience gate {target} TASKS --model MODEL measures them")
     ids, more = ([_entry(*one) for one in some] for some in (held, crowded))
-    out.result(facts(saved) | {"left_out": left_out, "quarantine": ids, "crowded": more})
+    out.result(saved.facts | {"left_out": left_out, "quarantine": ids, "crowded": more})
     return 0
 
 

@@ -28,7 +28,7 @@ def list_libraries(*, as_json: Json = False) -> int:
             refused.append({"name": name, "reason": error.message})
             out.say(f"{name} cannot be used: {error}")
             continue
-        rows.append(facts(found) | {"versions": store.versions(name)})
+        rows.append(found.facts | {"versions": store.versions(name)})
         lessons = counted(len(found.library.items), "lesson")
         out.answer(f"{name}@{found.version}  {lessons}, {verdict(found)}, for {_model(found)}")
     if not rows and not refused:
@@ -56,7 +56,7 @@ def show(library: str, /, *, as_json: Json = False) -> int:
         known = "\n         ".join(["", *_known_of(item)])
         out.answer(f"[{item.id[:6]}] {item.text}{mark}{known}")
     items = [asdict(item) | {"id": item.id} for item in found.library.items]
-    out.result(facts(found) | {"items": items, "text": found.library.text})
+    out.result(found.facts | {"items": items, "text": found.library.text})
     return 0
 
 
@@ -113,7 +113,7 @@ def rollback(library: str, version: int, /, *, as_json: Json = False) -> int:
     store.use(library, version)
     found = store.load(library)
     out.answer(f"{library}@{found.version} is used: {verdict(found)}")
-    out.result(facts(found))
+    out.result(found.facts)
     return 0
 
 
@@ -174,7 +174,7 @@ def pin(library: str, /, *lessons: str, off: Switch = False, as_json: Json = Fal
         saved = before
     count = sum(item.pinned for item in changed.items)
     out.answer(f"{library}@{saved.version}: {count} of {counted(len(items), 'lesson')} pinned")
-    out.result(facts(saved) | {"pinned": [i.id for i in changed.items if i.pinned]})
+    out.result(saved.facts | {"pinned": [i.id for i in changed.items if i.pinned]})
     return 0
 
 
@@ -192,24 +192,6 @@ def say_held_back(out: Output, found: Stored | None) -> None:
     """Shows the lessons of a file that are held back."""
     for sentence in found.notices if found else ():
         out.say(sentence)
-
-
-def facts(found: Stored) -> dict[str, object]:
-    """Returns the figures of a library for programs."""
-    library = found.library
-    return {
-        "name": found.name,
-        "version": found.version,
-        "file": str(found.path),
-        "digest": found.digest,
-        "lessons": len(library.items),
-        "tokens": library.tokens,
-        "model": library.model,
-        "teacher": library.teacher,
-        "domain": library.domain,
-        "evidence": dict(library.evidence),
-        "signer": found.signer,
-    }
 
 
 def _model(found: Stored) -> str:

@@ -65,6 +65,23 @@ class Stored:
         """What a user should know of lessons that are held back, in sentences."""
         return [f"in quarantine, it has {one.why}: {one.item.text}" for one in self.held]
 
+    @property
+    def facts(self) -> dict[str, object]:
+        """The figures of the library, for programs."""
+        return {
+            "name": self.name,
+            "version": self.version,
+            "file": str(self.path),
+            "digest": self.digest,
+            "lessons": len(self.library.items),
+            "tokens": self.library.tokens,
+            "model": self.library.model,
+            "teacher": self.library.teacher,
+            "domain": self.library.domain,
+            "evidence": dict(self.library.evidence),
+            "signer": self.signer,
+        }
+
 
 def names() -> list[str]:
     """Returns the names of all libraries."""

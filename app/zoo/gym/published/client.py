@@ -202,13 +202,15 @@ class Client:
         )
 
     def _opened(self, base_model: str, config: "DeltaSoupConfig | None") -> "Opened":
+        from zoo.gym.rounds.kinds import kind_of
         from zoo.gym.rounds.life.opening import open_round
         from zoo.gym.rounds.life.places import find_storage, remember_place
 
         storage, expected = find_storage(self.node_url)
         opened = open_round(storage, expected=expected)
         remember_place(opened)
-        opened.manifest.expect("delta", "Client", "zoo-gym round takes part in those of lessons")
+        hint = "zoo-gym round takes part in those of lessons"
+        kind_of(opened.manifest).expect_weights(opened.manifest, "Client", hint)
         _check_base(opened, text_of("base_model", base_model))
         if config is not None:
             _check_config(opened, config)

@@ -11,7 +11,7 @@ from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.rounds.compute.publish import publish
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.contribution import write
-from zoo.gym.rounds.life import contributing
+from zoo.gym.rounds.kinds.weights import WeightsRound
 from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.protocol.fields import as_text, is_text
 from zoo.gym.rounds.protocol.manifest import Coding, Manifest
@@ -46,7 +46,7 @@ def test_no_base_that_a_contribution_names_stops_a_round(
 
     monkeypatch.setattr(write, "contribution_header", header)
     monkeypatch.setattr(write, "open_contribution", unchecked)
-    monkeypatch.setattr(contributing, "open_contribution", unchecked)
+    monkeypatch.setattr(WeightsRound, "check_file", lambda *_: None)
     run_round(storage, base, sources, manifest)
     refused = publish(storage, LOG).report.refused
     assert list(refused) == [CAROL.public]

@@ -23,6 +23,7 @@ from tests.gym.rounds.protocol.people import (
 )
 from zoo.gym.errors import InputError
 from zoo.gym.experience.library.item import item_id
+from zoo.gym.rounds.kinds import kind_of
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import CONTEXT, manifest_body, parse_manifest, round_id
 from zoo.gym.rounds.protocol.objects import body_of, encode
@@ -96,11 +97,9 @@ def test_a_round_about_weights_has_no_terms_of_lessons(changes: dict[str, Any]) 
 
 def test_what_needs_weights_is_refused_by_the_kind() -> None:
     manifest = parse_manifest(LESSONS)
-    with pytest.raises(InputError, match="rule: expected a round of changes of weights, got a sma"):
-        manifest.rule(3)
-    terms().expect("delta", "anything")
-    with pytest.raises(InputError, match="anything: expected a round of lessons"):
-        terms().expect("experience", "anything")
+    with pytest.raises(InputError, match="here: expected a round of changes of weights, got a sma"):
+        kind_of(manifest).expect_weights(manifest, "here", "elsewhere")
+    kind_of(terms()).expect_weights(terms(), "here", "elsewhere")
 
 
 class Round:

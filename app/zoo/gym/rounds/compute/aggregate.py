@@ -28,6 +28,7 @@ from zoo.gym.rounds.compute.members import Members, members_of, with_cap, with_s
 from zoo.gym.rounds.compute.report import AUMANN_SHAPLEY, BY_WEIGHT, Report
 from zoo.gym.rounds.compute.result import write_result
 from zoo.gym.rounds.forms.base import Contributions
+from zoo.gym.rounds.kinds import kind_of
 from zoo.gym.rounds.protocol.paired import below
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.rewards.newcomers import capped_points
@@ -163,7 +164,7 @@ def candidates_of(
     """Returns the contributions whose files are allowed and no copies, and their Gram matrix."""
     import numpy as np
 
-    if state.manifest.privacy is not None:
+    if not kind_of(state.manifest).is_open:
         raise InputError(
             f"round {state.manifest.name}: expected a round whose contributions are public, got a "
             "private one"

@@ -21,6 +21,7 @@ from zoo.gym.rounds.compute.model_folder import build, is_whole, model_folder_of
 from zoo.gym.rounds.compute.publish import work_folder
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.contribution.write import check_base
+from zoo.gym.rounds.kinds import kind_of
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.protocol.state import Phase
 
@@ -61,7 +62,8 @@ def apply_result(opened: Opened, base: Path, *, threads: int | None = None) -> A
             applied is damaged.
         StorageError: the folder cannot be written, or another process holds the list.
     """
-    opened.manifest.expect("delta", "apply to a model", "zoo-gym round apply stores its lessons")
+    hint = "zoo-gym round apply stores its lessons"
+    kind_of(opened.manifest).expect_weights(opened.manifest, "apply to a model", hint)
     state = opened.state
     work = work_folder(state.id)
     check_base(open_weights(base), opened.manifest)

@@ -31,7 +31,7 @@ from zoo.gym.rounds.privacy.contribution import check_sealed, open_values, value
 from zoo.gym.rounds.privacy.mechanism import add_noise, record_of, write_private_result
 from zoo.gym.rounds.privacy.promise import check_signal
 from zoo.gym.rounds.privacy.round_key import forget_round_key, load_round_key
-from zoo.gym.rounds.privacy.terms import Privacy
+from zoo.gym.rounds.privacy.terms import privacy_of
 from zoo.gym.rounds.protocol.fields import as_text
 from zoo.gym.rounds.protocol.objects import Reveal
 from zoo.gym.rounds.protocol.state import Phase, State
@@ -92,7 +92,7 @@ def publish_private(
     opened = open_round(storage)
     folder = work_folder(opened.state.id)
     if opened.state.closed:
-        forget_round_key(privacy_of(opened.state).key)  # a program killed after the log left it
+        forget_round_key(privacy_of(opened.manifest).key)  # a program killed after the log left it
     if opened.state.phase is Phase.PUBLISHED:
         _store_again(opened, folder)
         return published(opened, folder)
@@ -107,7 +107,7 @@ def publish_private(
         _store(found, content, storage)
         result = result_entry(state, key, stored_file(found.report).digest, content)
         append.add([*refusals_of(found.refused, state, key), result])
-        forget_round_key(privacy_of(state).key)
+        forget_round_key(privacy_of(state.manifest).key)
         return found
 
 
@@ -122,12 +122,6 @@ def _store_again(opened: Opened, folder: Path) -> None:
     if settled is not None:
         with suppress(NotAvailableError):  # the storage has it, or nobody
             _store(*_drawn(opened.state, folder, settled), opened.storage)
-
-
-def privacy_of(state: State) -> Privacy:
-    """Returns the privacy of a private round."""
-    assert state.manifest.privacy is not None, "only private rounds come here"
-    return state.manifest.privacy
 
 
 @dataclass(frozen=True)
@@ -172,7 +166,7 @@ def _draw(state: State, storage: Storage, folder: Path, *, force: bool, threads:
     """Books and draws the noise, writes result and report, and returns the report's digest."""
     from zoo.core import digest
 
-    privacy, manifest = privacy_of(state), state.manifest
+    privacy, manifest = privacy_of(state.manifest), state.manifest
     total, kept, refused = _exact_sum(state, storage, folder)
     if len(kept) < manifest.quorum:
         raise TooFewError(manifest, len(kept), refused)
@@ -198,7 +192,7 @@ def _exact_sum(
     """Returns the sum without noise, who is in it, and why others are not."""
     import numpy as np
 
-    privacy, manifest = privacy_of(state), state.manifest
+    privacy, manifest = privacy_of(state.manifest), state.manifest
     private = load_round_key(privacy.key, manifest.command("void", "--because TEXT"))
     sealed = collect_sealed(state, storage, folder)
     refused, kept = dict(sealed.refused), list[PublicKey]()
@@ -217,7 +211,7 @@ def private_report(
     state: State, kept: Sequence[PublicKey], refused: Mapping[PublicKey, str], stored: StoredFile
 ) -> dict[str, Any]:
     """Returns the fields of a report, given who is in the sum, who is not, and the result."""
-    privacy, values = privacy_of(state), values_of(state.manifest)
+    privacy, values = privacy_of(state.manifest), values_of(state.manifest)
     record = record_of(privacy, values, len(kept))
     return {
         "format": FORMAT,

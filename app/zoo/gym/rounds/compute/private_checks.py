@@ -21,7 +21,6 @@ from zoo.gym.rounds.compute.private import (
     Sealed,
     collect_sealed,
     equal_points,
-    privacy_of,
     private_report,
     published,
 )
@@ -29,6 +28,7 @@ from zoo.gym.rounds.compute.report import BY_WEIGHT, stored_file
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.privacy.contribution import values_of
 from zoo.gym.rounds.privacy.mechanism import fixed_parts, private_header, record_of
+from zoo.gym.rounds.privacy.terms import privacy_of
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.signing import parse_key
 
@@ -144,7 +144,7 @@ def _fields(state: State, result: PrivateResult) -> str:
 
 def _promise(state: State, result: PrivateResult) -> str:
     """Checks the record in the report against the terms of the round."""
-    privacy = privacy_of(state)
+    privacy = privacy_of(state.manifest)
     counted = len(result.report["contributions"])
     expected = record_of(privacy, values_of(state.manifest), counted)
     _same(result.report.get("privacy"), expected.model_dump(mode="json"))
@@ -158,7 +158,7 @@ def _header(state: State, result: PrivateResult) -> str:
     """Checks that the file says nothing but what follows from the terms and who is in the sum."""
     counted = len(result.report["contributions"])
     recipe: dict[str, JsonValue] = {"round": state.id, "rule": dict(PRIVATE_RULE)}
-    expected = private_header(counted, state.manifest, privacy_of(state), recipe).content()
+    expected = private_header(counted, state.manifest, privacy_of(state.manifest), recipe).content()
     found = result.delta.header.content()
     names = sorted(expected.keys() | found.keys())
     if wrong := [name for name in names if not same_field(expected, found, name)]:
@@ -168,7 +168,7 @@ def _header(state: State, result: PrivateResult) -> str:
 
 def _factors(state: State, delta: Delta) -> str:
     """Checks that the result has the tensors of the round, with the A of its seed."""
-    manifest, privacy = state.manifest, privacy_of(state)
+    manifest, privacy = state.manifest, privacy_of(state.manifest)
     _tensors(state, delta)
     for tensor in delta.header.tensors:
         parts = tensor_parts(delta, tensor)
@@ -180,14 +180,17 @@ def _factors(state: State, delta: Delta) -> str:
 
 def _tensors(state: State, delta: Delta) -> None:
     """Refuses a file whose parts are not those of the round."""
-    _same(delta.header.tensors, private_header(1, state.manifest, privacy_of(state), {}).tensors)
+    _same(
+        delta.header.tensors,
+        private_header(1, state.manifest, privacy_of(state.manifest), {}).tensors,
+    )
 
 
 def _size(state: State, result: PrivateResult) -> str:
     """Checks that the mean is no longer than clipped contributions and the noise can be."""
     import numpy as np
 
-    privacy, counted = privacy_of(state), len(result.report["contributions"])
+    privacy, counted = privacy_of(state.manifest), len(result.report["contributions"])
     _tensors(state, result.delta)
     square = 0.0
     for tensor in result.delta.header.tensors:

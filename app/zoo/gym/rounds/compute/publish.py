@@ -58,7 +58,6 @@ def publish(
         if append.state.phase is Phase.COMPUTE:
             append.take()
         state = append.state
-        state.manifest.expect("delta", "publish", "zoo.gym.rounds.lessons.publish does")
         state.expect_compute(Phase.PUBLISHED)
         folder = work_folder(state.id)
         divided = nullcontext() if dividing is None else dividing(state)
@@ -73,13 +72,8 @@ def publish(
             report = computed.report
             result = result_entry(state, key, report.result.digest, report.as_bytes())
             append.add([*refusals_of(report.refused, state, key), result])
-        elif state.result != computed.report.result.digest:
-            raise InputError(
-                f"round {state.manifest.name}: expected the published result "
-                f"{str(state.result)[:12]}, got {computed.report.result.digest[:12]}",
-                hint=f"{state.manifest.command('verify')} shows what differs",
-            )
         else:
+            refuse_other_result(state, computed.report.result.digest)
             _store(computed, storage)  # what was lost since is stored again
         return computed
 
@@ -108,6 +102,20 @@ def voiding(append: Appender, key: OwnKey, *, agreed: bool) -> Generator[None]:
         append.add([*refusals, sign(key, objects.VOID, body)])
         why = f"; refused {refusals_text(error.refused)}" if error.refused else ""
         raise GymError(f"round {state.manifest.name} is void: {error.reason}{why}") from None
+
+
+def refuse_other_result(state: State, digest: str | None) -> None:
+    """Refuses a result that was computed again and is not the published one.
+
+    Raises:
+        InputError: it is another one.
+    """
+    if state.result != digest:
+        raise InputError(
+            f"round {state.manifest.name}: expected the published result {str(state.result)[:12]}, "
+            f"computed {str(digest)[:12]}",
+            hint=f"{state.manifest.command('verify')} shows what differs",
+        )
 
 
 def _refuse_fewer(computed: Computed, least: int) -> None:

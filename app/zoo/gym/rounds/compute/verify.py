@@ -21,9 +21,9 @@ from zoo.gym.rounds.compute.checks import (
 )
 from zoo.gym.rounds.compute.reasons import NOT_STORED, refused_by_word
 from zoo.gym.rounds.compute.report import read_report, stored_file
+from zoo.gym.rounds.kinds import kind_of
 from zoo.gym.rounds.life.opening import Opened, known_keys
 from zoo.gym.rounds.life.witnessing import read_kept_head, refuse_other_history
-from zoo.gym.rounds.log.tree import leaf_hash, proves_inclusion
 from zoo.gym.rounds.protocol.state import Phase, State, state_of
 from zoo.gym.rounds.storage.chunks import fetch, read_chunk
 
@@ -41,7 +41,7 @@ def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> Itera
             hold, those after it were not made.
     """
     yield Check("signatures", f"{len(opened.entries)} entries, each signed and in order")
-    yield _included(opened)
+    yield Check("log", f"root {opened.head.root.hex()}")
     yield _witnessed(opened)
     state = opened.state
     yield from _by_word(state)
@@ -49,16 +49,8 @@ def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> Itera
         yield _void(opened, folder, threads)
     elif state.phase is not Phase.PUBLISHED:
         yield Check("result", f"the round is in phase {state.phase}", ok=None)
-    elif state.manifest.kind == "experience":
-        from zoo.gym.rounds.lessons.checks import lesson_checks
-
-        yield from lesson_checks(opened, folder)
-    elif state.manifest.privacy is not None:
-        from zoo.gym.rounds.compute.private_checks import private_checks
-
-        yield from private_checks(opened, folder)
     else:
-        yield from _computed_again(opened, folder, threads)
+        yield from kind_of(state.manifest).checks(opened, folder, threads)
 
 
 def _void(opened: Opened, folder: Path, threads: int | None) -> Check:
@@ -68,13 +60,22 @@ def _void(opened: Opened, folder: Path, threads: int | None) -> Check:
     said = before.too_few
     if before.misses_quorum and before.phase in before.extended and state.reason == said:
         return Check("void", f"there is no result: {said}, which was extended once")
-    if state.manifest.kind == "experience":
-        from zoo.gym.rounds.lessons.checks import void_checks
+    found = kind_of(state.manifest).void_check(opened, folder, threads)
+    return Check("void", by_word, ok=None) if found is None else found
 
-        return next(iter(void_checks(opened, folder)), Check("void", by_word, ok=None))
+
+def failed_gate(opened: Opened, folder: Path, threads: int | None) -> Check | None:
+    """Returns whether the result of a void round fails the gate; None if none was measured to.
+
+    Args:
+        opened: a round about weights.
+        folder: of the round on this machine.
+        threads: number of threads; all if None.
+    """
+    state = opened.state
     terms, measured = state.manifest.evaluation, state.measured.results
     if terms is None or all(one.refusal(terms.margin) is None for one in measured.values()):
-        return Check("void", by_word, ok=None)
+        return None
 
     def failed() -> str:
         digest = compute(state, opened.storage, folder, threads=threads).report.result.digest
@@ -86,7 +87,14 @@ def _void(opened: Opened, folder: Path, threads: int | None) -> Check:
     return made("void", failed)
 
 
-def _computed_again(opened: Opened, folder: Path, threads: int | None) -> Iterator[Check]:
+def computed_again(opened: Opened, folder: Path, threads: int | None) -> Iterator[Check]:
+    """Yields the checks of a published round about weights.
+
+    Args:
+        opened: the round.
+        folder: of the round on this machine.
+        threads: number of threads; all if None.
+    """
     state = opened.state
     stored: dict[str, Any] = {}
     again: list[Computed] = []
@@ -134,16 +142,6 @@ def kept_head_check(opened: Opened, path: Path) -> Check:
     except InputError as error:
         return Check("kept head", error.message, ok=False)
     return Check("kept head", f"the log continues its {kept.size} entries")
-
-
-def _included(opened: Opened) -> Check:
-    """Checks whether each entry is proved to be under the head."""
-    head = opened.head
-    for index, entry in enumerate(opened.entries):
-        proof = opened.log.inclusion(index)
-        if not proves_inclusion(leaf_hash(entry), index, head.size, proof, head.root):
-            return Check("log", f"entry {index} is not under the head", ok=False)
-    return Check("log", f"root {head.root.hex()}")
 
 
 def _published(opened: Opened, folder: Path) -> Mapping[str, Any]:

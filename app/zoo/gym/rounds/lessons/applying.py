@@ -56,7 +56,6 @@ def apply_lessons(opened: Opened, name: str | None = None) -> AppliedLessons:
         InputError: a check of the round fails, or the name is none, or that of another library.
         StorageError: the library cannot be written.
     """
-    opened.manifest.expect("experience", "store lessons")
     target = store.name_of(Path(f"{opened.manifest.name}.json")) if name is None else name
     store.check_name(target)
     work = work_folder(opened.state.id)

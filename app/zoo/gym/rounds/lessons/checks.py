@@ -8,7 +8,8 @@ from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
 from zoo.gym.rounds.compute.checks import Check, compared_fields, made, published_report
 from zoo.gym.rounds.compute.report import stored_file
-from zoo.gym.rounds.lessons.result import NOTHING_KEPT, Combined, combine, terms_of
+from zoo.gym.rounds.lessons.result import NOTHING_KEPT, Combined, combine
+from zoo.gym.rounds.lessons.terms import terms_of
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.storage.chunks import fetch
 
@@ -51,8 +52,8 @@ def lesson_checks(opened: Opened, folder: Path) -> list[Check]:
     return checks
 
 
-def void_checks(opened: Opened, folder: Path) -> list[Check]:
-    """Returns the check of a round that is void because no lesson is kept; none of another one.
+def void_check(opened: Opened, folder: Path) -> Check | None:
+    """Returns the check of a round that is void because no lesson is kept; None of another one.
 
     Args:
         opened: the round.
@@ -68,7 +69,7 @@ def void_checks(opened: Opened, folder: Path) -> list[Check]:
             raise InputError(f"expected no lesson that is kept, got {found.kept}")
         return f"none of {counted(len(found.judged), 'lesson')}"
 
-    return [made("kept lessons", repeat)] if opened.state.reason == NOTHING_KEPT else []
+    return made("kept lessons", repeat) if opened.state.reason == NOTHING_KEPT else None
 
 
 def _counts(found: Combined) -> str:

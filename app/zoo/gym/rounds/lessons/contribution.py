@@ -16,6 +16,7 @@ from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.sharing.limits import alike
 from zoo.gym.experience.sharing.quarantine import suspicion
 from zoo.gym.files import read_errors, read_small
+from zoo.gym.rounds.lessons.terms import terms_of
 from zoo.gym.rounds.protocol.fields import is_known_everywhere
 from zoo.gym.rounds.protocol.manifest import Manifest
 
@@ -90,8 +91,7 @@ def _refuse(fault: str | None) -> None:
 
 def _fault(library: Library, manifest: Manifest) -> str | None:
     """Returns why lessons may not be contributed, None if they may."""
-    assert manifest.lessons is not None, "asked before"
-    count, most = len(library.items), manifest.lessons.most
+    count, most = len(library.items), terms_of(manifest).most
     if not 1 <= count <= most:
         return f"expected 1 to {most} lessons of a contributor, got {count}"
     for item in library.items:

@@ -34,13 +34,12 @@ class LessonMeasuring:
         key: of role gate.
 
     Raises:
-        InputError: the round combines no lessons, or the key has no role gate.
+        InputError: the key has no role gate.
         NotAvailableError: the round is in another phase.
         StorageError: something cannot be read or written.
     """
 
     def __init__(self, opened: Opened, key: OwnKey) -> None:
-        opened.manifest.expect("experience", "measure lessons")
         refuse_no_gate(opened.state, key)
         self.state: State = with_inbox(opened)
         self._opened, self._key = opened, key

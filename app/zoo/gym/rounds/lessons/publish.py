@@ -7,8 +7,15 @@ alone would decide.
 
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
-from zoo.gym.rounds.compute.publish import refusals_of, result_entry, voiding, work_folder
-from zoo.gym.rounds.lessons.result import NOTHING_KEPT, Combined, combine, terms_of, unmeasured
+from zoo.gym.rounds.compute.publish import (
+    refusals_of,
+    refuse_other_result,
+    result_entry,
+    voiding,
+    work_folder,
+)
+from zoo.gym.rounds.lessons.result import NOTHING_KEPT, Combined, combine, unmeasured
+from zoo.gym.rounds.lessons.terms import terms_of
 from zoo.gym.rounds.life.writing import writer_of
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.state import Phase, State
@@ -41,30 +48,23 @@ def publish_lessons(
         if append.state.phase is Phase.COMPUTE:
             append.take()
         state = append.state
-        name = state.manifest.name
         state.expect_compute(Phase.PUBLISHED)
         with voiding(append, key, agreed=void):  # first: of too few nothing may be measurable
             found = combine(state, storage, work_folder(state.id))
         _refuse_unmeasured(state)
-        result = found.fields["result"]["digest"] if found.file else None
         if state.phase is Phase.PUBLISHED:
-            if state.result != result:
-                raise InputError(
-                    f"round {name}: expected the published result {str(state.result)[:12]}, got "
-                    f"{str(result)[:12]}",
-                    hint=f"{state.manifest.command('verify')} shows what differs",
-                )
+            refuse_other_result(state, found.digest)
             _store(found, storage)  # what was lost since is stored again
             return found
         if not force:
             _refuse_early(state, found)
         refusals = refusals_of(found.refused, state, key)
-        if found.file is None or result is None:
+        if found.digest is None:
             append.add(refusals)
             append(objects.VOID, reason=NOTHING_KEPT)
             return found
         _store(found, storage)
-        append.add([*refusals, result_entry(state, key, result, found.report)])
+        append.add([*refusals, result_entry(state, key, found.digest, found.report)])
         return found
 
 

@@ -23,8 +23,7 @@ from zoo.gym.experience.sharing.measurement import Measurement
 from zoo.gym.rounds.compute.collect import TooFewError
 from zoo.gym.rounds.compute.report import FORMAT
 from zoo.gym.rounds.lessons.candidates import Candidate, Candidates, candidates_of
-from zoo.gym.rounds.lessons.terms import EVIDENCE, Lessons
-from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.lessons.terms import EVIDENCE, terms_of
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.rewards.points import share_out
 from zoo.gym.rounds.storage.base import Storage
@@ -62,6 +61,11 @@ class Combined:
         """The fields of the report."""
         found: dict[str, Any] = json.loads(self.report)
         return found
+
+    @property
+    def digest(self) -> str | None:
+        """The digest of the library; None if nothing is kept."""
+        return str(self.fields["result"]["digest"]) if self.file else None
 
     @property
     def kept(self) -> int:
@@ -152,12 +156,6 @@ def judged_in(
         else (of, one)
         for of, one in judged
     ]
-
-
-def terms_of(manifest: Manifest) -> Lessons:
-    """Returns the terms of a round of lessons."""
-    assert manifest.lessons is not None, "only rounds of lessons come here"
-    return manifest.lessons
 
 
 def _by_text(state: State) -> dict[str, list[tuple[PublicKey, Measurement]]]:

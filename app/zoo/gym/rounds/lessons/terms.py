@@ -36,6 +36,12 @@ class Lessons(BaseModel):
     items: int = Field(default=MOST_ITEMS, ge=1, le=MOST_ITEMS, description="of the result")
 
 
+def terms_of(manifest: "Manifest") -> Lessons:
+    """Returns the terms of a round of lessons."""
+    assert manifest.lessons, "only rounds of lessons come here"
+    return manifest.lessons
+
+
 def check_lessons_round(manifest: "Manifest") -> None:
     """Refuses a round of lessons with terms that contradict each other or have no effect.
 

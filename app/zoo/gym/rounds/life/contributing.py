@@ -6,26 +6,23 @@ gives the same commitment again. Nothing is sent until `send` is called.
 
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.experience.library.library import Library
 from zoo.gym.files import read_errors, read_small, write_beside
 from zoo.gym.paths import ensure_folder, folders
-from zoo.gym.rounds.contribution.check import open_contribution
-from zoo.gym.rounds.contribution.write import write_contribution
-from zoo.gym.rounds.lessons.contribution import read_lessons, write_lessons
+from zoo.gym.rounds.kinds import kind_of
+from zoo.gym.rounds.kinds.weights import FineTune
 from zoo.gym.rounds.life.inbox import inbox_name
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.life.writing import leave
-from zoo.gym.rounds.privacy.contribution import Written, check_sealed, seal_file, write_values
+from zoo.gym.rounds.privacy.contribution import Written
 from zoo.gym.rounds.privacy.ledger import Spending, note_own
 from zoo.gym.rounds.privacy.sealing import info_for
-from zoo.gym.rounds.privacy.terms import Privacy
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.state import Phase
@@ -37,7 +34,6 @@ from zoo.gym.signing import OwnKey, PublicKey, Signed, sign
 NOT_IN_TIME = "you committed already, and did not reveal in time"
 
 _AGAIN = "again"
-_VALUES = "values"
 _NONCE, _ABOUT, _SENT = "nonce", "about.json", "sent"
 
 
@@ -84,14 +80,7 @@ def prepare(
             or cannot take this source.
         StorageError: the file cannot be written.
     """
-    opened.manifest.expect("delta", f"contribute {source}")
-    coding = _Coding(
-        str(source),
-        lambda folder: _code(opened, source, base, folder, key),
-        lambda own: _codes_as(own, source, base, opened),
-        examples,
-    )
-    return _prepared(opened, key, coding)
+    return prepare_source(opened, FineTune(source, base), str(source), key, examples=examples)
 
 
 def check_examples(manifest: Manifest, examples: int | None, name: str) -> int:
@@ -121,67 +110,40 @@ def check_examples(manifest: Manifest, examples: int | None, name: str) -> int:
     return examples
 
 
-def prepare_lessons(opened: Opened, library: Library, name: str, key: OwnKey) -> tuple[Own, Signed]:
-    """Reduces a library for a round of lessons, as `prepare` codes a fine-tune for others.
+def prepare_source(
+    opened: Opened, source: object, name: str, key: OwnKey, *, examples: int = 0
+) -> tuple[Own, Signed]:
+    """Codes what the round's kind takes, as `prepare` does a fine-tune.
 
     Args:
         opened: the round.
-        library: the lessons.
+        source: what is contributed.
         name: what the user calls it, for messages.
         key: the contributor's.
+        examples: training examples, as the user says.
 
     Raises:
-        NotAvailableError: the round takes no commitments any more.
-        InputError: the round has a commitment of this key to other lessons, or cannot take these.
-        StorageError: the file cannot be written.
+        GymError: as `prepare`.
     """
-    manifest = opened.manifest
-    manifest.expect("experience", f"contribute {name}")
-
-    def code(folder: Path) -> None:
-        write_lessons(library, manifest, folder / _file(manifest))
-
-    def is_same(own: Own) -> bool:
-        again = own.file.with_name(_AGAIN)
-        write_lessons(library, manifest, again)
-        return _digest_of(again) == own.digest
-
-    return _prepared(opened, key, _Coding(name, code, is_same))
-
-
-@dataclass(frozen=True)
-class _Coding:
-    """How something is contributed.
-
-    Attributes:
-        name: of what is contributed.
-        write: writes the file that is sent into a folder.
-        is_same: says whether it is what was committed to.
-        examples: training examples, as the user says.
-    """
-
-    name: str
-    write: Callable[[Path], Written | None]
-    is_same: Callable[[Own], bool]
-    examples: int = 0
-
-
-def _prepared(opened: Opened, key: OwnKey, coding: _Coding) -> tuple[Own, Signed]:
-    folder = _folder(opened, key)
+    manifest, kind, folder = opened.manifest, kind_of(opened.manifest), _folder(opened, key)
     committed = opened.state.commits.get(key.public)
     refuse_new(opened, key.public)
     if committed is not None or (folder / _SENT).exists():
-        own = own_contribution(opened, key)
-        if not coding.is_same(own) or coding.examples != own.examples:
+        own, again = own_contribution(opened, key), folder / _AGAIN
+        kind.code(manifest, source, again)
+        is_same = describe(again)[0].digest == describe(folder / kind.coded)[0].digest
+        again.unlink()
+        if not is_same or examples != own.examples:
             raise InputError(
-                f"{coding.name}: expected the contribution that you committed to, got another",
+                f"{name}: expected the contribution that you committed to, got another",
                 hint="a commitment cannot be changed; contribute this one to the next round",
             )
         return own, _commitment(opened, own, key)
     ensure_folder(folder)
     _nonce(folder)
-    written = coding.write(folder)
-    about = {"examples": coding.examples} | ({"private": vars(written)} if written else {})
+    written = kind.code(manifest, source, folder / kind.coded)
+    kind.seal(manifest, info_for(opened.state.id, str(key.public)), folder)
+    about = {"examples": examples} | ({"private": vars(written)} if written else {})
     write_beside(folder / _ABOUT, json.dumps(about), sync=True)
     own = own_contribution(opened, key)
     return own, _commitment(opened, own, key)
@@ -198,35 +160,6 @@ def refuse_new(opened: Opened, key: PublicKey) -> None:
             f"round {opened.manifest.name}: expected phase commit, got {opened.state.phase}: it "
             "takes no new contributions"
         )
-
-
-def _code(opened: Opened, source: Path, base: Path, folder: Path, key: OwnKey) -> Written | None:
-    """Writes the file that is sent; for a private round also what is in it, which stays here."""
-    privacy = opened.manifest.privacy
-    if privacy is None:
-        write_contribution(source, base, opened.manifest, folder / _file(opened.manifest))
-        return None
-    written = write_values(source, base, opened.manifest, privacy, folder / _VALUES)
-    info = info_for(opened.state.id, str(key.public))
-    seal_file(folder / _VALUES, privacy.key, info, folder / _file(opened.manifest))
-    return written
-
-
-def _codes_as(own: Own, source: Path, base: Path, opened: Opened) -> bool:
-    """Says whether a fine-tune is what was committed to."""
-    again, privacy = own.file.with_name(_AGAIN), opened.manifest.privacy
-    if privacy is None:
-        write_contribution(source, base, opened.manifest, again)
-        return _digest_of(again) == own.digest
-    write_values(source, base, opened.manifest, privacy, again)  # sealing differs each time
-    return _digest_of(again) == describe(own.file.with_name(_VALUES))[0].digest
-
-
-def _digest_of(again: Path) -> str:
-    """Returns the digest of a file, which is deleted."""
-    found = describe(again)[0].digest
-    again.unlink()
-    return found
 
 
 def own_contribution(opened: Opened, key: OwnKey) -> Own:
@@ -247,16 +180,21 @@ def own_contribution(opened: Opened, key: OwnKey) -> Own:
                 "nothing",
                 hint=f"it is on the machine where you ran: {opened.manifest.command('contribute')}",
             ) from None
-    own = _own(folder / _file(opened.manifest), nonce, about, opened.manifest.privacy)
+    kind = kind_of(opened.manifest)
+    stored, _ = describe(folder / kind.file)
+    own = Own(
+        folder / kind.file,
+        nonce,
+        about["examples"],
+        stored.digest,
+        stored.bytes,
+        kind.spending(opened.manifest),
+        Written(**about["private"]) if "private" in about else None,
+    )
     committed = opened.state.commits.get(key.public)
     if committed not in {None, objects.commitment(own.digest, own.nonce, key.public)}:
         raise InputError(f"{own.file}: expected the file that you committed to, got another")
-    if opened.manifest.kind == "experience":
-        read_lessons(own.file, opened.manifest)
-    elif own.spends is None:
-        open_contribution(own.file, opened.manifest)
-    else:
-        check_sealed(own.file, opened.manifest)
+    kind.check_file(own.file, opened.manifest)
     return own
 
 
@@ -349,20 +287,6 @@ def has_sent(round_: str, *, but: PublicKey | None = None) -> bool:
 def _commitment(opened: Opened, own: Own, key: OwnKey) -> Signed:
     found = objects.commitment(own.digest, own.nonce, key.public)
     return sign(key, objects.COMMIT, objects.body_of(opened.state.id, commitment=found))
-
-
-def _file(manifest: Manifest) -> str:
-    """Returns the name of what is sent, in the folder of a contribution."""
-    return "lessons.json" if manifest.kind == "experience" else "contribution.safetensors"
-
-
-def _own(file: Path, nonce: str, about: Mapping[str, Any], privacy: Privacy | None) -> Own:
-    stored, _ = describe(file)
-    found = Own(file, nonce, about["examples"], stored.digest, stored.bytes)
-    if privacy is None:
-        return found
-    spends = Spending(privacy.epsilon, privacy.delta, privacy.noise)
-    return replace(found, spends=spends, written=Written(**about["private"]))
 
 
 def _nonce(folder: Path) -> str:

@@ -125,11 +125,7 @@ def manifest_for(
             },
             "tensors": [{"name": name, "shape": list(shapes[name])} for name in names],
             "form": terms.form,
-            "caps": {
-                "file_bytes": _file_bytes(shapes, terms),
-                "rank": terms.rank,
-                "value": _largest(terms),
-            },
+            "caps": {"rank": terms.rank, **_largest(shapes, terms)},
             "method": terms.method.value,
             "f": terms.f,
             "quorum": terms.quorum,
@@ -168,13 +164,6 @@ def round_keys(
     ]
 
 
-def _largest(terms: Terms) -> float:
-    """Returns the largest scale or value of a contribution."""
-    if terms.privacy is not None:
-        return terms.privacy.clip
-    return 1.0 if terms.form == "signs" else 1000.0
-
-
 def tensor_names(base: Weights, patterns: Sequence[str] = ()) -> list[str]:
     """Returns the tensors of a round, sorted.
 
@@ -206,10 +195,11 @@ def float_tensors(base: Weights) -> list[str]:
     return [name for name in own if base.dtype(name) in FLOATS and 0 not in base.shape(name)]
 
 
-def _file_bytes(shapes: dict[str, tuple[int, ...]], terms: Terms) -> int:
-    """Returns how large a contribution can be: its values, and room for the header."""
-    if terms.privacy is not None:
-        return sealed_bytes(count_values(shapes, terms.rank))
+def _largest(shapes: dict[str, tuple[int, ...]], terms: Terms) -> dict[str, float]:
+    """Returns how large a contribution can be: its file, with room for the header, and a value."""
+    if terms.privacy:
+        size = sealed_bytes(count_values(shapes, terms.rank))
+        return {"file_bytes": size, "value": terms.privacy.clip}
     total = _HEADER_BYTES + _TENSOR_BYTES * len(shapes)
     for shape in shapes.values():
         rows, columns = shape[0], shape[-1]
@@ -222,7 +212,7 @@ def _file_bytes(shapes: dict[str, tuple[int, ...]], terms: Terms) -> int:
             total += 4 * size
         else:
             total += 4 * terms.rank * (rows + columns)
-    return total
+    return {"file_bytes": total, "value": 1.0 if terms.form == "signs" else 1000.0}
 
 
 def _time(now: datetime, after_s: int) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files.lock import locked
 from zoo.gym.paths import ensure_folder, folders
+from zoo.gym.rounds.kinds import kind_of
 from zoo.gym.rounds.life.inbox import inbox_name, left_entries
 from zoo.gym.rounds.life.lots import kept_nonce
 from zoo.gym.rounds.life.opening import MANIFEST, Opened, open_round
@@ -24,7 +25,6 @@ from zoo.gym.rounds.log.head import Head
 from zoo.gym.rounds.log.reader import CHECKPOINT
 from zoo.gym.rounds.log.tiles import ENTRY_BYTES
 from zoo.gym.rounds.log.writer import LogWriter
-from zoo.gym.rounds.privacy.round_key import forget_round_key
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.fields import MOST_TEXT, as_text
 from zoo.gym.rounds.protocol.manifest import CONTEXT, Manifest, manifest_body, round_id
@@ -254,9 +254,9 @@ def writer_of(storage: Storage, key: OwnKey) -> Generator[Appender]:
 
 
 def _forget_if_void(state: State) -> None:
-    """Deletes the key that opens the contributions of a private round that has no result."""
-    if state.phase is Phase.VOID and state.manifest.privacy is not None:
-        forget_round_key(state.manifest.privacy.key)
+    """Deletes what was kept to make a result that will never be."""
+    if state.phase is Phase.VOID:
+        kind_of(state.manifest).forget(state.manifest)
 
 
 @contextmanager

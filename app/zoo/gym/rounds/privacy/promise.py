@@ -17,6 +17,7 @@ from zoo.gym.rounds.privacy.terms import (
     Privacy,
     fewest_contributors,
     privacy_for,
+    privacy_of,
 )
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.rules.method import AggregationMethod
@@ -63,9 +64,8 @@ class Wish:
         Raises:
             InputError: the noise's norm is above that of any mean, and `force` is not set.
         """
-        assert manifest.privacy is not None, "made from the terms"
         values = values_of(manifest)
-        check_signal(manifest.privacy, values, manifest.quorum, force=self.force)
+        check_signal(privacy_of(manifest), values, manifest.quorum, force=self.force)
 
 
 def check_signal(

@@ -137,6 +137,12 @@ def sealed_bytes(values: int) -> int:
     return len(PAYLOAD_LINE) + 4 * values + OVERHEAD
 
 
+def privacy_of(manifest: "Manifest") -> Privacy:
+    """Returns the terms of privacy of a private round."""
+    assert manifest.privacy, "only private rounds come here"
+    return manifest.privacy
+
+
 def check_private_round(manifest: "Manifest", privacy: Privacy) -> None:
     """Refuses a private round whose other terms break its promise or would do nothing.
 

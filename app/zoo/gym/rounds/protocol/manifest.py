@@ -20,8 +20,9 @@ from pydantic import (
 )
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.lessons.terms import Lessons, check_lessons_round
-from zoo.gym.rounds.privacy.terms import Privacy, check_private_round
+from zoo.gym.rounds.kinds import kind_of
+from zoo.gym.rounds.lessons.terms import Lessons
+from zoo.gym.rounds.privacy.terms import Privacy
 from zoo.gym.rounds.protocol.fields import (
     Hex,
     as_function,
@@ -37,7 +38,6 @@ from zoo.gym.signing import PublicKey, Signed, canonical, parse_key
 CONTEXT = "round manifest"
 MOST_CONTRIBUTORS = 100_000
 MOST_TENSORS = 10_000
-MOST_PARAMETERS = 1 << 42
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -207,10 +207,7 @@ class Manifest(_Terms):
     def _check(self) -> Self:
         _check_numbers(self)
         _check_name(self.name)
-        if self.kind == "experience":
-            check_lessons_round(self)
-        else:
-            _check_deltas(self)
+        kind_of(self).check(self)
         if self.deadlines.reveal <= self.deadlines.commit:
             raise ValueError("deadlines: expected reveal after commit")
         writers = [key for key in self.keys if key.role == "log"]
@@ -229,9 +226,8 @@ class Manifest(_Terms):
         """Returns the rule for a number of contributors.
 
         Raises:
-            InputError: they are too few for it, or the round combines lessons.
+            InputError: they are too few for it.
         """
-        self.expect("delta", "rule")
         return rule_for(AggregationMethod(self.method), contributors, self.f)
 
     def command(self, verb: str, more: str = "", *, word: str | None = None) -> str:
@@ -245,25 +241,6 @@ class Manifest(_Terms):
         option = "--round " if verb in {"contribute", "measure"} else ""
         return f"zoo-gym round {verb} {option}{word or shlex.quote(self.name)} {more}".rstrip()
 
-    def expect(self, kind: Kind, what: str, hint: str | None = None) -> None:
-        """Refuses what a round of another kind cannot do.
-
-        Args:
-            kind: the only one that can.
-            what: the command, option or class.
-            hint: what to use instead.
-
-        Raises:
-            InputError: the round is of another kind.
-        """
-        if self.kind != kind:
-            combines = {"delta": "changes of weights", "experience": "lessons"}
-            raise InputError(
-                f"{what}: expected a round of {combines[kind]}, got {self.name}, which combines "
-                f"{combines[self.kind]}",
-                hint=hint,
-            )
-
 
 def _check_numbers(manifest: Manifest) -> None:
     if manifest.most < manifest.quorum:
@@ -274,63 +251,6 @@ def _check_name(name: str) -> None:
     """Refuses names that commands, as hints have them, would take for the round at an address."""
     if is_address(name):
         raise ValueError(f"name: expected one that is no address, got {name!r:.60}")
-
-
-def _check_deltas(manifest: Manifest) -> None:
-    """Checks what only a round of weights has."""
-    if manifest.lessons is not None:
-        raise ValueError("lessons: expected null in a round of kind delta, got terms")
-    if manifest.form == "lessons":
-        raise ValueError("form: expected signs, lowrank or float in a round of kind delta")
-    _check_tensors(manifest.tensors, manifest.form)
-    _check_rule(manifest)
-    _refuse_without_effect(manifest)
-    if manifest.privacy is not None:
-        check_private_round(manifest, manifest.privacy)
-
-
-def _check_tensors(tensors: tuple[Tensor, ...], form: Form) -> None:
-    names = [tensor.name for tensor in tensors]
-    if not names:
-        raise ValueError("tensors: expected at least one, got none")
-    if names != sorted(set(names)):
-        raise ValueError("tensors: expected names in order, each once")
-    for tensor in tensors:
-        if not tensor.shape or min(tensor.shape) < 1 or len(tensor.shape) > 8:
-            raise ValueError(f"tensor {tensor.name}: expected positive lengths")
-        if form != "float" and len(tensor.shape) != 2:
-            raise ValueError(f"tensor {tensor.name}: expected a matrix in form {form}")
-    if sum(tensor.size for tensor in tensors) > MOST_PARAMETERS:
-        raise ValueError(f"tensors: expected at most {MOST_PARAMETERS} values")
-
-
-def _check_rule(manifest: Manifest) -> None:
-    if manifest.method not in set(AggregationMethod):
-        raise ValueError(f"method: expected one of {', '.join(AggregationMethod)}")
-    if manifest.method == AggregationMethod.WEIGHTED_MEAN and manifest.newcomers is None:
-        raise ValueError("method: expected standings for weighted_mean, got none")
-    if manifest.method == AggregationMethod.KRUM and manifest.newcomers is not None:
-        raise ValueError(
-            "method: expected another one than krum with a cap on newcomers: it takes one "
-            "contribution, which may be a newcomer's"
-        )
-    if manifest.method == AggregationMethod.MAJORITY and manifest.form != "signs":
-        raise ValueError(f"method: expected form signs for majority, got {manifest.form}")
-    try:
-        manifest.rule(manifest.quorum)
-    except InputError as error:
-        raise ValueError(f"quorum: {error.message}") from None
-
-
-def _refuse_without_effect(manifest: Manifest) -> None:
-    """Refuses terms that no program acts on yet: a round that promises them would not keep them."""
-    if manifest.previous is not None and manifest.evaluation is None:
-        raise ValueError("previous: expected an evaluation set to compare with it, got none")
-    measured = manifest.evaluation is not None or manifest.refit is not None
-    if measured and not manifest.keys_of("gate"):
-        raise ValueError("keys: expected one of role gate, which measures, got none")
-    if manifest.evaluation is not None and manifest.refit == manifest.evaluation.digest:
-        raise ValueError("refit: expected other examples than those held out, got the same")
 
 
 def _check_key(key: RoundKey, deadlines: Deadlines) -> None:

@@ -326,24 +326,6 @@ def examples_of(manifest: "Manifest") -> dict[Purpose, str]:
     return {purpose: digest for purpose, digest in named.items() if digest is not None}
 
 
-def measure_options(manifest: "Manifest", measured: Measured) -> str:
-    """Returns the options that `zoo-gym round measure` still needs, as a user types them.
-
-    Args:
-        manifest: of the round.
-        measured: what its records say: files that they show need not be given again.
-    """
-    if manifest.lessons:
-        return "TASKS --model MODEL --send"
-    needed = [name for name in examples_of(manifest) if name not in measured.shown]
-    words = [f"--{purpose} FILE" for purpose in needed]
-    if manifest.previous is not None and not measured.results:
-        words.append("--previous FILE")
-    if manifest.evaluation and manifest.evaluation.validator:
-        words.append(f"--validator {manifest.evaluation.validator}")
-    return " ".join([*words, "--send"])
-
-
 def record_of(kind: str, values: Mapping[str, Any]) -> _Values:
     """Returns the record of a kind with the given values.
 

@@ -13,11 +13,12 @@ from enum import StrEnum
 from typing import cast
 
 from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.rounds.kinds import kind_of
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.fields import is_text
 from zoo.gym.rounds.protocol.manifest import Manifest, Role, read_manifest, round_id
 from zoo.gym.rounds.protocol.objects import Reveal, is_hex
-from zoo.gym.rounds.protocol.records import Gate, Measured, measure_options, record_of
+from zoo.gym.rounds.protocol.records import Gate, Measured, record_of
 from zoo.gym.rounds.rewards.newcomers import nonce_commitment
 from zoo.gym.signing import PublicKey, Signed, parse_key
 
@@ -272,7 +273,7 @@ def _result(state: State, entry: Signed) -> State:
 def _check_measured(state: State, result: str) -> None:
     """Refuses a result before everything is measured that the manifest promises."""
     measured, manifest = state.measured, state.manifest
-    needed = manifest.command("measure", measure_options(manifest, measured))
+    needed = manifest.command("measure", kind_of(manifest).measure_options(manifest, measured))
     hint = f"a key of role gate makes them: {needed}"
     if manifest.refit and measured.refit is None:
         raise InputError("result: expected a re-fit of its size, got none", hint=hint)

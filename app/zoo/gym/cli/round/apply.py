@@ -1,17 +1,16 @@
 """`zoo-gym round apply, undo`: a verified result becomes the base of the next run, or a library."""
 
-from zoo.gym.cli.communities import Given
-from zoo.gym.cli.community.lessons import LESSONS, apply_lessons_of
-from zoo.gym.cli.community.opened import opened_round, round_base
-from zoo.gym.cli.community.options import refuse_given
+from functools import partial
+
 from zoo.gym.cli.options import Json, Offline, Threads, Yes
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.round_private import promise_of, say_sealed
+from zoo.gym.cli.round.opened import opened_round, round_base
+from zoo.gym.cli.round.options import Positional, refuse_without_effect
 from zoo.gym.errors import InputError, NotAvailableError
 
 
 def apply(
-    round_: Given = None,
+    round_: Positional = None,
     /,
     *,
     base: str | None = None,
@@ -35,26 +34,15 @@ def apply(
         offline: never contact the hub
         as_json: print one JSON object as stdout's last line
     """
-    from zoo.gym.rounds.compute.applying import apply_result
+    from zoo.gym.rounds.kinds import kind_of
+    from zoo.gym.rounds.kinds.kind import Given
 
-    typed: dict[str, object] = {"base": base, "threads": threads, "yes": yes, "offline": offline}
     out, opened = Output(as_json), opened_round(round_, published=True)
-    if opened.manifest.kind == "experience":
-        refuse_given(typed, LESSONS)
-        return apply_lessons_of(opened, name, out)
-    refuse_given({"name": name}, "a round about weights")
-    model = round_base(opened, base, yes=yes, offline=offline)
-    applied = apply_result(opened, model.folder, threads=threads)
-    made = f"{model.id} plus result {applied.digest[:12]} is {applied.file}"
-    promised = promise_of(opened)
-    out.answer(f"{'verified' if promised is None else 'verified but for its numbers'}; {made}")
-    if promised is not None:
-        say_sealed(promised, out)
-    if applied.previous:
-        out.answer(f"before it {applied.previous[:12]} was applied: zoo-gym round undo goes back")
-    out.say(f"train on it: zoo-gym train model_name_or_path={applied.file} dataset=FILE")
-    out.say(f"chat with it: zoo-gym chat --model {applied.file}")
-    out.result({"file": str(applied.file), "digest": applied.digest, "previous": applied.previous})
+    kind, typed = kind_of(opened.manifest), {"base": base, "threads": threads, "name": name}
+    refuse_without_effect(kind, "apply", typed | {"yes": yes, "offline": offline})
+    its_base = partial(round_base, opened, base, yes=yes, offline=offline)
+    given = Given("", its_base, library=name, threads=threads)
+    out.result(kind.apply(opened, given, out))
     return 0
 
 

@@ -5,9 +5,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from zoo.gym.cli.round_start import refuse_offline
 from zoo.gym.cli.sources import resolve_base
 from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.paths import given_path
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.life.opening import Opened
@@ -110,3 +110,26 @@ def witness_keys(given: Sequence[str], own: "PublicKey") -> "tuple[PublicKey, ..
             hint="a witness is somebody else, who sees if the log is changed later",
         )
     return found
+
+
+def new_storage(out: str, *, offline: bool) -> "Storage":
+    """Returns the place of a new round: an address, or a folder that is empty or not there yet."""
+    from zoo.gym.rounds.storage.address import is_address
+    from zoo.gym.rounds.storage.folder import FolderStorage
+    from zoo.gym.rounds.storage.opening import open_storage
+
+    if is_address(out):
+        refuse_offline(out, offline=offline)
+        return open_storage(out)
+    folder = given_path(out)
+    if folder.is_dir() and any(folder.iterdir()):
+        raise InputError(f"--out: expected a new or empty folder, got {folder}")
+    return FolderStorage(folder.resolve())
+
+
+def refuse_offline(address: str, *, offline: bool) -> None:
+    """Refuses an address of a network with `--offline`."""
+    if offline:
+        raise NotAvailableError(
+            f"{address}: expected a folder with --offline, got an address of a network"
+        )

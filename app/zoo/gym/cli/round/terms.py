@@ -5,11 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.gym.cli.community.options import GateOptions, given_of
+from zoo.gym.cli.round.options import GateOptions, LessonOptions, given_of
 from zoo.gym.config.items import existing
 from zoo.gym.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:
+    from zoo.gym.rounds.lessons.terms import Lessons
     from zoo.gym.rounds.life.terms import MeasuredTerms
     from zoo.gym.rounds.protocol.manifest import Evaluation, Newcomers
     from zoo.gym.rounds.protocol.records import Purpose
@@ -52,10 +53,11 @@ def newcomers_after(
         share: --newcomers-share.
     """
     from zoo.core import digest
-    from zoo.gym.cli.community.opened import opened_round
+    from zoo.gym.cli.round.opened import opened_round
     from zoo.gym.rounds.compute.applying import refuse_unverified
     from zoo.gym.rounds.compute.checks import published_report
     from zoo.gym.rounds.compute.publish import work_folder
+    from zoo.gym.rounds.kinds import kind_of
     from zoo.gym.rounds.life.lots import new_nonce
     from zoo.gym.rounds.protocol.manifest import Newcomers
     from zoo.gym.rounds.storage.chunks import read_chunk
@@ -73,13 +75,11 @@ def newcomers_after(
     if after is None:
         return None, None
     earlier = opened_round(after)
-    earlier.manifest.expect("delta", "--after", "rounds of lessons have no standings")
+    kind_of(earlier.manifest).refuse_as_earlier(earlier.manifest)
     if earlier.state.result is None:
         raise NotAvailableError(
             f"--after: expected a round with a published result, got phase {earlier.state.phase}"
         )
-    if earlier.manifest.privacy is not None:
-        raise InputError("--after: expected a round with standings, got a private one")
     refuse_unverified(earlier, work_folder(earlier.state.id))  # the maker could write any standings
     content = read_chunk(earlier.storage, str(published_report(earlier)["standings"]))
     found = Newcomers(
@@ -89,6 +89,36 @@ def newcomers_after(
         nonce=new_nonce(),
     )
     return found, content
+
+
+def lesson_terms(
+    given: LessonOptions, gate: Sequence[str]
+) -> "tuple[Lessons, tuple[PublicKey, ...]]":
+    """Returns which lessons a round keeps, and the keys that measure them.
+
+    Args:
+        given: the options.
+        gate: --gate.
+    """
+    from zoo.gym.cli.round.opened import known_keys
+    from zoo.gym.experience.library.library import MOST_ITEMS
+    from zoo.gym.experience.sharing.limits import MOST_OF_ONE
+    from zoo.gym.rounds.lessons.terms import Lessons
+
+    least = 2 if given.least is None else given.least
+    most = MOST_OF_ONE if given.most is None else given.most
+    items = MOST_ITEMS if given.items is None else given.items
+    gates = known_keys("--gate", gate)
+    if not gates:
+        raise InputError("--gate: expected the keys that measure lessons, got none")
+    for option, value, largest in (
+        ("--least", least, len(gates)),
+        ("--most", most, MOST_ITEMS),
+        ("--items", items, MOST_ITEMS),
+    ):
+        if not 1 <= value <= largest:
+            raise InputError(f"{option}: expected 1 to {largest}, got {value}")
+    return Lessons(least=least, clear=given.clear, most=most, items=items), gates
 
 
 def measured_terms(
@@ -101,7 +131,7 @@ def measured_terms(
         gates: --gate.
         own: the maker's key.
     """
-    from zoo.gym.cli.community.opened import known_key
+    from zoo.gym.cli.round.opened import known_key
     from zoo.gym.rounds.life.terms import MeasuredTerms
     from zoo.gym.rounds.measure.examples import promised_digest
     from zoo.gym.rounds.storage.chunks import describe
@@ -176,3 +206,22 @@ def _probes(given: str | None, purpose: "Purpose") -> str | None:
     file = Path(existing(given))
     read_probes(file, purpose)
     return promised_digest(file)
+
+
+def check_measured(measured: GateOptions, base: Path) -> None:
+    """Refuses files with which a gate could not measure contributions to a base."""
+    from zoo.gym.rounds.measure.examples import check_rows
+    from zoo.gym.rounds.measure.measure import check_last_result
+    from zoo.gym.rounds.measure.probes import check_probes
+
+    for file in filter(None, (measured.evaluation, measured.refit)):
+        check_rows(Path(existing(file)), base)
+    probes: dict[Purpose, str | None] = {
+        "refusals": measured.refusals,
+        "triggers": measured.triggers,
+    }
+    for purpose, prompts in probes.items():
+        if prompts is not None:
+            check_probes(Path(existing(prompts)), purpose, base)
+    if measured.previous is not None:
+        check_last_result(Path(existing(measured.previous)), base)

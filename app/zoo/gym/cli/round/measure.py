@@ -1,16 +1,13 @@
 """`zoo-gym round measure`: what a model measures in a round, signed by a key of role gate."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.gym.cli.communities import Round
-from zoo.gym.cli.community.lessons import LESSONS
-from zoo.gym.cli.community.opened import command, opened_round, round_base
-from zoo.gym.cli.community.options import NO_MEASURE, MeasureOptions, given_of, refuse_given
 from zoo.gym.cli.options import Json, Offline, Threads, Yes, confirmed
 from zoo.gym.cli.output import Output
+from zoo.gym.cli.round.opened import command, opened_round, round_base
+from zoo.gym.cli.round.options import NO_MEASURE, MeasureOptions, Round, refuse_without_effect
 from zoo.gym.config.items import existing
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.humanize import counted, human_bytes
@@ -20,18 +17,6 @@ if TYPE_CHECKING:
     from zoo.gym.rounds.measure.measure import Measuring
     from zoo.gym.rounds.protocol.paired import Paired
     from zoo.gym.rounds.protocol.records import Purpose
-
-_OF_WEIGHTS = (
-    "base",
-    "evaluation",
-    "refit",
-    "refusals",
-    "triggers",
-    "previous",
-    "validator",
-    "threads",
-    "offline",
-)
 
 
 def measure(
@@ -73,20 +58,20 @@ def measure(
         offline: never use the network
         as_json: print one JSON object as stdout's last line
     """
-    from zoo.gym.cli.community.lesson_measure import measure_lessons
+    from zoo.gym.cli.round.lesson_measure import measure_lessons
     from zoo.gym.rounds.compute.publish import work_folder
+    from zoo.gym.rounds.kinds import kind_of
     from zoo.gym.rounds.measure.gating import load_validator
     from zoo.gym.rounds.measure.measure import Sources, files_to_show
     from zoo.gym.rounds.measure.measure import measure as made
     from zoo.gym.signing import load_key
 
-    typed: dict[str, object] = dict(locals())
+    typed = {**locals(), **vars(lessons)}
     out, opened = Output(as_json), opened_round(round_)
-    if opened.manifest.kind == "experience":
-        refuse_given({name: typed[name] for name in _OF_WEIGHTS}, LESSONS)
+    kind = kind_of(opened.manifest)
+    refuse_without_effect(kind, "measure", typed)
+    if kind.each_key_measures:
         return measure_lessons(opened, tasks, lessons, out, yes=yes)
-    of_lessons = given_of(replace(lessons, send=False))
-    refuse_given({"tasks": tasks} | of_lessons, "a round about weights")
     terms = opened.manifest.evaluation
     promised = terms.validator if terms else None
     if validator != promised:
@@ -140,6 +125,7 @@ def _against_base(loss: "Paired | None") -> str:
 
 def _show(found: "Measuring", opened: "Opened", out: Output) -> int:
     """Prints what was measured."""
+    from zoo.gym.rounds.kinds.kind import listed
     from zoo.gym.rounds.measure.figures import probe_lines, probe_warnings
 
     state, measured, refused = found.state, found.state.measured, found.state.gate_refusals
@@ -170,7 +156,7 @@ def _show(found: "Measuring", opened: "Opened", out: Output) -> int:
             "round": state.id,
             "added": found.added,
             "measured": len(measured.gates),
-            "refused": [{"contributor": str(key), "reason": why} for key, why in refused.items()],
+            "refused": listed(refused),
             "refit": measured.refit.factor if measured.refit else None,
             "passed": verdict is None if terms else None,
             "reason": verdict,

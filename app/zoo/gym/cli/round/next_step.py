@@ -1,16 +1,34 @@
 """What a round waits for from its contributors, its maker, and the keys that measure."""
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
-from zoo.gym.cli.community.deadlines import is_past
-from zoo.gym.cli.community.opened import command
+from zoo.gym.cli.round.opened import command
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.life.opening import Opened
-    from zoo.gym.rounds.protocol.state import State
     from zoo.gym.signing import PublicKey
+
+
+def until(opened: "Opened") -> str:
+    """Returns until when a phase goes, or why a round is void."""
+    state = opened.state
+    if state.reason:
+        return f": {state.reason}"
+    if not state.deadline:
+        return ""
+    extended = " (extended)" if state.extended else ""
+    late = "; that is past: the round's maker may close it any time"
+    passed = late if is_past(state.deadline) else ""
+    return f" until {state.deadline}{extended}{passed}"
+
+
+def is_past(deadline: str | None) -> bool:
+    """Returns whether a deadline was before now, on this machine's clock."""
+    now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return deadline is not None and now > deadline
 
 
 def next_step(opened: "Opened") -> str | None:
@@ -39,6 +57,7 @@ def next_step(opened: "Opened") -> str | None:
 
 def _to_contribute(opened: "Opened", key: "PublicKey | None") -> str | None:
     """Returns how this user commits, who has not; None if no seat is left."""
+    from zoo.gym.rounds.kinds import kind_of
     from zoo.gym.rounds.life.places import word_for
     from zoo.gym.rounds.protocol import objects
 
@@ -48,55 +67,40 @@ def _to_contribute(opened: "Opened", key: "PublicKey | None") -> str | None:
     if key is not None and is_waiting(opened, key, objects.COMMIT):
         return None
     word = word_for(opened)
-    what = "LIBRARY" if manifest.lessons else "last"
+    kind = kind_of(manifest)
     claims = " --examples N" if manifest.method == "federated_average" else ""
-    sends = f"zoo-gym round contribute {what} --round {word}{claims} --send"
-    trains = "" if manifest.privacy is None else f"zoo-gym train FILE round={word}, then "
+    sends = f"zoo-gym round contribute {kind.example} --round {word}{claims} --send"
+    trains = f"zoo-gym train FILE round={word}, then " if kind.fixes_training else ""
     return f"next: {trains}{sends}"
 
 
 def to_measure(opened: "Opened") -> str:
     """Returns the command by which a key of role gate measures, with all that it needs."""
+    from zoo.gym.rounds.kinds import kind_of
     from zoo.gym.rounds.measure.measure import with_inbox
-    from zoo.gym.rounds.protocol.records import measure_options
 
-    return command("measure", opened, measure_options(opened.manifest, with_inbox(opened).measured))
+    options = kind_of(opened.manifest).measure_options(opened.manifest, with_inbox(opened).measured)
+    return command("measure", opened, options)
 
 
 def _to_compute(opened: "Opened", *, is_maker: bool, is_gate: bool) -> str | None:
+    from zoo.gym.rounds.kinds import kind_of
     from zoo.gym.rounds.measure.measure import with_inbox
     from zoo.gym.signing import load_key
 
-    state, own = with_inbox(opened), load_key().public
-    has_measured = own in state.measured.lessons
-    if is_gate and state.manifest.lessons and not has_measured:
+    state, own, kind = with_inbox(opened), load_key().public, kind_of(opened.manifest)
+    has_measured, is_measured = own in state.measured.lessons, kind.is_measured(state)
+    if is_gate and not has_measured and (kind.each_key_measures or not is_measured):
         return f"next: {to_measure(opened)}"
-    if not _is_measured(state):
-        if has_measured:
-            keys = counted(len(state.measured.lessons), "key")
-            all_keys = len(state.manifest.keys_of("gate"))
-            said = f"next: others measure their part: {keys} of {all_keys} measured so far"
-            return said if is_maker else None
-        if is_gate:
-            return f"next: {to_measure(opened)}"
-        return f"next: a key of role gate measures: {to_measure(opened)}"
-    return f"next: {command('aggregate', opened)}" if is_maker else None
-
-
-def _is_measured(state: "State") -> bool:
-    """Returns whether all records are there that a result needs.
-
-    A result is measured after all contributions that are no copies and can be read.
-    """
-    measured, manifest = state.measured, state.manifest
-    if manifest.lessons and len(measured.lessons) < manifest.lessons.least:
-        return False
-    if manifest.refit and measured.refit is None:
-        return False
-    if manifest.evaluation is None:
-        return True
-    failed = [one.refusal(manifest.evaluation.margin) for one in measured.results.values()]
-    return any(failed) or bool(measured.values if manifest.pool else measured.results)
+    if not is_maker:
+        return None
+    if is_measured:
+        return f"next: {command('aggregate', opened)}"
+    if has_measured:
+        keys = counted(len(state.measured.lessons), "key")
+        all_keys = len(state.manifest.keys_of("gate"))
+        return f"next: others measure their part: {keys} of {all_keys} measured so far"
+    return f"next: a key of role gate measures: {to_measure(opened)}"
 
 
 def is_waiting(opened: "Opened", key: "PublicKey", context: str) -> bool:

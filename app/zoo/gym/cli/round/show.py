@@ -1,14 +1,14 @@
-"""How a round is shown."""
+"""`zoo-gym round show, list, ledger`: what rounds wait for, and what private ones spent."""
 
 from typing import TYPE_CHECKING, Any
 
-from zoo.gym.cli.community.deadlines import until
-from zoo.gym.cli.community.next_step import is_waiting, next_step
-from zoo.gym.cli.community.opened import command
-from zoo.gym.cli.community.shares import LEFT_OUT, Share, shares_of
-from zoo.gym.cli.community.terms_in_words import guards_in_words, rule_in_words
+from zoo.gym.cli.options import Json
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.round_private import promise_of
+from zoo.gym.cli.round.next_step import is_waiting, next_step, until
+from zoo.gym.cli.round.opened import command, opened_round
+from zoo.gym.cli.round.options import Positional
+from zoo.gym.cli.round.shares import Share, shares_of
+from zoo.gym.humanize import counted
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.life.opening import Opened
@@ -20,20 +20,88 @@ MOST_SHOWN = 20
 NOT_TAKEN = "the round's maker has not taken it yet"
 
 
+def show(round_: Positional = None, /, *, as_json: Json = False) -> int:
+    """Shows what a round waits for, and who takes part.
+
+    Args:
+        round_: its folder, address, name or id; by default the only open one seen here
+        as_json: print one JSON object as stdout's last line
+    """
+    return show_round(opened_round(round_), Output(as_json))
+
+
+def list_rounds(*, as_json: Json = False) -> int:
+    """Lists the rounds that were seen on this machine.
+
+    Args:
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.rounds.kinds import label_of
+    from zoo.gym.rounds.life.contributing import has_sent
+    from zoo.gym.rounds.life.places import current_phase, known_places
+
+    out, rounds = Output(as_json), list[dict[str, object]]()
+    places = known_places()
+    for place in places:
+        phase = current_phase(place)
+        yours = [*place.roles, *(["contributor"] if has_sent(place.id) else [])]
+        you = f", you: {' and '.join(yours)}" if yours else ""
+        out.answer(
+            f"{place.id[:12]}  {place.name}  {phase or 'not seen'}{you}{label_of(place.kind)}"
+        )
+        out.answer(f"              {place.address}")
+        fields = {"round": place.id, "name": place.name, "address": place.address}
+        rounds.append({**fields, "kind": place.kind, "phase": phase or None, "yours": yours})
+    if not places:
+        out.say("no round yet: zoo-gym round show FOLDER opens one, round create starts one")
+    out.result({"rounds": rounds})
+    return 0
+
+
+def ledger(*, as_json: Json = False) -> int:
+    """Shows what private rounds have spent on this machine, by contributor; nothing gives it back.
+
+    Args:
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.rounds.privacy.ledger import all_spent
+
+    out, spent = Output(as_json), all_spent()
+    for one in spent:
+        again = "" if one.draws == one.rounds else f", {one.draws} draws"
+        out.answer(
+            f"{_who(one.contributor)}  epsilon {one.epsilon:.3g} at delta "
+            f"{one.delta:g}: {counted(one.rounds, 'round')}{again}"
+        )
+    if not spent:
+        out.say("nothing was spent yet")
+    out.result({"spent": [vars(one) for one in spent]})
+    return 0
+
+
+def _who(contributor: str) -> str:
+    """Returns the fingerprint of a key, or the name of a user of a soup."""
+    from zoo.gym.signing import parse_key
+
+    return contributor if contributor.startswith("user ") else parse_key(contributor).fingerprint
+
+
 def show_round(opened: "Opened", out: Output) -> int:
     """Shows what a round waits for, what was decided, and what this user has done in it."""
+    from zoo.gym.rounds.kinds import kind_of
+    from zoo.gym.rounds.kinds.kind import listed
     from zoo.gym.rounds.life.places import kept_address
     from zoo.gym.rounds.privacy.promise import in_words
 
-    state, manifest = opened.state, opened.manifest
+    state, manifest, kind = opened.state, opened.manifest, kind_of(opened.manifest)
     out.answer(f"round {manifest.name} ({state.id[:12]}) about {manifest.base.model}")
     if (kept := kept_address(state.id)) not in {None, opened.storage.address}:
         out.answer(f"you take part at {kept}: what you send without an address goes there")
     seats = f"{manifest.quorum} to {manifest.most} contributors"
-    out.answer(f"{rule_in_words(manifest)}, {seats}")
-    if (guards := guards_in_words(manifest)) is not None:
+    out.answer(f"{kind.rule(manifest)}, {seats}")
+    if (guards := kind.guards(manifest)) is not None:
         out.answer(guards)
-    promised = promise_of(opened)
+    promised = kind.promise(opened)
     for line in in_words(promised) if promised else ():
         out.answer(line)
     out.answer(f"phase: {state.phase}{until(opened)}")
@@ -64,9 +132,7 @@ def show_round(opened: "Opened", out: Output) -> int:
             "committed": len(state.commits),
             "revealed": len(state.reveals),
             "accepted": len(state.accepted),
-            "refused": [
-                {"contributor": str(key), "reason": why} for key, why in state.refused.items()
-            ],
+            "refused": listed(state.refused),
             "result": state.result,
             "contributors": contributors,
         }
@@ -77,6 +143,7 @@ def show_round(opened: "Opened", out: Output) -> int:
 
 def _contributors(opened: "Opened") -> list[dict[str, Any]]:
     """Returns who takes part and how far: the refused first, then the left out, then by key."""
+    from zoo.gym.rounds.kinds.weights import LEFT_OUT
     from zoo.gym.signing import signer_name
 
     state, published = opened.state, shares_of(opened)

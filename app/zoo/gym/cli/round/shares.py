@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from zoo.gym.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:
-    from zoo.gym.rounds.compute.report import Report
     from zoo.gym.rounds.life.opening import Opened
-    from zoo.gym.signing import PublicKey
-
-LEFT_OUT = "left out by the rule"
 
 
 @dataclass(frozen=True)
@@ -40,13 +36,6 @@ class Share:
         if self.points is not None and not self.is_left_out:
             parts.append(f"{self.points} points")
         return ", ".join(parts)
-
-
-def left_out(report: "Report") -> "list[PublicKey]":
-    """Returns the keys that a computed report does not refuse, and whose weight is 0."""
-    weights = report.weights or [1.0] * len(report.contributions)
-    pairs = zip(report.contributions, weights, strict=True)
-    return [key for (key, _), weight in pairs if weight == 0 and key not in report.refused]
 
 
 def shares_of(opened: "Opened") -> Mapping[str, Share]:

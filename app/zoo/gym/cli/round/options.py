@@ -1,14 +1,22 @@
-"""Options of `zoo-gym round create` and `measure` that belong together, as one value each."""
+"""Options of the commands of `zoo-gym round`, those that belong together as one value each."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from zoo.gym.cli.options import Switch
 from zoo.gym.errors import InputError
 
+if TYPE_CHECKING:
+    from zoo.gym.rounds.kinds.kind import Kind
+
+Round = Annotated[str | None, Parameter(name="--round", metavar="ROUND")]
+Named = Annotated[str | None, Parameter(name="--round", metavar="ROUND", group="Arguments")]
+"""A round that is an argument, and that --round names as well."""
+
+Positional = Annotated[str | None, Parameter(name="ROUND")]
 Texts = Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)]
 
 
@@ -92,15 +100,31 @@ NO_GATE, NO_LESSONS, NO_MEASURE = GateOptions(), LessonOptions(), MeasureOptions
 
 def given_of(options: GateOptions | LessonOptions | MeasureOptions) -> dict[str, object]:
     """Returns the options that the user typed, by name."""
-    found = {field.name: getattr(options, field.name) for field in fields(options)}
-    return {name: value for name, value in found.items() if _is_given(value)}
+    return {name: value for name, value in vars(options).items() if _is_given(value)}
+
+
+def refuse_without_effect(
+    kind: "Kind[Any, Any] | type[Kind[Any, Any]]", verb: str, typed: Mapping[str, object]
+) -> None:
+    """Refuses options of a command that do nothing in a round of a kind.
+
+    Args:
+        kind: the kind.
+        verb: the command.
+        typed: values by name; None, False and nothing count as not given.
+
+    Raises:
+        InputError: one is given; it is named.
+    """
+    for name, where in kind.without_effect.get(verb, {}).items():
+        refuse_given({name: typed.get(name)}, where)
 
 
 def refuse_given(given: Mapping[str, object], where: str) -> None:
-    """Refuses options that have no effect.
+    """Refuses options that have no effect, see `refuse_without_effect`.
 
     Args:
-        given: their values by name; None, False and nothing count as not given.
+        given: their values by name.
         where: in which round.
 
     Raises:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from zoo.gym.cli.communities import Given, Round
-from zoo.gym.cli.community.opened import opened_round
 from zoo.gym.cli.options import Json
 from zoo.gym.cli.output import Output
+from zoo.gym.cli.round.opened import opened_round
+from zoo.gym.cli.round.options import Positional, Round
 from zoo.gym.errors import GymError, InputError, NotAvailableError, StorageError
 from zoo.gym.files import write_beside
 from zoo.gym.paths import ensure_folder, folders, given_path
@@ -149,7 +149,7 @@ def token(address: str, /, *, as_json: Json = False) -> int:
     return 0
 
 
-def witness(round_: Given = None, /, *, as_json: Json = False) -> int:
+def witness(round_: Positional = None, /, *, as_json: Json = False) -> int:
     """Signs the head of a round's log, if the log continues what you have seen of it.
 
     The round names its witnesses; their notes show others a log that was rolled back or forked.

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.gym.cli.community.next_step import to_measure
-from zoo.gym.cli.community.opened import command
-from zoo.gym.cli.community.options import MeasureOptions, given_of, refuse_given
 from zoo.gym.cli.ending import fail
 from zoo.gym.cli.gates import config_of, measured_each, tasks_of
 from zoo.gym.cli.options import confirmed
 from zoo.gym.cli.output import Output
+from zoo.gym.cli.round.next_step import to_measure
+from zoo.gym.cli.round.opened import command
+from zoo.gym.cli.round.options import MeasureOptions, given_of, refuse_given
 from zoo.gym.config.items import existing
 from zoo.gym.errors import EXIT_CODES, InputError, NotAvailableError
 from zoo.gym.humanize import counted

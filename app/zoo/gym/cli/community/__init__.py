@@ -1,1 +1,0 @@
-"""Commands of rounds that go beyond one machine."""
