@@ -13,7 +13,7 @@ from zoo.gym.rounds.forms import base
 from zoo.gym.rounds.forms.base import Contributions
 from zoo.gym.rounds.forms.floats import Floats
 from zoo.gym.rounds.forms.lowrank import Factors, LowRank
-from zoo.gym.rounds.forms.signs import Signs, SignTensor, refuse_zeros
+from zoo.gym.rounds.forms.signs import Signs, SignTensor
 from zoo.gym.rounds.rules.aggregate import combine, select
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule
 
@@ -104,24 +104,6 @@ def test_padding_bits_between_rows_change_nothing() -> None:
     assert Signs({"w": padded}).gram().tolist() == Signs({"w": flat}).gram().tolist()
 
 
-def test_stacked_factors_are_the_weighted_mean() -> None:
-    factors = random_factors(0)
-    weights = np.array([0, 1, 2, 0, 3, 0, 1], np.float32)
-    a, b = factors.stacked(weights)["w"]
-    assert a.shape == (8, 30)
-    mean = np.concatenate([piece.values for piece in factors.mean(weights)])
-    np.testing.assert_allclose((b.T @ a).reshape(-1), mean, rtol=1e-4, atol=1e-6)
-
-
-def test_a_shard_of_bfloat16_is_widened() -> None:
-    rows = np.random.default_rng(0).standard_normal((5, 40), np.float32)
-    bits = (rows.view(np.uint32) >> 16).astype(np.uint16)
-    wide = (bits.astype(np.uint32) << 16).view(np.float32)
-    rule = Rule(Method.TRIMMED_MEAN, 1, mixed=True)
-    halves = Floats({"w": list(bits)}, "bf16")
-    assert result(rule, halves) == result(rule, Floats({"w": list(wide)}))
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 3e38])
 def test_a_value_that_no_sum_survives_is_refused_by_tensor(bad: float) -> None:
     rows = np.ones((5, 20), np.float32)
@@ -138,18 +120,6 @@ def test_a_value_that_no_sum_survives_is_refused_by_tensor(bad: float) -> None:
     broken = LowRank({"v": Factors([*a, np.full((1, 3), bad, np.float32)], [*b, b[0]])})
     with pytest.raises(InputError, match=r"tensor 'v': contributor 4 is (not finite|too large)"):
         select(Rule(Method.KRUM, 1), broken)
-
-
-def test_a_quarter_of_zeros_is_refused_for_signs() -> None:
-    rows = np.ones((2, 8), np.float32)
-    rows[1, :2] = 0
-    with pytest.raises(
-        InputError, match=r"contributor 1 has too many zeros .* less than 25%, got 25%"
-    ):
-        refuse_zeros("w", rows)
-    rows[1, 1] = 1
-    refuse_zeros("w", rows)
-    assert sign_tensor("w", rows).bits[1].tolist() == [0xFE]
 
 
 def test_products_of_a_form_are_the_same_for_any_number_of_threads() -> None:

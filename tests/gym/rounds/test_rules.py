@@ -49,11 +49,6 @@ def result(
         (Rule(Method.BULYAN), 21.8),
         # four nearest of each: means 2.25 of the first four, 27.25 of the last
         (Rule(Method.BYZANTINE_ROBUST, 1), 2.25),
-        (Rule(Method.KRUM, 1, mixed=True), 2.25),
-        (Rule(Method.MEAN, 1, mixed=True), 7.25),
-        (Rule(Method.TRIMMED_MEAN, 1, mixed=True), 2.25),
-        (Rule(Method.MEDIAN, 1, mixed=True), 2.25),
-        (Rule(Method.NORM_CLIP, 1, mixed=True), 2.25),
     ],
     ids=lambda value: str(value.method.value) if isinstance(value, Rule) else "",
 )
@@ -155,8 +150,6 @@ def test_a_round_withstands_three_tenths_if_krum_can(n: int, f: int) -> None:
         (Rule(Method.BYZANTINE_ROBUST), 2, r"2 f \+ 3 = 3 contributors, got 2"),
         (Rule(Method.MEAN, 1), 9, "f: expected 0 for mean, got 1"),
         (Rule(Method.KRUM, -1), 9, "f: expected at least 0, got -1"),
-        (Rule(Method.MAJORITY, 1, mixed=True), 9, "mixing: expected a rule of plain values"),
-        (Rule(Method.MEAN, 5, mixed=True), 9, r"2 f \+ 1 = 11 contributors, got 9"),
     ],
 )
 def test_an_impossible_rule_is_refused(rule: Rule, n: int, message: str) -> None:

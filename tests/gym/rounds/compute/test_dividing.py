@@ -27,7 +27,7 @@ NAMES = [tensor.name for tensor in TENSORS]
 RULES = {
     "default": Rule(AggregationMethod.BYZANTINE_ROBUST, 2),
     "columns": Rule(AggregationMethod.TRIMMED_MEAN, 2),
-    "mixed columns": Rule(AggregationMethod.MEDIAN, 2, mixed=True),
+    "median": Rule(AggregationMethod.MEDIAN, 2),
     "bulyan": Rule(AggregationMethod.BULYAN, 1),
     "norm clip": Rule(AggregationMethod.NORM_CLIP),
 }

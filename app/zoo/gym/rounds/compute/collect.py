@@ -6,16 +6,16 @@ refused, and so is a copy of an earlier commitment.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from zoo.gym.delta.file.reader import Delta
-from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.rounds.compute.reasons import fetch_revealed, reason_of, refused_by_word
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.compute.reasons import fetch_all
 from zoo.gym.rounds.contribution.check import open_contribution
 from zoo.gym.rounds.contribution.views import views_of
 from zoo.gym.rounds.forms.base import Contributions
 from zoo.gym.rounds.protocol.manifest import Coding, Manifest
-from zoo.gym.rounds.protocol.objects import Reveal
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.signing import PublicKey
@@ -77,28 +77,11 @@ class Collected:
 
 
 def collect(state: State, storage: Storage, folder: Path) -> Collected:
-    """Fetches what was revealed; files that are in the folder already are not fetched again.
-
-    Args:
-        state: of a round whose reveals are closed.
-        storage: where the chunks are.
-        folder: of this round on this machine.
-
-    Raises:
-        StorageError: the storage cannot be read, or a file not be written: nobody is refused.
-    """
-    position = {key: number for number, key in enumerate(state.commits)}
-    shown = sorted(state.reveals, key=lambda key: (state.reveals[key].digest, position[key]))
-    deltas: list[Delta] = []
-    keys: list[PublicKey] = []
-    refused = refused_by_word(state)
-    for key in (key for key in shown if key not in refused):
-        try:
-            deltas.append(_fetched(state.reveals[key], state.manifest, storage, folder))
-            keys.append(key)
-        except (InputError, NotAvailableError) as error:
-            refused[key] = reason_of(error)
-    return Collected(deltas, keys, refused)
+    """Fetches the contributions of a round about weights, see `fetch_all`."""
+    found, refused = fetch_all(
+        state, storage, folder, partial(open_contribution, manifest=state.manifest)
+    )
+    return Collected([delta for _, delta in found], [key for key, _ in found], refused)
 
 
 def refusals_text(refused: Mapping[PublicKey, str]) -> str:
@@ -106,12 +89,6 @@ def refusals_text(refused: Mapping[PublicKey, str]) -> str:
     shown = [f"{key.fingerprint}: {refused[key]}" for key in sorted(refused)[:_SHOWN]]
     rest = len(refused) - len(shown)
     return "; ".join([*shown, f"and {rest} more"] if rest else shown)
-
-
-def _fetched(reveal: Reveal, manifest: Manifest, storage: Storage, folder: Path) -> Delta:
-    path = folder / reveal.digest
-    fetch_revealed(reveal, storage, path)
-    return open_contribution(path, manifest)
 
 
 def in_form(

@@ -22,7 +22,7 @@ from zoo.gym.files import read_small, storage_errors, write_beside
 from zoo.gym.rounds.compute.checks import published_report
 from zoo.gym.rounds.compute.collect import TooFewError
 from zoo.gym.rounds.compute.publish import refusals_of, result_entry, voiding, work_folder
-from zoo.gym.rounds.compute.reasons import fetch_revealed, reason_of, refused_by_word
+from zoo.gym.rounds.compute.reasons import fetch_all
 from zoo.gym.rounds.compute.report import BY_WEIGHT, FORMAT, read_report, stored_file
 from zoo.gym.rounds.life.opening import Opened, open_round
 from zoo.gym.rounds.life.writing import writer_of
@@ -33,7 +33,6 @@ from zoo.gym.rounds.privacy.promise import check_signal
 from zoo.gym.rounds.privacy.round_key import forget_round_key, load_round_key
 from zoo.gym.rounds.privacy.terms import privacy_of
 from zoo.gym.rounds.protocol.fields import as_text
-from zoo.gym.rounds.protocol.objects import Reveal
 from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.rewards.points import share_out
 from zoo.gym.rounds.storage.base import Storage
@@ -138,28 +137,13 @@ class Sealed:
 
 
 def collect_sealed(state: State, storage: Storage, folder: Path) -> Sealed:
-    """Fetches what was revealed, as far as everybody can check it.
+    """Fetches what was revealed, as far as everybody can check it, see `fetch_all`."""
 
-    Raises:
-        StorageError: the storage cannot be read, or a file not be written.
-    """
-    place = {key: number for number, key in enumerate(state.commits)}
-    files: list[tuple[PublicKey, Path]] = []
-    refused = refused_by_word(state)
-    shown = sorted(state.reveals, key=lambda key: (state.reveals[key].digest, place[key]))
-    for key in (key for key in shown if key not in refused):
-        try:
-            files.append((key, _fetched(state.reveals[key], state, storage, folder)))
-        except (InputError, NotAvailableError) as error:
-            refused[key] = reason_of(error)
-    return Sealed(files, refused)
+    def checked(path: Path) -> Path:
+        check_sealed(path, state.manifest)
+        return path
 
-
-def _fetched(reveal: Reveal, state: State, storage: Storage, folder: Path) -> Path:
-    path = folder / reveal.digest
-    fetch_revealed(reveal, storage, path)
-    check_sealed(path, state.manifest)
-    return path
+    return Sealed(*fetch_all(state, storage, folder, checked))
 
 
 def _draw(state: State, storage: Storage, folder: Path, *, force: bool, threads: int | None) -> str:

@@ -1,10 +1,9 @@
-"""Contributions of plain differences: float32, float16 or bfloat16."""
+"""Contributions of plain differences in float32."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from zoo.core.arrays import DType
 from zoo.gym.rounds.forms.base import Piece, Rows, shards
 from zoo.gym.rounds.forms.naming import of_tensor
 
@@ -18,12 +17,10 @@ class Floats:
     """Contributions of plain differences, see `Contributions`.
 
     Attributes:
-        tensors: by name, one array for each contributor, [columns]; bfloat16 as uint16.
-        dtype: the type of their values.
+        tensors: by name, one array for each contributor, [columns].
     """
 
-    tensors: "Mapping[str, Sequence[NDArray[Any]]]"
-    dtype: DType = "f32"
+    tensors: "Mapping[str, Sequence[NDArray[np.float32]]]"
 
     @property
     def count(self) -> int:
@@ -42,10 +39,9 @@ class Floats:
         from zoo.core.gram import float_gram
 
         total = np.zeros((self.count, self.count, 2), np.uint64)
-        for name, start, rows in self._shards():
+        for name, _, rows in self.columns():
             with of_tensor(name):
-                float_gram(rows, dtype=self.dtype, into=total, threads=threads)
-            del start
+                float_gram(rows, into=total, threads=threads)
         return total
 
     def mean(
@@ -57,32 +53,20 @@ class Floats:
         from zoo.core import weighted_mean
 
         extended = np.append(weights, np.float32(rest))
-        for name, start, rows in self._shards():
+        for name, start, rows in self.columns():
             more = [*rows, np.zeros_like(rows[0])]
             with of_tensor(name):
-                values = weighted_mean(more, extended, dtype=self.dtype, threads=threads)
+                values = weighted_mean(more, extended, threads=threads)
             yield Piece(name, start, values)
 
     def columns(self, *, threads: int | None = None) -> Iterator[tuple[str, int, Rows]]:
-        """Yields each shard as float32 rows."""
-        import numpy as np
-
-        from zoo.core import weighted_mean
-
-        one = np.ones(1, np.float32)
-        for name, start, rows in self._shards():
-            if self.dtype == "f32":
-                yield name, start, rows
-                continue
-            wide = [weighted_mean([row], one, dtype=self.dtype, threads=threads) for row in rows]
-            yield name, start, wide
+        """Yields each shard, as views."""
+        del threads
+        for name, columns in self.sizes.items():
+            for start, end in shards(columns):
+                yield name, start, [row[start:end] for row in self.tensors[name]]
 
     def take(self, rows: list[int]) -> "Floats":
         """Returns the contributions of some contributors."""
         tensors = {name: [each[row] for row in rows] for name, each in self.tensors.items()}
-        return Floats(tensors, self.dtype)
-
-    def _shards(self) -> "Iterator[tuple[str, int, list[NDArray[Any]]]]":
-        for name, columns in self.sizes.items():
-            for start, end in shards(columns):
-                yield name, start, [row[start:end] for row in self.tensors[name]]
+        return Floats(tensors)

@@ -66,7 +66,7 @@ class LowRank:
     def mean(
         self, weights: "NDArray[np.float32]", *, rest: float = 0, threads: int | None = None
     ) -> Iterator[Piece]:
-        """Yields the weighted mean, multiplied out; `stacked` gives it as factors."""
+        """Yields the weighted mean, multiplied out."""
         import numpy as np
 
         from zoo.core import weighted_mean
@@ -97,29 +97,6 @@ class LowRank:
                 for name, each in self.tensors.items()
             }
         )
-
-    def stacked(
-        self, weights: "NDArray[np.float32]", *, rest: float = 0
-    ) -> "dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]]":
-        """Returns the weighted mean as factors, (A, B) by name: their ranks add up.
-
-        Contributions of weight 0 are left out. B takes the weights: `weight / sum * B` in float64,
-        rounded once.
-        """
-        import numpy as np
-
-        total = float(np.cumsum(np.append(weights, np.float32(rest)).astype(np.float64))[-1])
-        shares = [float(weight) / total for weight in weights]
-        kept = [row for row, share in enumerate(shares) if share > 0]
-        return {
-            name: (
-                np.concatenate([one.a[row] for row in kept]),
-                np.concatenate(
-                    [(one.b[row] * np.float64(shares[row])).astype(np.float32) for row in kept]
-                ),
-            )
-            for name, one in ((name, self.tensors[name]) for name in self.sizes)
-        }
 
 
 def _product(

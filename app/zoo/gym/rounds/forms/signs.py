@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 COLUMNS = 1 << 20
 """Bits of a contributor that are worked on at once."""
 
-MOST_ZEROS = 0.25
-"""From this share of zeros on a tensor is refused: all of them would vote minus."""
-
 
 @dataclass(frozen=True)
 class SignTensor:
@@ -202,21 +199,3 @@ def hamming_of(tensor: SignTensor, *, threads: int | None = None) -> "NDArray[np
         part = slice(start // 8, -(-end // 8))
         hamming([row[part] for row in tensor.bits], end - start, into=total, threads=threads)
     return total
-
-
-def refuse_zeros(name: str, rows: "NDArray[np.float32]") -> None:
-    """Refuses rows of which a quarter or more is zero, unless all of it is.
-
-    Raises:
-        InputError: with the tensor's name and the contributor's number.
-    """
-    import numpy as np
-
-    share = (rows == 0).mean(axis=1)
-    wrong = np.flatnonzero((share >= MOST_ZEROS) & (share < 1))
-    if wrong.size:
-        raise InputError(
-            f"tensor {name!r}: contributor {wrong[0]} has too many zeros for signs: expected less "
-            f"than {MOST_ZEROS:.0%}, got {share[wrong[0]]:.0%}",
-            hint="contribute in the form lowrank or float",
-        )

@@ -6,14 +6,13 @@ contributed it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.sharing.limits import alike_words, words_of
-from zoo.gym.rounds.compute.reasons import fetch_revealed, reason_of, refused_by_word
+from zoo.gym.rounds.compute.reasons import fetch_all
 from zoo.gym.rounds.lessons.contribution import read_lessons
-from zoo.gym.rounds.protocol.objects import Reveal
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.signing import PublicKey
@@ -77,15 +76,12 @@ def candidates_of(state: State, storage: Storage, folder: Path) -> Candidates:
     """
     found: list[Candidate] = []
     counted: list[PublicKey] = []
-    refused = refused_by_word(state)
     words: list[Sequence[str]] = []
-    for key in (key for key in state.commits if key in state.reveals and key not in refused):
-        try:
-            items = _fetched(state.reveals[key], state, storage, folder)
-        except (InputError, NotAvailableError) as error:
-            refused[key] = reason_of(error)
-            continue
-        own = [_candidate(item, key, found, words) for item in items]
+    read = partial(read_lessons, manifest=state.manifest)
+    allowed, refused = fetch_all(state, storage, folder, read)
+    libraries = dict(allowed)
+    for key in (key for key in state.commits if key in libraries):
+        own = [_candidate(item, key, found, words) for item in libraries[key].items]
         if all(one.same for one in own):
             refused[key] = f"a copy of earlier contributions: {own[0].copied}"
         else:
@@ -93,12 +89,6 @@ def candidates_of(state: State, storage: Storage, folder: Path) -> Candidates:
         found += own
         words += [words_of(one.item.text) for one in own]
     return Candidates(_with_authors(found), counted, refused)
-
-
-def _fetched(reveal: Reveal, state: State, storage: Storage, folder: Path) -> Sequence[Item]:
-    path = folder / reveal.digest
-    fetch_revealed(reveal, storage, path)
-    return read_lessons(path, state.manifest).items
 
 
 def _candidate(

@@ -6,7 +6,6 @@ gives the same commitment again. Nothing is sent until `send` is called.
 
 import json
 import secrets
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,7 @@ from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.rules.method import AggregationMethod
 from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.chunks import Progress, describe, store
+from zoo.gym.rounds.storage.chunks import describe, store
 from zoo.gym.signing import OwnKey, PublicKey, Signed, sign
 
 NOT_IN_TIME = "you committed already, and did not reveal in time"
@@ -244,7 +243,7 @@ def send_commitment(own: Own, entry: Signed, storage: Storage) -> str:
     return leave(storage, entry)
 
 
-def send_reveal(own: Own, entry: Signed, storage: Storage, report: Progress | None = None) -> str:
+def send_reveal(own: Own, entry: Signed, storage: Storage) -> str:
     """Sends the chunks that are not there yet, then the entry that reveals them.
 
     What a private round spends is booked before.
@@ -254,7 +253,7 @@ def send_reveal(own: Own, entry: Signed, storage: Storage, report: Progress | No
     """
     if own.spends is not None:
         note_own(str(entry.body["round"]), str(entry.key), own.spends)
-    store(own.file, storage, report)
+    store(own.file, storage)
     return leave(storage, entry)
 
 
@@ -268,13 +267,6 @@ def receipt_of(opened: Opened, entry: Signed) -> str | None:
     name = inbox_name(content)
     is_there = content in opened.entries or opened.storage.read(name) == content
     return name if is_there else None
-
-
-def known_rounds() -> Sequence[str]:
-    """Returns the ids of the rounds that this user has contributed to, sorted."""
-    with suppress(FileNotFoundError):
-        return sorted(path.name for path in _top().iterdir() if path.is_dir())
-    return ()
 
 
 def has_sent(round_: str, *, but: PublicKey | None = None) -> bool:

@@ -71,10 +71,6 @@ class LogReader:
         """Returns the root of the entries."""
         return tree.root(self.size, self.node)
 
-    def inclusion(self, index: int) -> list[bytes]:
-        """Returns the inclusion proof of an entry."""
-        return tree.inclusion_proof(index, self.size, self.node)
-
     def consistency(self, old: int) -> list[bytes]:
         """Returns the proof that the first `old` entries are a prefix of these."""
         return tree.consistency_proof(old, self.size, self.node)

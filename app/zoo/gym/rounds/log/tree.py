@@ -1,8 +1,8 @@
-"""The Merkle tree of a log: hashes, inclusion proofs and consistency proofs.
+"""The Merkle tree of a log: hashes and consistency proofs.
 
-Source: RFC 6962, sections 2.1.1 and 2.1.2; verification follows RFC 9162, sections 2.1.3.2 and
-2.1.4.2. SHA-256 throughout. A *node* is the hash of a complete subtree: node (level, index) covers
-the leaves from `index * 2**level` on, `2**level` of them.
+Source: RFC 6962, section 2.1.2; verification follows RFC 9162, section 2.1.4.2. SHA-256 throughout.
+A *node* is the hash of a complete subtree: node (level, index) covers the leaves from
+`index * 2**level` on, `2**level` of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,27 +29,6 @@ def root(size: int, node: Node) -> bytes:
     return _range_hash(0, size, node) if size else sha256().digest()
 
 
-def inclusion_proof(index: int, size: int, node: Node) -> list[bytes]:
-    """Returns the hashes that lead from leaf `index` to the root, nearest first.
-
-    Raises:
-        ValueError: the tree has no such leaf.
-    """
-    if not 0 <= index < size:
-        raise ValueError(f"index: expected 0 to {size - 1}, got {index}")
-    proof: list[bytes] = []
-    start, stop = 0, size
-    while stop - start > 1:
-        middle = start + _split(stop - start)
-        if index < middle:
-            proof.append(_range_hash(middle, stop, node))
-            stop = middle
-        else:
-            proof.append(_range_hash(start, middle, node))
-            start = middle
-    return proof[::-1]
-
-
 def consistency_proof(old: int, new: int, node: Node) -> list[bytes]:
     """Returns the hashes that show the tree of `old` leaves to be a prefix of that of `new`.
 
@@ -71,26 +50,6 @@ def consistency_proof(old: int, new: int, node: Node) -> list[bytes]:
     if start:
         proof.append(_range_hash(start, stop, node))
     return proof[::-1]
-
-
-def proves_inclusion(
-    leaf: bytes, index: int, size: int, proof: Sequence[bytes], root_hash: bytes
-) -> bool:
-    """Says whether a proof shows that the leaf with hash `leaf` is number `index` of a tree."""
-    if not 0 <= index < size:
-        return False
-    position, last, found = index, size - 1, leaf
-    for sibling in proof:
-        if not last:
-            return False
-        if position & 1 or position == last:
-            found = join(sibling, found)
-            while position and not position & 1:
-                position, last = position >> 1, last >> 1
-        else:
-            found = join(found, sibling)
-        position, last = position >> 1, last >> 1
-    return not last and found == root_hash
 
 
 def proves_consistency(

@@ -1,8 +1,8 @@
 """From contributions to one result: which rule sees what, and in which order.
 
 Rules of weights see the Gram matrix alone, and one pass over the contributions makes their mean.
-Rules of columns (trimmed mean, median, majority, Bulyan's last step) see each shard; after mixing,
-its mixed rows. What a round publishes follows from the contributions alone: in digest order, with
+Rules of columns (trimmed mean, median, majority, Bulyan's last step) see each shard. What a round
+publishes follows from the contributions alone: in digest order, with
 the core's integers and fixed orders, the same bytes everywhere.
 """
 
@@ -42,8 +42,7 @@ class Selection:
         refused: the reason for each other one.
         gram: exact scalar products of all, [n, n, 2]; None if the rule needs none.
         weighing: the weights of those kept; None for rules of columns.
-        chosen: which kept contributions each mixed one is the mean of, [n, n]; None if not mixed.
-        rows: for Bulyan, the (mixed) contributions that it took.
+        rows: for Bulyan, the contributions that it took.
     """
 
     rule: Rule
@@ -51,7 +50,6 @@ class Selection:
     refused: dict[int, str]
     gram: "NDArray[np.uint64] | None"
     weighing: Weighing | None
-    chosen: "NDArray[np.uint8] | None" = None
     rows: list[int] | None = None
 
     @property
@@ -116,7 +114,7 @@ def _by_gram(
     gram: "NDArray[np.uint64]",
     threads: int | None,
 ) -> Selection:
-    from zoo.core import bulyan_order, mix_gram, nearest, whole_gram
+    from zoo.core import bulyan_order, whole_gram
 
     refused = outsized(gram)
     kept = [row for row in range(len(gram)) if row not in set(refused)]
@@ -127,10 +125,6 @@ def _by_gram(
     found = Selection(rule, kept, dict.fromkeys(refused, reason), gram, None)
     if rule.method not in BY_COLUMNS:
         return replace(found, weighing=weigh(rule, whole, len(kept), threads=threads))
-    if rule.mixes:
-        chosen = nearest(whole, len(kept) - rule.f, threads=threads)
-        found = replace(found, chosen=chosen)
-        whole = mix_gram(whole, chosen, threads=threads)
     if rule.method is AggregationMethod.BULYAN:
         found = replace(found, rows=sorted(bulyan_order(whole, rule.f).tolist()))
     return found
@@ -157,8 +151,7 @@ def combine(
         yield from seen.majority(threads=threads)
     else:
         for tensor, start, rows in seen.columns(threads=threads):
-            mixed = _mixed_rows(rows, selection, threads)
-            yield Piece(tensor, start, _by_columns(selection, mixed, threads))
+            yield Piece(tensor, start, _by_columns(selection, rows, threads))
 
 
 def _by_columns(selection: Selection, rows: Rows, threads: int | None) -> "NDArray[np.float32]":
@@ -173,18 +166,6 @@ def _by_columns(selection: Selection, rows: Rows, threads: int | None) -> "NDArr
             return near_median(taken, len(taken) - 2 * f, threads=threads)
         case _:
             return trimmed_mean(rows, f, threads=threads)
-
-
-def _mixed_rows(rows: Rows, selection: Selection, threads: int | None) -> Rows:
-    """Each row becomes the mean of those that its line of W chooses."""
-    import numpy as np
-
-    from zoo.core import weighted_mean
-
-    if selection.chosen is None:
-        return rows
-    lines = selection.chosen.astype(np.float32)
-    return [weighted_mean(rows, line, threads=threads) for line in lines]
 
 
 def gram_of(gram: "NDArray[np.uint64]", kept: list[int]) -> "NDArray[np.uint64]":

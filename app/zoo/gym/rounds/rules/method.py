@@ -35,8 +35,6 @@ _NEEDS = {
 }
 """(a, b) of each rule that takes f: it needs n >= a f + b contributors."""
 
-_MIXING_NEEDS = (2, 1)
-
 _GIVEN = {
     AggregationMethod.FEDERATED_AVERAGE: "numbers of examples",
     AggregationMethod.WEIGHTED_MEAN: "reputations",
@@ -45,6 +43,7 @@ _GIVEN = {
 
 _BY_DISTANCE = frozenset(
     {
+        AggregationMethod.BYZANTINE_ROBUST,
         AggregationMethod.KRUM,
         AggregationMethod.MULTI_KRUM,
         AggregationMethod.BULYAN,
@@ -52,9 +51,6 @@ _BY_DISTANCE = frozenset(
         AggregationMethod.NORM_CLIP,
     }
 )
-
-_NOT_MIXED = frozenset({AggregationMethod.MAJORITY, *_GIVEN})
-"""Votes are signs, and numbers of examples or reputations belong to one contribution each."""
 
 
 @dataclass(frozen=True)
@@ -64,23 +60,23 @@ class Rule:
     Attributes:
         method: its name.
         f: how many contributors may be malicious; 0 for a mean.
-        mixed: whether each contribution is first replaced by the mean of its n - f nearest
-            (NNM, arXiv:2302.01772); always true for `BYZANTINE_ROBUST`.
     """
 
     method: AggregationMethod
     f: int = 0
-    mixed: bool = False
 
     @property
     def mixes(self) -> bool:
-        """Whether contributions are mixed first."""
-        return self.mixed or self.method is AggregationMethod.BYZANTINE_ROBUST
+        """Whether each contribution is first replaced by the mean of its n - f nearest.
+
+        That is nearest-neighbour mixing (NNM, arXiv:2302.01772).
+        """
+        return self.method is AggregationMethod.BYZANTINE_ROBUST
 
     @property
     def needs_gram(self) -> bool:
         """Whether the rule compares contributions by their scalar products."""
-        return self.mixes or self.method in _BY_DISTANCE
+        return self.method in _BY_DISTANCE
 
     def check(self, n: int) -> None:
         """Refuses a number of contributors or of malicious ones that the rule cannot take.
@@ -92,17 +88,12 @@ class Rule:
             raise InputError(f"contributors: expected at least 1, got {n}")
         if self.f < 0:
             raise InputError(f"f: expected at least 0, got {self.f}")
-        if self.mixed and self.method in _NOT_MIXED:
-            raise InputError(
-                f"mixing: expected a rule of plain values, got {self.method.value}",
-                hint="choose another rule, or do not mix",
-            )
-        if not takes_f(self.method) and not self.mixes and self.f:
+        if not takes_f(self.method) and self.f:
             raise InputError(
                 f"f: expected 0 for {self.method.value}, got {self.f}",
                 hint="this rule resists no malicious contributor; choose another rule",
             )
-        per_f, more = max(_NEEDS.get(self.method, (0, 1)), _MIXING_NEEDS if self.mixes else (0, 1))
+        per_f, more = _NEEDS.get(self.method, (0, 1))
         if n < per_f * self.f + more:
             most = max(0, (n - more) // per_f)
             raise InputError(

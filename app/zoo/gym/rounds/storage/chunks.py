@@ -6,7 +6,7 @@ was fetched is used before its digest was checked.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -18,9 +18,6 @@ from zoo.gym.rounds.storage.base import NoFileError, Storage
 
 CHUNK_BYTES = 4 << 20
 _MOST_CHUNKS = 1 << 18  # a terabyte; the list has 16 MiB
-
-Progress = Callable[[int, int], None]
-"""Reports the bytes done and those of the whole file."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ def describe(path: Path) -> tuple[StoredFile, list[str]]:
     return StoredFile(whole, size, digest(_list_of(digests))), digests
 
 
-def store(path: Path, storage: Storage, report: Progress | None = None) -> StoredFile:
+def store(path: Path, storage: Storage) -> StoredFile:
     """Stores the chunks of a file that are not stored yet, then their list.
 
     Raises:
@@ -65,14 +62,10 @@ def store(path: Path, storage: Storage, report: Progress | None = None) -> Store
     from zoo.core import digest
 
     stored, digests = describe(path)
-    done = 0
     for expected, chunk in zip(digests, _chunks_of(path), strict=True):
         if digest(chunk) != expected:
             raise InputError(f"{path}: the file changed while it was stored")
         store_bytes(chunk, storage)
-        done += len(chunk)
-        if report:
-            report(done, stored.bytes)
     store_bytes(_list_of(digests), storage)
     return stored
 
@@ -98,7 +91,7 @@ def _has(storage: Storage, name: str, content: bytes) -> bool:
     return is_address(storage.address) or storage.read(name) == content
 
 
-def fetch(stored: StoredFile, storage: Storage, path: Path, report: Progress | None = None) -> None:
+def fetch(stored: StoredFile, storage: Storage, path: Path) -> None:
     """Writes a stored file to a path, complete or not at all.
 
     Raises:
@@ -110,16 +103,12 @@ def fetch(stored: StoredFile, storage: Storage, path: Path, report: Progress | N
 
     digests = listed(stored, storage)
     with new_file(path) as beside, storage_errors(path):
-        done = 0
         with beside.open("wb") as file:
             for number, expected in enumerate(digests):
                 chunk = read_chunk(storage, expected)
                 if len(chunk) != _length(number, stored.bytes):
                     raise InputError(f"chunk {expected[:12]}: expected another length")
                 file.write(chunk)
-                done += len(chunk)
-                if report:
-                    report(done, stored.bytes)
         if file_digest(beside, zero_at=0, zero_len=0) != stored.digest:
             raise InputError(f"file {stored.digest[:12]}: expected its digest, got another")
 
