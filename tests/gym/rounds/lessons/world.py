@@ -10,9 +10,10 @@ from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
 from zoo.gym.rounds.lessons.contribution import write_lessons
 from zoo.gym.rounds.lessons.result import Combined, combine
-from zoo.gym.rounds.lessons.start import LessonTerms, lessons_manifest
+from zoo.gym.rounds.lessons.start import lessons_manifest
 from zoo.gym.rounds.lessons.terms import Lessons
 from zoo.gym.rounds.life.opening import Opened, open_round
+from zoo.gym.rounds.life.terms import Common
 from zoo.gym.rounds.life.writing import close_phase, create_round, leave, take
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest
@@ -28,16 +29,9 @@ UNITS, SIGN, IDLE = "Check the units of each number.", "Check the sign at the en
 def manifest_of(quorum: int = 1, seats: int = 10, pool: int = 1000, **lessons: Any) -> Manifest:
     """Returns the terms of a round in which two of three keys must have measured a lesson."""
     gates = lessons.pop("gates", (GUS, GIL, GUY))
-    terms = LessonTerms(
-        "sums",
-        "m",
-        Lessons.model_validate({"least": 2, **lessons}),
-        tuple(one.public for one in gates),
-        quorum=quorum,
-        most=seats,
-        pool=pool,
-    )
-    return lessons_manifest(terms, LOG.public, NOW)
+    common = Common("sums", quorum=quorum, most=seats, pool=pool)
+    terms = Lessons.model_validate({"least": 2, **lessons})
+    return lessons_manifest(common, "m", terms, [one.public for one in gates], LOG.public, NOW)
 
 
 class World:

@@ -121,8 +121,8 @@ def create(
     from zoo.gym.rounds.kinds.lessons import LessonsRound
     from zoo.gym.rounds.kinds.weights import WeightsRound
     from zoo.gym.rounds.lessons.measuring import public_name
-    from zoo.gym.rounds.lessons.start import LessonTerms, lessons_manifest
-    from zoo.gym.rounds.life.terms import MOST, Terms
+    from zoo.gym.rounds.lessons.start import lessons_manifest
+    from zoo.gym.rounds.life.terms import Common, Terms
     from zoo.gym.rounds.privacy.promise import form_and_method, wish_of
     from zoo.gym.signing import own_key
 
@@ -130,21 +130,12 @@ def create(
     screen, seconds = Output(as_json), seconds_of(commit_days, reveal_days)
     key = own_key()
     watchers = witness_keys(witness, key.public)
+    common = Common(name, min_contributors, max_contributors, *seconds, pool, watchers)
     if kind == "experience":
         refuse_without_effect(LessonsRound, "create", typed)
         kept, gates = lesson_terms(lessons, gate)
-        choices = LessonTerms(
-            name,
-            public_name(base),
-            kept,
-            gates,
-            min_contributors,
-            max_contributors,
-            *seconds,
-            pool,
-            watchers,
-        )
-        manifest = lessons_manifest(choices, key.public, dt.datetime.now(dt.UTC))
+        now = dt.datetime.now(dt.UTC)
+        manifest = lessons_manifest(common, public_name(base), kept, gates, key.public, now)
         opened = _begin(new_storage(out, offline=offline), manifest, key)
         if len(gates) == kept.least:
             screen.say(
@@ -160,10 +151,7 @@ def create(
     gated = measured_terms(measured, gate, key.public)
     newcomers, standings = newcomers_after(after, newcomers_rounds, newcomers_share)
     model = resolve_base(base, None, "--base", yes=yes, offline=offline)
-    seats = (min_contributors, MOST if max_contributors is None else max_contributors)
-    terms = Terms(
-        name, *coded, f, *seats, ranks, tensors, *seconds, pool, gated, watchers, newcomers
-    )
+    terms = Terms(common, *coded, f, ranks, tensors, gated, newcomers)
     check_measured(measured, model.folder)
     manifest = _manifest_about(model, terms, wish, key)
     return _show_new(_begin(storage, manifest, key, standings), screen)

@@ -1,11 +1,13 @@
 """Makes the manifest of a new round from a base and a few choices."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+from pydantic import BaseModel
 
 from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import FLOATS, Weights, is_tied, open_weights, own_tensors
@@ -17,7 +19,6 @@ from zoo.gym.rounds.protocol.manifest import (
     Form,
     Manifest,
     Newcomers,
-    Role,
     parse_manifest,
 )
 from zoo.gym.rounds.rules.method import AggregationMethod
@@ -29,42 +30,92 @@ DAY_S = 86_400
 MOST = 1000
 """The most contributors, unless the maker wants others."""
 
+_YEAR_S = 365 * DAY_S
+_NONE = ("f", "evaluation", "refit", "newcomers", "previous", "privacy", "lessons")
+
 
 @dataclass(frozen=True)
-class Terms:
-    """The choices of a round's maker.
+class Common:
+    """The choices of a maker that every kind of round has.
 
     Attributes:
         name: for people.
-        form: how contributions are coded.
-        method: the aggregation rule.
-        f: how many contributors may be malicious; 30 %, if the rule can, if None.
         quorum: fewer contributions make it void.
-        most: the most contributors.
-        rank: the largest rank of form lowrank.
-        tensors: patterns of names; the matrices inside the layers if empty.
+        most: the most contributors; as many as the kind takes by default if None.
         commit_s: from now to the deadline of commitments, in seconds.
         reveal_s: from then to that of reveals.
         pool: points to share out.
-        measured: what a gate measures; nothing if None.
         witnesses: keys that sign the log's heads.
+    """
+
+    name: str
+    quorum: int = 10
+    most: int | None = None
+    commit_s: int = 7 * DAY_S
+    reveal_s: int = 2 * DAY_S
+    pool: int = 1000
+    witnesses: tuple[PublicKey, ...] = ()
+
+    def manifest(
+        self, key: PublicKey, gates: Sequence[PublicKey], now: datetime, **own: object
+    ) -> Manifest:
+        """Returns a manifest.
+
+        Args:
+            key: of the maker, who writes the log.
+            gates: the keys that measure.
+            now: the time from which the deadlines are counted.
+            own: the fields that differ from kind to kind; those left out are null.
+
+        Raises:
+            InputError: the terms contradict each other.
+        """
+        revealed_s = self.commit_s + self.reveal_s
+        roles = {"log": [key], "gate": gates, "witness": self.witnesses}
+        fields: dict[str, object] = {
+            **dict.fromkeys(_NONE),
+            "format": FORMAT,
+            "name": self.name,
+            "quorum": self.quorum,
+            "most": MOST if self.most is None else self.most,
+            "deadlines": {
+                "commit": _time(now, self.commit_s),
+                "reveal": _time(now, revealed_s),
+                "extension_s": min(self.commit_s, _YEAR_S),
+            },
+            "pool": self.pool,
+            "keys": [
+                {"role": role, "key": str(one), "expires": _time(now, revealed_s + _YEAR_S)}
+                for role, named in roles.items()
+                for one in named
+            ],
+        }
+        return parse_manifest(fields | own)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The choices of the maker of a round about weights.
+
+    Attributes:
+        common: those of every kind.
+        form: how contributions are coded.
+        method: the aggregation rule.
+        f: how many contributors may be malicious; 30 %, if the rule can, if None.
+        rank: the largest rank of form lowrank.
+        tensors: patterns of names; the matrices inside the layers if empty.
+        measured: what a gate measures; nothing if None.
         newcomers: what earlier rounds say of keys, and the cap on the others; none if None.
         privacy: what a private round promises; none if None.
     """
 
-    name: str
+    common: Common
     form: Form = "signs"
     method: AggregationMethod = AggregationMethod.BYZANTINE_ROBUST
     f: int | None = None
-    quorum: int = 10
-    most: int = MOST
     rank: int = 64
     tensors: tuple[str, ...] = ()
-    commit_s: int = 7 * DAY_S
-    reveal_s: int = 2 * DAY_S
-    pool: int = 1000
     measured: "MeasuredTerms | None" = None
-    witnesses: tuple[PublicKey, ...] = ()
     newcomers: Newcomers | None = None
     privacy: Privacy | None = None
 
@@ -107,61 +158,27 @@ def manifest_for(
     names = tensor_names(weights, terms.tensors)
     shapes = {name: weights.shape(name) for name in names}
     measured = terms.measured
-    evaluation = measured.evaluation if measured else None
-    keys: dict[Role, Sequence[PublicKey]] = {
-        "log": [key],
-        "gate": [measured.gate] if measured else [],
-        "witness": terms.witnesses,
-    }
-    return parse_manifest(
-        {
-            "format": FORMAT,
-            "name": terms.name,
-            "kind": "delta",
-            "base": {
-                "identity": identity(weights, names),
-                "model": base_id,
-                "revision": revision or "",
-            },
-            "tensors": [{"name": name, "shape": list(shapes[name])} for name in names],
-            "form": terms.form,
-            "caps": {"rank": terms.rank, **_largest(shapes, terms)},
-            "method": terms.method.value,
-            "f": terms.f,
-            "quorum": terms.quorum,
-            "most": terms.most,
-            "deadlines": deadlines(now, terms.commit_s, terms.reveal_s),
-            "evaluation": evaluation.model_dump(mode="json") if evaluation else None,
-            "refit": measured.refit if measured else None,
-            "pool": terms.pool,
-            "newcomers": terms.newcomers.model_dump(mode="json") if terms.newcomers else None,
-            "previous": measured.previous if measured else None,
-            "privacy": terms.privacy.model_dump(mode="json") if terms.privacy else None,
-            "lessons": None,
-            "keys": round_keys(keys, now, terms.commit_s + terms.reveal_s),
-        }
+    return terms.common.manifest(
+        key,
+        [measured.gate] if measured else [],
+        now,
+        kind="delta",
+        base={"identity": identity(weights, names), "model": base_id, "revision": revision or ""},
+        tensors=[{"name": name, "shape": list(shapes[name])} for name in names],
+        form=terms.form,
+        caps={"rank": terms.rank, **_largest(shapes, terms)},
+        method=terms.method.value,
+        f=terms.f,
+        evaluation=_dumped(measured.evaluation if measured else None),
+        refit=measured.refit if measured else None,
+        newcomers=_dumped(terms.newcomers),
+        previous=measured.previous if measured else None,
+        privacy=_dumped(terms.privacy),
     )
 
 
-def deadlines(now: datetime, commit_s: int, reveal_s: int) -> dict[str, object]:
-    """Returns the deadlines of a manifest, given the length of both phases."""
-    return {
-        "commit": _time(now, commit_s),
-        "reveal": _time(now, commit_s + reveal_s),
-        "extension_s": min(commit_s, 365 * DAY_S),
-    }
-
-
-def round_keys(
-    keys: Mapping[Role, Sequence[PublicKey]], now: datetime, phases_s: int
-) -> list[dict[str, object]]:
-    """Returns the keys of a manifest, which expire a year after its last deadline."""
-    expires = _time(now, phases_s + 365 * DAY_S)
-    return [
-        {"role": role, "key": str(key), "expires": expires}
-        for role, named in keys.items()
-        for key in named
-    ]
+def _dumped(terms: BaseModel | None) -> dict[str, object] | None:
+    return None if terms is None else terms.model_dump(mode="json")
 
 
 def tensor_names(base: Weights, patterns: Sequence[str] = ()) -> list[str]:
