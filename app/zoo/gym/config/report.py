@@ -36,6 +36,19 @@ ALSO = {"finetuning_type": " (qlora is 'lora' with quantization_bit 4)"}
 NOT_GIVEN = "not given"
 """The message for a required setting that is missing."""
 
+_BOUNDS = {
+    "greater_than": ("more than", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("less than", "lt"),
+    "less_than_equal": ("at most", "le"),
+}
+_LENGTHS = {
+    "string_too_short": ("characters, at least", "min_length"),
+    "string_too_long": ("characters, at most", "max_length"),
+    "too_short": ("items, at least", "min_length"),
+    "too_long": ("items, at most", "max_length"),
+}
+
 _EXPECTED = {
     "int": "a whole number",
     "float": "a number",
@@ -46,6 +59,13 @@ _EXPECTED = {
     "tuple": "a file or a list of files",
     "finite_number": "a finite number",
     "not_a_date": "a date as YYYY-MM-DD",
+}
+_NESTED = _EXPECTED | {"finite": "a finite number", "tuple": "a list", "model": "an object"}
+
+_PATTERNS = {
+    r"^[0-9a-f]{64}$": "64 hexadecimal digits",
+    r"^[^\x00-\x1f\x7f]+$": "text without control characters",
+    r"^\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ$": "a time as 2026-12-31T23:59:59Z",
 }
 
 
@@ -90,6 +110,36 @@ def sentences(error: "ValidationError", model: "type[BaseModel]") -> Iterator[tu
         if key not in seen:
             seen.add(key)
             yield key, _sentence(details, key, model)
+
+
+def first_fault(error: "ValidationError") -> tuple[str, str]:
+    """Returns where a nested model is wrong first, as `caps.rank`, and what it expected there.
+
+    What somebody else sent is quoted as Python has it.
+    """
+    first = error.errors(include_url=False)[0]
+    return ".".join(str(part) for part in first["loc"]), _fault(first)
+
+
+def _fault(details: "ErrorDetails") -> str:
+    kind, context = details["type"], details.get("ctx", {})
+    if kind == "value_error":  # of a validator, which has its own words
+        return str(context["error"])
+    if kind == "missing":
+        return "expected a value, got nothing"
+    if kind == "extra_forbidden":
+        return "expected no field of this name, got one"
+    if kind in _BOUNDS or kind in _LENGTHS:
+        words, name = (_BOUNDS | _LENGTHS)[kind]
+        expected = f"{words} {context[name]}"
+    elif kind == "literal_error":
+        expected = str(context["expected"])
+    elif kind == "string_pattern_mismatch":
+        pattern = str(context["pattern"])
+        expected = _PATTERNS.get(pattern, f"text of the form {pattern}")
+    else:
+        expected = _NESTED.get(kind.partition("_")[0], "another value")
+    return f"expected {expected}, got {details['input']!r:.60}"
 
 
 def hint_of(error: "ValidationError") -> str | None:
@@ -142,17 +192,11 @@ def _bound(value: object) -> str:
 
 def _expected(kind: str, context: Mapping[str, object], key: str, model: "type[BaseModel]") -> str:
     """Returns what was expected: a bound, or a type in words."""
-    bounds = {
-        "greater_than": ("more than", "gt"),
-        "greater_than_equal": ("at least", "ge"),
-        "less_than": ("less than", "lt"),
-        "less_than_equal": ("at most", "le"),
-    }
-    if kind in bounds:
+    if kind in _BOUNDS:
         limits = {type(item).__name__: item for item in model.model_fields[key].metadata}
         if limits.keys() >= {"Ge", "Le"}:
             return f"{_bound(limits['Ge'].ge)} to {_bound(limits['Le'].le)}"
-        words, name = bounds[kind]
+        words, name = _BOUNDS[kind]
         return f"{words} {_bound(context[name])}"
     if kind in ("too_short", "string_too_short"):
         return "at least one file" if kind == "too_short" else "text"

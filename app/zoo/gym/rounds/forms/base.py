@@ -1,8 +1,11 @@
 """What every form of contributions can do; rules see nothing else of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from zoo.gym.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,3 +98,12 @@ def shards(columns: int, size: int = SHARD) -> Iterator[tuple[int, int]]:
     """Yields start and end of each shard of a tensor."""
     for start in range(0, columns, size):
         yield start, min(columns, start + size)
+
+
+@contextmanager
+def of_tensor(name: str) -> Generator[None]:
+    """Prepends the tensor's name to the messages of errors raised inside."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"tensor {name!r}: {error.message}", hint=error.hint) from error

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zoo.gym.rounds.forms.base import Piece, Rows, shards
-from zoo.gym.rounds.forms.naming import of_tensor
+from zoo.gym.rounds.forms.base import Piece, Rows, of_tensor, shards
 
 if TYPE_CHECKING:
     import numpy as np

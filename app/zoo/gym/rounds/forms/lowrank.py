@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zoo.gym.rounds.forms.base import SHARD, Piece, Rows
-from zoo.gym.rounds.forms.naming import of_tensor
+from zoo.gym.rounds.forms.base import SHARD, Piece, Rows, of_tensor
 
 if TYPE_CHECKING:
     import numpy as np

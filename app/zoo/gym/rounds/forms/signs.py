@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.forms.base import Piece, Rows, shards
-from zoo.gym.rounds.forms.naming import of_tensor
+from zoo.gym.rounds.forms.base import Piece, Rows, of_tensor, shards
 
 if TYPE_CHECKING:
     import numpy as np

@@ -3,16 +3,12 @@
 import re
 import unicodedata
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, cast
 
-from pydantic import Field, ValidationError
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
+from pydantic import Field
 
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """A digest of 32 bytes."""
-
 
 MOST_TEXT = 2000
 """Characters of a sentence in an entry."""
@@ -22,57 +18,6 @@ _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za
 
 FIRST_YEAR_BEYOND = "9990"
 """Deadlines can be extended, and Python's years end with 9999."""
-
-_BOUNDS = {
-    "greater_than": ("more than", "gt"),
-    "greater_than_equal": ("at least", "ge"),
-    "less_than": ("less than", "lt"),
-    "less_than_equal": ("at most", "le"),
-    "string_too_short": ("characters, at least", "min_length"),
-    "string_too_long": ("characters, at most", "max_length"),
-    "too_short": ("items, at least", "min_length"),
-    "too_long": ("items, at most", "max_length"),
-    "literal_error": ("", "expected"),
-}
-_TYPES = {
-    "int": "a whole number",
-    "float": "a number",
-    "finite": "a finite number",
-    "string": "text",
-    "bool": "true or false",
-    "tuple": "a list",
-    "model": "an object",
-}
-_PATTERNS = {
-    r"^[0-9a-f]{64}$": "64 hexadecimal digits",
-    r"^[^\x00-\x1f\x7f]+$": "text without control characters",
-    r"^\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ$": "a time as 2026-12-31T23:59:59Z",
-}
-
-
-def first_fault(error: ValidationError) -> tuple[str, str]:
-    """Returns where a model is wrong first, as `caps.rank`, and what it expected there."""
-    first = error.errors(include_url=False)[0]
-    return ".".join(str(part) for part in first["loc"]), _sentence(first)
-
-
-def _sentence(details: "ErrorDetails") -> str:
-    kind, context = details["type"], details.get("ctx", {})
-    if kind == "value_error":  # of a validator, which has its own words
-        return re.sub(r"^Value error, ", "", details["msg"])
-    if kind == "missing":
-        return "expected a value, got nothing"
-    if kind == "extra_forbidden":
-        return "expected no field of this name, got one"
-    if kind in _BOUNDS:
-        words, name = _BOUNDS[kind]
-        expected = f"{words} {context[name]}".strip()
-    elif kind == "string_pattern_mismatch":
-        pattern = str(context["pattern"])
-        expected = _PATTERNS.get(pattern, f"text of the form {pattern}")
-    else:
-        expected = _TYPES.get(kind.partition("_")[0], "another value")
-    return f"expected {expected}, got {details['input']!r:.60}"
 
 
 def as_function(name: str) -> str:

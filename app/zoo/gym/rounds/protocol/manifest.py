@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Annotated, Any, Literal, Protocol, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from zoo.gym.config.report import first_fault
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.kinds import kind_of
 from zoo.gym.rounds.lessons.terms import Lessons
@@ -29,7 +30,6 @@ from zoo.gym.rounds.protocol.fields import (
     as_line,
     as_time,
     as_tuple,
-    first_fault,
 )
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule, rule_for
 from zoo.gym.rounds.storage.address import is_address
@@ -95,33 +95,9 @@ class Caps(_Terms):
     value: float = Field(default=1.0, gt=0, le=1e4, description="largest scale or value")
 
 
-class Coding(Protocol):
-    """What decides the bytes of a contribution; a manifest has it."""
-
-    @property
-    def base(self) -> Base:
-        """The base that is changed."""
-        ...
-
-    @property
-    def tensors(self) -> tuple[Tensor, ...]:
-        """All that a contribution has, sorted by name."""
-        ...
-
-    @property
-    def form(self) -> Form:
-        """How changes are coded."""
-        ...
-
-    @property
-    def caps(self) -> Caps:
-        """The largest contribution."""
-        ...
-
-
 @dataclass(frozen=True)
 class TensorCoding:
-    """What decides the bytes of a contribution where no manifest does, see `Coding`."""
+    """What decides the bytes of a contribution where no manifest does."""
 
     base: Base
     tensors: tuple[Tensor, ...]
@@ -240,6 +216,10 @@ class Manifest(_Terms):
         """
         option = "--round " if verb in {"contribute", "measure"} else ""
         return f"zoo-gym round {verb} {option}{word or shlex.quote(self.name)} {more}".rstrip()
+
+
+Coding: TypeAlias = Manifest | TensorCoding
+"""What decides the bytes of a contribution: base, tensors, form and caps."""
 
 
 def _check_numbers(manifest: Manifest) -> None:

@@ -19,9 +19,10 @@ from pydantic import (
     model_validator,
 )
 
+from zoo.gym.config.report import first_fault
 from zoo.gym.errors import InputError
 from zoo.gym.experience.library.item import is_lesson, item_id
-from zoo.gym.rounds.protocol.fields import Hex, as_tuple, first_fault, is_known_everywhere, is_text
+from zoo.gym.rounds.protocol.fields import Hex, as_tuple, is_known_everywhere, is_text
 from zoo.gym.rounds.protocol.paired import Finite, Paired
 from zoo.gym.signing import PublicKey, parse_key
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from zoo.backends.machine.installing import install_command
-from zoo.gym.config.report import unknown
+from zoo.gym.config.report import first_fault, unknown
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_errors, read_small, write_beside
 from zoo.gym.paths import ensure_folder, folders
-from zoo.gym.rounds.protocol.fields import first_fault
 from zoo.gym.rounds.server.config import ServerConfig
 from zoo.gym.rounds.server.gate import Gate, Role
 from zoo.gym.rounds.server.served import Served
