@@ -1,6 +1,6 @@
 """Checks of a round, and the comparison of a published report with the one computed again."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -70,6 +70,45 @@ def refuse_unlogged(refused: Mapping[PublicKey, str], state: State) -> None:
     if unlogged:
         said = refusals_text(unlogged)
         raise InputError(f"expected no refusals but those in the log, got {said}")
+
+
+def compared(
+    opened: Opened,
+    read: Callable[[], Mapping[str, Any]],
+    repeat: Callable[[], tuple[Mapping[str, Any], str]],
+    shown: Mapping[str, str],
+) -> Iterator[Check]:
+    """Yields the checks of a round that is computed again.
+
+    Args:
+        opened: the round.
+        read: returns the published report, its files fetched.
+        repeat: computes the report again, empty without a result, and says in words of what.
+        shown: the title of the check of each field, see `compared_fields`.
+    """
+    stored: dict[str, Any] = {}
+    again: list[Mapping[str, Any]] = []
+
+    def fetched() -> str:
+        stored.update(read())
+        return f"{stored['result']['bytes']} bytes"
+
+    def computed() -> str:
+        ours, said = repeat()
+        again.append(ours)
+        return said
+
+    yield made("published files", fetched)
+    yield made("contributions", computed)
+    if not (stored and again):
+        return
+    if not again[0]:
+        yield Check("kept lessons", "expected none, got a result", ok=False)
+        return
+    yield from compared_fields(again[0], stored, shown)
+    logged = {str(key): reason for key, reason in opened.state.refused.items()}
+    told = {one["key"]: one["reason"] for one in again[0]["refused"]}
+    yield Check("refusals in the log", f"{len(logged)} refused", ok=logged == told)
 
 
 def compared_fields(

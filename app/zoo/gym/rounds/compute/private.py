@@ -23,7 +23,7 @@ from zoo.gym.rounds.compute.checks import published_report
 from zoo.gym.rounds.compute.collect import TooFewError
 from zoo.gym.rounds.compute.publish import refusals_of, result_entry, voiding, work_folder
 from zoo.gym.rounds.compute.reasons import fetch_all
-from zoo.gym.rounds.compute.report import BY_WEIGHT, FORMAT, read_report, stored_file
+from zoo.gym.rounds.compute.report import BY_WEIGHT, read_report, report_body, stored_file
 from zoo.gym.rounds.life.opening import Opened, open_round
 from zoo.gym.rounds.life.writing import writer_of
 from zoo.gym.rounds.privacy import ledger, sealing
@@ -195,22 +195,21 @@ def private_report(
     state: State, kept: Sequence[PublicKey], refused: Mapping[PublicKey, str], stored: StoredFile
 ) -> dict[str, Any]:
     """Returns the fields of a report, given who is in the sum, who is not, and the result."""
-    privacy, values = privacy_of(state.manifest), values_of(state.manifest)
-    record = record_of(privacy, values, len(kept))
-    return {
-        "format": FORMAT,
-        "round": state.id,
-        "rule": dict(PRIVATE_RULE),
-        "contributions": [{"key": str(key), "digest": state.reveals[key].digest} for key in kept],
-        "refused": [{"key": str(key), "reason": refused[key]} for key in sorted(refused)],
-        "weights": None,
-        "rest": 0.0,
-        "refit": None,
-        "rewards": {"rule": BY_WEIGHT, "points": equal_points(state, [str(key) for key in kept])},
-        "gram": None,
-        "privacy": record.model_dump(mode="json"),
-        "result": vars(stored),
-    }
+    manifest = state.manifest
+    record = record_of(privacy_of(manifest), values_of(manifest), len(kept))
+    return report_body(
+        state.id,
+        PRIVATE_RULE,
+        [(key, state.reveals[key].digest) for key in kept],
+        refused,
+        (BY_WEIGHT, equal_points(state, [str(key) for key in kept])),
+        stored,
+        weights=None,
+        rest=0.0,
+        refit=None,
+        gram=None,
+        privacy=record.model_dump(mode="json"),
+    )
 
 
 def equal_points(state: State, keys: Sequence[str]) -> dict[str, int]:

@@ -6,7 +6,7 @@ bytes each, row by row, two's complement, little endian, in units of 2^-80.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -64,33 +64,56 @@ class Report:
 
     def as_bytes(self) -> bytes:
         """Returns the report as it is stored."""
+        weights, newcomers = self.weights, self.newcomers
         return canonical(
-            {
-                "format": FORMAT,
-                "round": self.round,
-                "rule": dict(self.rule),
-                "contributions": [
-                    {"key": str(key), "digest": digest} for key, digest in self.contributions
-                ],
-                "refused": [
-                    {"key": str(key), "reason": self.refused[key]} for key in sorted(self.refused)
-                ],
-                "weights": None if self.weights is None else list(self.weights),
-                "rest": self.rest,
-                "refit": self.refit,
-                "rewards": {"rule": self.paid_by, "points": _by_key(self.points)},
-                "newcomers": None
-                if self.newcomers is None
-                else [str(key) for key in self.newcomers],
-                "standings": self.standings,
-                "gram": self.gram,
-                "result": vars(self.result),
-            }
+            report_body(
+                self.round,
+                self.rule,
+                self.contributions,
+                self.refused,
+                (self.paid_by, {str(key): points for key, points in self.points.items()}),
+                self.result,
+                weights=None if weights is None else list(weights),
+                rest=self.rest,
+                refit=self.refit,
+                newcomers=None if newcomers is None else [str(key) for key in newcomers],
+                standings=self.standings,
+                gram=self.gram,
+            )
         )
 
 
-def _by_key(points: Mapping[PublicKey, int]) -> dict[str, int]:
-    return {str(key): points[key] for key in sorted(points)}
+def report_body(
+    round_: str,
+    rule: Mapping[str, object],
+    contributions: Iterable[tuple[PublicKey, str]],
+    refused: Mapping[PublicKey, str],
+    rewards: tuple[str, Mapping[str, int]],
+    result: StoredFile,
+    **more: object,
+) -> dict[str, Any]:
+    """Returns the fields of a report.
+
+    Args:
+        round_: the id of the round.
+        rule: what decided.
+        contributions: those that the result is made of, key and digest.
+        refused: why others do not count.
+        rewards: how the pool is shared out, and the points of each key.
+        result: its file.
+        more: the fields that only some kinds of round have.
+    """
+    paid_by, points = rewards
+    return {
+        "format": FORMAT,
+        "round": round_,
+        "rule": dict(rule),
+        "contributions": [{"key": str(key), "digest": digest} for key, digest in contributions],
+        "refused": [{"key": str(key), "reason": refused[key]} for key in sorted(refused)],
+        "rewards": {"rule": paid_by, "points": dict(sorted(points.items()))},
+        "result": vars(result),
+        **more,
+    }
 
 
 def read_report(content: bytes) -> Mapping[str, Any]:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.compute.aggregate import Computed, compute
+from zoo.gym.rounds.compute.aggregate import compute
 from zoo.gym.rounds.compute.checks import (
     Check,
-    compared_fields,
+    compared,
     made,
     published_report,
     refuse_unlogged,
@@ -26,6 +26,20 @@ from zoo.gym.rounds.life.opening import Opened, known_keys
 from zoo.gym.rounds.life.witnessing import read_kept_head, refuse_other_history
 from zoo.gym.rounds.protocol.state import Phase, State, state_of
 from zoo.gym.rounds.storage.chunks import fetch, read_chunk
+
+_SHOWN = {
+    "rule": "rule",
+    "contributions": "order of contributions",
+    "refused": "refusals",
+    "weights": "weights",
+    "rest": "weight of no change",
+    "refit": "re-fit",
+    "rewards": "rewards",
+    "newcomers": "newcomers",
+    "standings": "standings",
+    "gram": "Gram matrix",
+    "result": "result",
+}
 
 
 def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> Iterator[Check]:
@@ -88,30 +102,29 @@ def failed_gate(opened: Opened, folder: Path, threads: int | None) -> Check | No
 
 
 def computed_again(opened: Opened, folder: Path, threads: int | None) -> Iterator[Check]:
-    """Yields the checks of a published round about weights.
+    """Returns the checks of a published round about weights.
 
     Args:
         opened: the round.
         folder: of the round on this machine.
         threads: number of threads; all if None.
     """
-    state = opened.state
-    stored: dict[str, Any] = {}
-    again: list[Computed] = []
 
-    def read() -> str:
-        stored.update(_published(opened, folder))
-        return f"{stored['result']['bytes']} bytes"
+    def read() -> Mapping[str, Any]:
+        report = published_report(opened)
+        for name in ("gram", "standings"):
+            if report.get(name) is None:
+                raise InputError(f"report.{name}: expected a digest, got nothing")
+            read_chunk(opened.storage, str(report[name]))
+        fetch(stored_file(report), opened.storage, folder / "published.safetensors")
+        return report
 
-    def repeat() -> str:
-        again.append(compute(state, opened.storage, folder, threads=threads))
-        refuse_unlogged(again[0].report.refused, state)
-        return f"{len(again[0].report.contributions)} contributions"
+    def repeat() -> tuple[Mapping[str, Any], str]:
+        report = compute(opened.state, opened.storage, folder, threads=threads).report
+        refuse_unlogged(report.refused, opened.state)
+        return read_report(report.as_bytes()), f"{len(report.contributions)} contributions"
 
-    for name, act in (("published files", read), ("contributions", repeat)):
-        yield made(name, act)
-    if stored and again:
-        yield from _compared(stored, again[0], opened)
+    return compared(opened, read, repeat, _SHOWN)
 
 
 def _witnessed(opened: Opened) -> Check:
@@ -142,37 +155,3 @@ def kept_head_check(opened: Opened, path: Path) -> Check:
     except InputError as error:
         return Check("kept head", error.message, ok=False)
     return Check("kept head", f"the log continues its {kept.size} entries")
-
-
-def _published(opened: Opened, folder: Path) -> Mapping[str, Any]:
-    """Returns the published report, after its files were fetched and checked."""
-    report = published_report(opened)
-    for name in ("gram", "standings"):
-        if report.get(name) is None:
-            raise InputError(f"report.{name}: expected a digest, got nothing")
-        read_chunk(opened.storage, str(report[name]))
-    fetch(stored_file(report), opened.storage, folder / "published.safetensors")
-    return report
-
-
-def _compared(stored: Mapping[str, Any], again: Computed, opened: Opened) -> list[Check]:
-    """Returns a check for each field of the report."""
-    ours = read_report(again.report.as_bytes())
-    shown = {
-        "rule": "rule",
-        "contributions": "order of contributions",
-        "refused": "refusals",
-        "weights": "weights",
-        "rest": "weight of no change",
-        "refit": "re-fit",
-        "rewards": "rewards",
-        "newcomers": "newcomers",
-        "standings": "standings",
-        "gram": "Gram matrix",
-        "result": "result",
-    }
-    checks = compared_fields(ours, stored, shown)
-    logged = {str(key): reason for key, reason in opened.state.refused.items()}
-    told = {one["key"]: one["reason"] for one in ours["refused"]}
-    checks.append(Check("refusals in the log", f"{len(logged)} refused", ok=logged == told))
-    return checks

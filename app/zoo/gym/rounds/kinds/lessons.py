@@ -114,7 +114,7 @@ class LessonsRound(Kind["Library", "Combined"]):
         from zoo.gym.rounds.lessons.checks import lesson_checks
 
         del threads
-        yield from lesson_checks(opened, folder)
+        return lesson_checks(opened, folder)
 
     def void_check(self, opened: "Opened", folder: Path, threads: int | None) -> "Check | None":
         """Returns whether no lesson is kept, if that is the reason."""

@@ -1,12 +1,12 @@
 """What is checked of a published round of lessons: everything is computed again and compared."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
-from zoo.gym.rounds.compute.checks import Check, compared_fields, made, published_report
+from zoo.gym.rounds.compute.checks import Check, compared, made, published_report
 from zoo.gym.rounds.compute.report import stored_file
 from zoo.gym.rounds.lessons.result import NOTHING_KEPT, Combined, combine
 from zoo.gym.rounds.lessons.terms import terms_of
@@ -27,29 +27,24 @@ _SHOWN = {
 }
 
 
-def lesson_checks(opened: Opened, folder: Path) -> list[Check]:
+def lesson_checks(opened: Opened, folder: Path) -> Iterator[Check]:
     """Returns the checks of a published round of lessons.
 
     Args:
         opened: the round.
         folder: of the round on this machine.
     """
-    stored: dict[str, Any] = {}
-    again: list[Combined] = []
 
-    def read() -> str:
-        stored.update(published_report(opened))
-        fetch(stored_file(stored), opened.storage, folder / PUBLISHED)
-        return f"{stored['result']['bytes']} bytes"
+    def read() -> Mapping[str, Any]:
+        report = published_report(opened)
+        fetch(stored_file(report), opened.storage, folder / PUBLISHED)
+        return report
 
-    def repeat() -> str:
-        again.append(combine(opened.state, opened.storage, folder))
-        return _counts(again[0])
+    def repeat() -> tuple[Mapping[str, Any], str]:
+        found = combine(opened.state, opened.storage, folder)
+        return found.fields, _counts(found)
 
-    checks = [made("published files", read), made("contributions", repeat)]
-    if stored and again:
-        checks += _compared(stored, again[0], opened)
-    return checks
+    return compared(opened, read, repeat, _SHOWN)
 
 
 def void_check(opened: Opened, folder: Path) -> Check | None:
@@ -77,15 +72,3 @@ def _counts(found: Combined) -> str:
     late = {item.id for left in found.late.values() for item in left}
     early = f", {len(late)} of them before all keys of role gate measured" if late else ""
     return f"{counted(len(found.judged), 'lesson')}, {found.kept} kept{early}"
-
-
-def _compared(stored: Mapping[str, Any], again: Combined, opened: Opened) -> list[Check]:
-    """Returns a check for each field of the report."""
-    if again.file is None:
-        return [Check("kept lessons", "expected none, got a result", ok=False)]
-    ours = again.fields
-    checks = compared_fields(ours, stored, _SHOWN)
-    logged = {str(key): reason for key, reason in opened.state.refused.items()}
-    told = {str(key): reason for key, reason in again.refused.items()}
-    checks.append(Check("refusals in the log", f"{len(logged)} refused", ok=logged == told))
-    return checks

@@ -21,7 +21,7 @@ from zoo.gym.experience.library.library import MOST_TOKENS, Library
 from zoo.gym.experience.sharing.keep import Judged, judge
 from zoo.gym.experience.sharing.measurement import Measurement
 from zoo.gym.rounds.compute.collect import TooFewError
-from zoo.gym.rounds.compute.report import FORMAT
+from zoo.gym.rounds.compute.report import report_body
 from zoo.gym.rounds.lessons.candidates import Candidate, Candidates, candidates_of
 from zoo.gym.rounds.lessons.terms import EVIDENCE, terms_of
 from zoo.gym.rounds.protocol.state import State
@@ -58,8 +58,8 @@ class Combined:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The fields of the report."""
-        found: dict[str, Any] = json.loads(self.report)
+        """The fields of the report; none if nothing is kept."""
+        found: dict[str, Any] = json.loads(self.report or "{}")
         return found
 
     @property
@@ -203,28 +203,20 @@ def _report(
     stored: StoredFile,
 ) -> bytes:
     counts = {key: len(one) for key, one in state.measured.lessons.items()}
-    rule: dict[str, object] = {"method": EVIDENCE, **vars(terms_of(state.manifest))}
-    points = points_of(_effects(judged), state.manifest.pool)
-    return canonical(
-        {
-            "format": FORMAT,
-            "round": state.id,
-            "rule": rule,
-            "contributions": [
-                {"key": str(key), "digest": state.reveals[key].digest} for key in found.contributors
-            ],
-            "refused": [
-                {"key": str(key), "reason": found.refused[key]} for key in sorted(found.refused)
-            ],
-            "gates": [
-                {"key": str(key), "measured": counts.get(key, 0)}
-                for key in sorted(state.manifest.keys_of("gate"))
-            ],
-            "lessons": [_entry(of, one) for of, one in judged],
-            "rewards": {"rule": BY_EFFECT, "points": points},
-            "result": vars(stored),
-        }
+    body = report_body(
+        state.id,
+        {"method": EVIDENCE, **vars(terms_of(state.manifest))},
+        [(key, state.reveals[key].digest) for key in found.contributors],
+        found.refused,
+        (BY_EFFECT, points_of(_effects(judged), state.manifest.pool)),
+        stored,
+        gates=[
+            {"key": str(key), "measured": counts.get(key, 0)}
+            for key in sorted(state.manifest.keys_of("gate"))
+        ],
+        lessons=[_entry(of, one) for of, one in judged],
     )
+    return canonical(body)
 
 
 def _entry(of: Candidate, one: Judged) -> dict[str, object]:
