@@ -13,7 +13,15 @@ from zoo.gym.terminal import visible
 from zoo.models import registry
 
 Switch = Annotated[bool, Parameter(negative=(), show_default=False)]
-Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False)]
+Json = Annotated[
+    bool,
+    Parameter(
+        name="--json",
+        negative=(),
+        show_default=False,
+        help="print one JSON object as stdout's last line",
+    ),
+]
 Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), show_default=False)]
 Offline = Annotated[bool, Parameter(name="--offline", negative=(), show_default=False)]
 Files = Annotated[tuple[str, ...], Parameter(metavar="FILE", negative=(), show_default=False)]

@@ -33,8 +33,6 @@ def aggregate(
     """Computes the result of your round from what was revealed, and publishes it.
 
     Args:
-        round_: the round's folder, address, name or id, also by --round; by default the only open
-            one seen here
         method: the rule that you expect; the round's terms have fixed it
         min_contributors: publish nothing with fewer reveals than this, or if fewer of them count in
             a round about weights that is not private
@@ -44,7 +42,6 @@ def aggregate(
             of lessons before all keys have measured
         threads: how many threads; by default all, which changes no byte
         yes: make the round void without asking if too few contributions count, or none has weight
-        as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.kinds import kind_of
     from zoo.gym.rounds.kinds.kind import Choices
@@ -107,7 +104,6 @@ def rewards(round_: Positional = None, /, *, as_json: Json = False) -> int:
 
     Args:
         round_: its folder, address, name or id; by default the only one with a result
-        as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.compute.publish import work_folder
     from zoo.gym.rounds.kinds import kind_of

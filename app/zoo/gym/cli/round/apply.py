@@ -32,7 +32,6 @@ def apply(
         threads: how many threads; by default all
         yes: download the base without asking
         offline: never contact the hub
-        as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.kinds import kind_of
     from zoo.gym.rounds.kinds.kind import Given
@@ -51,7 +50,6 @@ def undo(base: str | None = None, /, *, as_json: Json = False) -> int:
 
     Args:
         base: the base model's name or folder; by default that of the newest result
-        as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.compute.applying import applied_results, newest_result, undo_result
     from zoo.gym.rounds.lessons.applying import refuse_library

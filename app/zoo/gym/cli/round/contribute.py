@@ -40,14 +40,12 @@ def contribute(
     Args:
         source: a run's id or last, a delta, a peft folder or a full model; of lessons a library's
             NAME, NAME@VERSION or file
-        round_: the round's folder, address, name or id; by default the only open one seen here
         base: the base model's name or folder; by default the round's
         examples: how many examples it was trained on: the federated average weighs by it, and has
             your word alone; no other rule takes it
         send: commit; without it everything is prepared and nothing leaves
         yes: commit, and download, without asking
         offline: never use the network
-        as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.kinds import kind_of
     from zoo.gym.rounds.kinds.kind import Given
@@ -95,11 +93,8 @@ def reveal(
     """Sends the weights or lessons that you committed to, once nobody can commit any more.
 
     Args:
-        round_: the round's folder, address, name or id, also by --round; by default the only open
-            one seen here
         send: send them; without it nothing leaves
         yes: send without asking
-        as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.kinds import kind_of
     from zoo.gym.rounds.life.contributing import receipt_of, send_reveal

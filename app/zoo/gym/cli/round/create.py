@@ -116,7 +116,6 @@ def create(
         force: start a private round even if its noise is larger than any signal
         yes: download without asking
         offline: never use the network
-        as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.kinds.lessons import LessonsRound
     from zoo.gym.rounds.kinds.weights import WeightsRound

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from zoo.gym.cli.options import Json, Offline, Threads, Yes, confirmed
 from zoo.gym.cli.output import Output
@@ -18,10 +20,12 @@ if TYPE_CHECKING:
     from zoo.gym.rounds.protocol.paired import Paired
     from zoo.gym.rounds.protocol.records import Purpose
 
+_ROUND = "the round's folder, name or id; by default the only open one seen here"
+
 
 def measure(
     *tasks: str,
-    round_: Round = None,
+    round_: Annotated[Round, Parameter(help=_ROUND)] = None,
     lessons: MeasureOptions = NO_MEASURE,
     base: str | None = None,
     evaluation: str | None = None,
@@ -44,7 +48,6 @@ def measure(
 
     Args:
         tasks: files of tasks, in a round of lessons
-        round_: the round's folder, name or id; by default the only open one seen here
         lessons: how lessons are measured
         base: the base model's name or folder; by default the round's
         evaluation: the file of held-out examples; when sent, everybody can read it in the round
@@ -56,7 +59,6 @@ def measure(
         threads: how many threads add up contributions; by default all
         yes: send, and download, without asking
         offline: never use the network
-        as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.cli.round.lesson_measure import measure_lessons
     from zoo.gym.rounds.compute.publish import work_folder

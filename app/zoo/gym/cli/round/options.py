@@ -12,8 +12,24 @@ from zoo.gym.errors import InputError
 if TYPE_CHECKING:
     from zoo.gym.rounds.kinds.kind import Kind
 
-Round = Annotated[str | None, Parameter(name="--round", metavar="ROUND")]
-Named = Annotated[str | None, Parameter(name="--round", metavar="ROUND", group="Arguments")]
+Round = Annotated[
+    str | None,
+    Parameter(
+        name="--round",
+        metavar="ROUND",
+        help="the round's folder, address, name or id; by default the only open one seen here",
+    ),
+]
+Named = Annotated[
+    str | None,
+    Parameter(
+        name="--round",
+        metavar="ROUND",
+        group="Arguments",
+        help="the round's folder, address, name or id, also by --round; by default the only open "
+        "one seen here",
+    ),
+]
 """A round that is an argument, and that --round names as well."""
 
 Positional = Annotated[str | None, Parameter(name="ROUND")]

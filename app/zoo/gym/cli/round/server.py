@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from zoo.gym.rounds.server.run import CommunityLearningServer
 
 _GIB = 1 << 30
+_JSON = "print one JSON object as stdout's last line, once it listens"
 _STDERR = 2  # its file, whatever sys.stderr is
 
 
@@ -39,7 +40,7 @@ def serve(
     tls_cert: str | None = None,
     tls_key: str | None = None,
     most_gib: float = 100.0,
-    as_json: Json = False,
+    as_json: Annotated[Json, Parameter(help=_JSON)] = False,
 ) -> int:
     """Serves the rounds in a folder until Ctrl-C, to this machine alone unless --host is given.
 
@@ -53,7 +54,6 @@ def serve(
         tls_cert: file of the certificates
         tls_key: file of their private key
         most_gib: GiB of all rounds together; what would exceed them is refused
-        as_json: print one JSON object as stdout's last line, once it listens
     """
     from zoo.gym.rounds.server.gate import Role
     from zoo.gym.rounds.server.run import CommunityLearningServer, server_config, token_file
@@ -128,7 +128,6 @@ def token(address: str, /, *, as_json: Json = False) -> int:
 
     Args:
         address: of the server, or of a round on it
-        as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.storage.address import checked_address
     from zoo.gym.rounds.storage.tokens import keep_token, origin_of, tokens_file
@@ -156,7 +155,6 @@ def witness(round_: Positional = None, /, *, as_json: Json = False) -> int:
 
     Args:
         round_: its folder, address, name or id; by default the only open one seen here
-        as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.life import witnessing
     from zoo.gym.signing import load_key
@@ -175,8 +173,6 @@ def anchor(*command: str, round_: Round = None, as_json: Json = False) -> int:
 
     Args:
         command: a program and its arguments; {} stands for the file of the head
-        round_: the round's folder, address, name or id; by default the only open one seen here
-        as_json: print one JSON object as stdout's last line
     """
     if not command:
         named = "" if round_ is None else f"--round {shlex.quote(round_)} "

@@ -25,17 +25,12 @@ def show(round_: Positional = None, /, *, as_json: Json = False) -> int:
 
     Args:
         round_: its folder, address, name or id; by default the only open one seen here
-        as_json: print one JSON object as stdout's last line
     """
     return show_round(opened_round(round_), Output(as_json))
 
 
 def list_rounds(*, as_json: Json = False) -> int:
-    """Lists the rounds that were seen on this machine.
-
-    Args:
-        as_json: print one JSON object as stdout's last line
-    """
+    """Lists the rounds that were seen on this machine."""
     from zoo.gym.rounds.kinds import label_of
     from zoo.gym.rounds.life.contributing import has_sent
     from zoo.gym.rounds.life.places import current_phase, known_places

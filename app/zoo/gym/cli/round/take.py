@@ -22,12 +22,9 @@ def take(
     """Adds what contributors left to the log of your round, and closes phases.
 
     Args:
-        round_: the round's folder, address, name or id, also by --round; by default the only open
-            one seen here
         close: close the phase now, whatever its deadline is
         yes: do it without asking: close with too few contributors, even if that spends the
             extension before the deadline or makes the round void; write the log of a copy
-        as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.life.writing import close_phase
     from zoo.gym.rounds.life.writing import take as take_in
@@ -111,7 +108,6 @@ def void(
         round_: its folder, address, name or id; by default the only open one seen here
         because: the reason, in one line, which everybody reads
         yes: make it void without asking
-        as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.kinds import kind_of
     from zoo.gym.rounds.life.places import remember_place

@@ -210,18 +210,16 @@ def _probes(given: str | None, purpose: "Purpose") -> str | None:
 
 def check_measured(measured: GateOptions, base: Path) -> None:
     """Refuses files with which a gate could not measure contributions to a base."""
-    from zoo.gym.rounds.measure.examples import check_rows
-    from zoo.gym.rounds.measure.measure import check_last_result
-    from zoo.gym.rounds.measure.probes import check_probes
+    from zoo.gym.rounds.measure.measure import check_last_result, check_usable
 
-    for file in filter(None, (measured.evaluation, measured.refit)):
-        check_rows(Path(existing(file)), base)
-    probes: dict[Purpose, str | None] = {
+    files: dict[Purpose, str | None] = {
+        "evaluation": measured.evaluation,
+        "refit": measured.refit,
         "refusals": measured.refusals,
         "triggers": measured.triggers,
     }
-    for purpose, prompts in probes.items():
-        if prompts is not None:
-            check_probes(Path(existing(prompts)), purpose, base)
+    for purpose, file in files.items():
+        if file is not None:
+            check_usable(Path(existing(file)), purpose, base)
     if measured.previous is not None:
         check_last_result(Path(existing(measured.previous)), base)

@@ -45,7 +45,6 @@ def verify(
         threads: how many threads; by default all
         yes: download without asking
         offline: never use the network
-        as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.compute.publish import work_folder
     from zoo.gym.rounds.compute.verify import kept_head_check

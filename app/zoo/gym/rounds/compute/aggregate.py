@@ -237,7 +237,8 @@ def _computed(chosen: Chosen, delta: Delta) -> Computed:
     refused |= {collected.keys[row]: reason for row, reason in selection.refused.items()}
     newcomers = chosen.members.newcomers
     weighing, stored = selection.weighing, describe(delta.path)[0]
-    gram, standings = _as_bytes(chosen.gram), write_standings(_standings(chosen, refused))
+    gram = chosen.gram.astype("<u8", copy=False).tobytes()
+    standings = write_standings(_standings(chosen, refused))
     report = Report(
         round=state.id,
         rule=_described(selection.rule),
@@ -307,10 +308,6 @@ def worse_than_one(state: State, report: Report) -> str | None:
 
 def _described(rule: Rule) -> dict[str, str | int | bool]:
     return {"method": rule.method.value, "f": rule.f, "mixed": rule.mixes}
-
-
-def _as_bytes(gram: "NDArray[np.uint64]") -> bytes:
-    return gram.astype("<u8", copy=False).tobytes()
 
 
 def save_report(computed: Computed, folder: Path) -> Path:

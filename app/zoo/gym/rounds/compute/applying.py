@@ -72,7 +72,8 @@ def apply_result(opened: Opened, base: Path, *, threads: int | None = None) -> A
     applied_results()  # a list that cannot be read is refused before the work
     file = model_folder_of(base, digest)
     build(file, work / "published.safetensors", base)
-    _write_parents(file, base, digest)
+    content = {"base": str(base), "parents": [*parents_of(base), digest]}
+    write_beside(file / PARENTS_FILE, json.dumps(content, indent=2) + "\n")
     with _alone():
         known = applied_results()
         others = [one for one in known if one.base == base and one.digest != digest]
@@ -193,11 +194,6 @@ def _alone() -> Generator[None]:
         if not held:
             raise StorageError(f"{lock}: expected to hold the list alone, another process has it")
         yield
-
-
-def _write_parents(file: Path, base: Path, digest: str) -> None:
-    content = {"base": str(base), "parents": [*parents_of(base), digest]}
-    write_beside(file / PARENTS_FILE, json.dumps(content, indent=2) + "\n")
 
 
 def _keep(results: list[Applied]) -> None:

@@ -93,7 +93,10 @@ def publish_private(
     if opened.state.closed:
         forget_round_key(privacy_of(opened.manifest).key)  # a program killed after the log left it
     if opened.state.phase is Phase.PUBLISHED:
-        _store_again(opened, folder)
+        # what was drawn here and lost in the storage: nobody can draw it again
+        if (settled := ledger.report_of(opened.state.id)) is not None:
+            with suppress(NotAvailableError):  # the storage has it, or nobody
+                _store(*_drawn(opened.state, folder, settled), opened.storage)
         return published(opened, folder)
     with writer_of(storage, key) as append:
         state = append.state
@@ -113,14 +116,6 @@ def publish_private(
 def _store(found: PrivateResult, content: bytes, storage: Storage) -> None:
     store(found.delta.path, storage)
     store_bytes(content, storage)
-
-
-def _store_again(opened: Opened, folder: Path) -> None:
-    """Stores what was drawn on this machine and lost since: nobody can draw it again."""
-    settled = ledger.report_of(opened.state.id)
-    if settled is not None:
-        with suppress(NotAvailableError):  # the storage has it, or nobody
-            _store(*_drawn(opened.state, folder, settled), opened.storage)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from zoo.gym.rounds.privacy.contribution import values_of
 from zoo.gym.rounds.privacy.mechanism import fixed_parts, private_header, record_of
 from zoo.gym.rounds.privacy.terms import privacy_of
 from zoo.gym.rounds.protocol.state import State
-from zoo.gym.signing import parse_key
+from zoo.gym.signing import PublicKey, parse_key
 
 _UNLIKELY = 10.0
 """Standard deviations: noise beyond them has a probability below 1e-22."""
@@ -72,9 +72,11 @@ def private_checks(opened: Opened, folder: Path) -> Iterator[Check]:
 def _of_result(state: State, result: PrivateResult, sealed: Sealed) -> Iterator[Check]:
     report = result.report
     steps: dict[str, Callable[[], str]] = {
-        "rule": lambda: _rule(report),
+        "rule": lambda: _same(report.get("rule"), dict(PRIVATE_RULE), PRIVATE_RULE["method"]),
         "who is in the sum": lambda: _members(state, result, sealed),
-        "refusals in the log": lambda: _refusals(state, result),
+        "refusals in the log": lambda: _same(
+            _texts(state.refused), _texts(result.refused), f"{len(state.refused)} refused"
+        ),
         "rewards": lambda: _rewards(state, report),
         "privacy": lambda: _promise(state, result),
         "header of the result": lambda: _header(state, result),
@@ -86,15 +88,14 @@ def _of_result(state: State, result: PrivateResult, sealed: Sealed) -> Iterator[
         yield made(name, act)
 
 
-def _rule(report: Mapping[str, Any]) -> str:
-    _same(report.get("rule"), dict(PRIVATE_RULE))
-    return str(PRIVATE_RULE["method"])
-
-
-def _same(found: object, expected: object) -> str:
+def _same(found: object, expected: object, said: object = "") -> str:
     if found != expected:
         raise InputError(f"expected {str(expected)[:150]}, got {str(found)[:150]}")
-    return str(expected)[:200]
+    return str(said)
+
+
+def _texts(refused: Mapping[PublicKey, str]) -> dict[str, str]:
+    return {str(key): reason for key, reason in refused.items()}
 
 
 def _members(state: State, result: PrivateResult, sealed: Sealed) -> str:
@@ -102,8 +103,7 @@ def _members(state: State, result: PrivateResult, sealed: Sealed) -> str:
     listed = [(one["key"], one["digest"]) for one in result.report["contributions"]]
     fit = [(str(key), state.reveals[key].digest) for key, _ in sealed.files]
     _same(listed, [one for one in fit if one in listed])
-    broken = {str(key): reason for key, reason in sealed.refused.items()}
-    said = {str(key): reason for key, reason in result.refused.items()}
+    broken, said = _texts(sealed.refused), _texts(result.refused)
     _same({key: said.get(key) for key in broken}, broken)
     members = {key for key, _ in listed}
     _same(sorted(members | said.keys()), sorted(str(key) for key in state.reveals))
@@ -114,18 +114,10 @@ def _members(state: State, result: PrivateResult, sealed: Sealed) -> str:
     return f"{len(listed)} contributions, {len(said)} refused{more}"
 
 
-def _refusals(state: State, result: PrivateResult) -> str:
-    _same(
-        {str(key): reason for key, reason in state.refused.items()},
-        {str(key): reason for key, reason in result.refused.items()},
-    )
-    return f"{len(state.refused)} refused"
-
-
 def _rewards(state: State, report: Mapping[str, Any]) -> str:
     keys = [one["key"] for one in report["contributions"]]
-    _same(report.get("rewards"), {"rule": BY_WEIGHT, "points": equal_points(state, keys)})
-    return f"{state.manifest.pool} points in equal parts"
+    expected = {"rule": BY_WEIGHT, "points": equal_points(state, keys)}
+    return _same(report.get("rewards"), expected, f"{state.manifest.pool} points in equal parts")
 
 
 def _fields(state: State, result: PrivateResult) -> str:

@@ -24,7 +24,7 @@ from zoo.gym.rounds.compute.report import read_report, stored_file
 from zoo.gym.rounds.kinds import kind_of
 from zoo.gym.rounds.life.opening import Opened, known_keys
 from zoo.gym.rounds.life.witnessing import read_kept_head, refuse_other_history
-from zoo.gym.rounds.protocol.state import Phase, State, state_of
+from zoo.gym.rounds.protocol.state import Phase, state_of
 from zoo.gym.rounds.storage.chunks import fetch, read_chunk
 
 _SHOWN = {
@@ -58,7 +58,9 @@ def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> Itera
     yield Check("log", f"root {opened.head.root.hex()}")
     yield _witnessed(opened)
     state = opened.state
-    yield from _by_word(state)
+    if by_word := len(refused_by_word(state)):  # which nobody can check afterwards
+        said = f"{by_word} of {len(state.reveals)} refused by the maker's word alone: {NOT_STORED}"
+        yield Check("missing files", said, ok=None)
     if state.phase is Phase.VOID:
         yield _void(opened, folder, threads)
     elif state.phase is not Phase.PUBLISHED:
@@ -133,13 +135,6 @@ def _witnessed(opened: Opened) -> Check:
     covered = max(opened.witnesses.values(), default=0)
     detail = f"{len(opened.witnesses)} of {named} signed, up to entry {covered}"
     return Check("witnesses", detail if named else "the round names none")
-
-
-def _by_word(state: State) -> Iterator[Check]:
-    """Counts the refusals that nobody can check afterwards, if there are any."""
-    if found := len(refused_by_word(state)):
-        said = f"{found} of {len(state.reveals)} refused by the maker's word alone: {NOT_STORED}"
-        yield Check("missing files", said, ok=None)
 
 
 def kept_head_check(opened: Opened, path: Path) -> Check:

@@ -154,7 +154,9 @@ def _encode(changes: Changes, tensor: Tensor, manifest: Coding) -> tuple[Encoded
 
     changed = tensor.name in changes.names
     if manifest.form == "lowrank":
-        found = changes.factors(tensor.name) if changed else _no_factors(tensor)
+        rows, columns = tensor.shape
+        none = np.zeros((1, columns), np.float32), np.zeros((1, rows), np.float32)
+        found = changes.factors(tensor.name) if changed else none
         if found is None:
             made_of = "the run or the adapter that the delta was made of"
             raise InputError(
@@ -162,10 +164,13 @@ def _encode(changes: Changes, tensor: Tensor, manifest: Coding) -> tuple[Encoded
                 f"{changes.kind}",
                 hint=f"contribute {made_of if changes.kind == CODED_FACTORS else 'a LoRA adapter'}",
             )
-        return _coded_factors(tensor, *found), 0
+        term, arrays = code_factors(tensor.name, *found, LowRank(FACTORS))
+        return _encoded(tensor, term, arrays), 0
     change = changes.change(tensor.name) if changed else np.zeros(tensor.shape, np.float32)
     zeros = change.size - int(np.count_nonzero(change))
-    return (_coded_signs if manifest.form == "signs" else _coded_floats)(tensor, change), zeros
+    if manifest.form == "signs":
+        return _coded_signs(tensor, change), zeros
+    return _encoded(tensor, RawTerm(), {"raw": change}), zeros
 
 
 def _coded_signs(tensor: Tensor, change: "NDArray[np.float32]") -> Encoded:
@@ -178,22 +183,6 @@ def _coded_signs(tensor: Tensor, change: "NDArray[np.float32]") -> Encoded:
         bits = np.zeros((rows, -(-columns // 8)), np.uint8)
         return _encoded(tensor, dense_term(SIGNS), {"sign": bits, "scale": np.zeros(1, np.float32)})
     return _encoded(tensor, dense_term(SIGNS), coded[1])
-
-
-def _coded_floats(tensor: Tensor, change: "NDArray[np.float32]") -> Encoded:
-    return _encoded(tensor, RawTerm(), {"raw": change})
-
-
-def _coded_factors(tensor: Tensor, A: "NDArray[np.float32]", B: "NDArray[np.float32]") -> Encoded:
-    term, arrays = code_factors(tensor.name, A, B, LowRank(FACTORS))
-    return _encoded(tensor, term, arrays)
-
-
-def _no_factors(tensor: Tensor) -> "tuple[NDArray[np.float32], NDArray[np.float32]]":
-    import numpy as np
-
-    rows, columns = tensor.shape
-    return np.zeros((1, columns), np.float32), np.zeros((1, rows), np.float32)
 
 
 def _encoded(tensor: Tensor, term: Term, arrays: Mapping[str, Any]) -> Encoded:

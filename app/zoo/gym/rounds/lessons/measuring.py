@@ -23,7 +23,7 @@ from zoo.gym.rounds.measure.measure import refuse_no_gate, with_inbox
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.records import FEWEST_TASKS, record_of
 from zoo.gym.rounds.protocol.state import State
-from zoo.gym.signing import OwnKey, PublicKey, Signed, sign
+from zoo.gym.signing import OwnKey, Signed, sign
 
 
 class LessonMeasuring:
@@ -46,7 +46,8 @@ class LessonMeasuring:
         found = candidates_of(opened.state, opened.storage, work_folder(opened.state.id)).first
         self.own = [one.item for one in found if key.public in one.authors]
         self.items = [one.item for one in found if key.public not in one.authors]
-        self.kept_file = _kept_file(opened.state.id, key.public)
+        name = f"{opened.state.id}-{key.public.raw.hex()[:16]}.jsonl"
+        self.kept_file = folders().data / "rounds" / "measured" / name
         self._found: dict[str, Measurement] = {}
         if self.kept_file.exists():
             self.add(self.kept_file)
@@ -164,7 +165,3 @@ def public_name(model: str) -> str:
 def _rank(one: Measurement) -> tuple[bool, int, float, float, str]:
     """Orders measurements of one lesson by one key: of equal ones the less favourable counts."""
     return one.high < 0, one.tasks, -one.effect, -one.high, one.model
-
-
-def _kept_file(round_: str, key: PublicKey) -> Path:
-    return folders().data / "rounds" / "measured" / f"{round_}-{key.raw.hex()[:16]}.jsonl"

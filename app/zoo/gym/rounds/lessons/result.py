@@ -90,7 +90,7 @@ def combine(state: State, storage: Storage, folder: Path) -> Combined:
     if counted < quorum:
         raise TooFewError(state.manifest, counted, found.refused)
     judged = judged_in(state, found)
-    kept = [_entitled(one.item, of.contributor) for of, one in judged if one.kept]
+    kept = [replace(one.item, author=str(of.contributor)) for of, one in judged if one.kept]
     if not kept:
         return Combined(judged, None, b"", found.refused)
     file = folder / "result.json"
@@ -190,10 +190,6 @@ def _fits(items: Sequence[Item]) -> bool:
     except InputError:
         return False
     return True
-
-
-def _entitled(item: Item, contributor: PublicKey) -> Item:
-    return replace(item, author=str(contributor))
 
 
 def _report(

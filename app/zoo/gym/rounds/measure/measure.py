@@ -5,7 +5,7 @@ continues where it was cut. What follows from records (who counts, the factor, t
 computed here as by everybody else.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import fsum, isfinite
 from pathlib import Path
@@ -168,7 +168,9 @@ class Measuring:
         after = meter.losses(file)
         base, previous = compare(before, after), None
         if self.state.manifest.previous is not None:
-            previous = compare(meter.losses(self._previous()), after)
+            if self._sources.previous is None:
+                raise _no_previous(self.state)
+            previous = compare(meter.losses(self._sources.previous), after)
         if base is None:
             raise InputError("result: expected a finite held-out loss, got infinity or none")
         return ResultGate(
@@ -185,12 +187,6 @@ class Measuring:
         folder, base = self._sources.folder, self._sources.base
         prompts = shown_file(purpose, self.state, self._opened.storage, folder)
         return probe(base, result, read_probes(prompts, purpose))
-
-    def _previous(self) -> Path:
-        path = self._sources.previous
-        if path is None:
-            raise _no_previous(self.state)
-        return path
 
 
 def check_previous(path: Path, state: State) -> None:
@@ -277,12 +273,21 @@ def files_to_show(opened: Opened, key: OwnKey, sources: Sources) -> dict[Purpose
             )
         check_file(file, purpose, opened.state)
         shown_suffix(file)
-        if purpose in {"evaluation", "refit"}:
-            check_rows(file, sources.base)  # or they would be shown, and then measure nothing
-        else:
-            check_probes(file, purpose, sources.base)
+        check_usable(file, purpose, sources.base)  # or it would be shown, and then measure nothing
         found[purpose] = file
     return found
+
+
+def check_usable(file: Path, purpose: Purpose, base: Path) -> None:
+    """Refuses a file of examples with which nothing could be measured of a base.
+
+    Raises:
+        InputError: as `check_rows` or `check_probes`.
+    """
+    if purpose in {"evaluation", "refit"}:
+        check_rows(file, base)
+    else:
+        check_probes(file, purpose, base)
 
 
 def refuse_no_gate(state: State, key: OwnKey) -> None:
@@ -306,7 +311,9 @@ def refuse_no_gate(state: State, key: OwnKey) -> None:
 
 def with_inbox(opened: Opened) -> State:
     """Returns the state after the records in the inbox that may follow, in any order."""
-    state, left = opened.state, list(_records(opened))
+    inbox = (entry for _, entry in left_entries(opened.storage, set(opened.entries)))
+    left = [one for one in inbox if isinstance(one, Signed) and one.context == objects.RECORD]
+    state = opened.state
     while left:
         later: list[Signed] = []
         for entry in left:
@@ -318,9 +325,3 @@ def with_inbox(opened: Opened) -> State:
             break
         left = later
     return state
-
-
-def _records(opened: Opened) -> Sequence[Signed]:
-    left = left_entries(opened.storage, set(opened.entries))
-    entries = [entry for _, entry in left if isinstance(entry, Signed)]
-    return [entry for entry in entries if entry.context == objects.RECORD]

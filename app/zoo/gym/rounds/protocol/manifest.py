@@ -181,8 +181,10 @@ class Manifest(_Terms):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        _check_numbers(self)
-        _check_name(self.name)
+        if self.most < self.quorum:
+            raise ValueError(f"most: expected at least the quorum, {self.quorum}")
+        if is_address(self.name):  # commands in hints would take it for the round at that address
+            raise ValueError(f"name: expected one that is no address, got {self.name!r:.60}")
         kind_of(self).check(self)
         if self.deadlines.reveal <= self.deadlines.commit:
             raise ValueError("deadlines: expected reveal after commit")
@@ -220,17 +222,6 @@ class Manifest(_Terms):
 
 Coding: TypeAlias = Manifest | TensorCoding
 """What decides the bytes of a contribution: base, tensors, form and caps."""
-
-
-def _check_numbers(manifest: Manifest) -> None:
-    if manifest.most < manifest.quorum:
-        raise ValueError(f"most: expected at least the quorum, {manifest.quorum}")
-
-
-def _check_name(name: str) -> None:
-    """Refuses names that commands, as hints have them, would take for the round at an address."""
-    if is_address(name):
-        raise ValueError(f"name: expected one that is no address, got {name!r:.60}")
 
 
 def _check_key(key: RoundKey, deadlines: Deadlines) -> None:
