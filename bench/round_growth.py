@@ -24,7 +24,7 @@ from zoo.gym.delta.file.terms import TensorTerms
 from zoo.gym.delta.file.writer import Spool, write_delta
 from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.verify import verify
-from zoo.gym.rounds.contribution.layout import SIGNS
+from zoo.gym.rounds.contribution.check import SIGNS
 from zoo.gym.rounds.contribution.write import contribution_header
 from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.life.writing import close_phase, create_round, leave

@@ -26,8 +26,7 @@ from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.delta.rebuild import difference
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.contribution.check import open_contribution
-from zoo.gym.rounds.contribution.kept import kept_of_adapter
-from zoo.gym.rounds.contribution.write import write_contribution
+from zoo.gym.rounds.contribution.write import kept_of_adapter, write_contribution
 from zoo.gym.rounds.protocol.manifest import Manifest
 
 FORMS = ("signs", "float", "lowrank")

@@ -32,7 +32,7 @@ def writer(storage: FolderStorage, head: Head = EMPTY) -> LogWriter:
 
 
 def head_of(storage: FolderStorage) -> Head:
-    return read_head(storage.read, "round", KEY, {KEY: valid})[0]
+    return read_head(storage.read("log/checkpoint"), "round", KEY, {KEY: valid})[0]
 
 
 def numbered(start: int, stop: int) -> list[bytes]:
@@ -119,7 +119,7 @@ def test_each_changed_byte_of_a_head_is_noticed(storage: FolderStorage) -> None:
 def test_a_head_of_another_log_or_without_a_signature_is_refused(storage: FolderStorage) -> None:
     head = writer(storage).append([b"one"])
     with pytest.raises(InputError, match="expected one of 'other', got one of 'round'"):
-        read_head(storage.read, "other", KEY, {KEY: valid})
+        read_head(storage.read("log/checkpoint"), "other", KEY, {KEY: valid})
     storage.replace("log/checkpoint", signed_note(head, {NoteKey("mallory", b"k"): bytes(64)}))
     with pytest.raises(InputError, match="expected a signature of 'round/log', got none"):
         head_of(storage)

@@ -14,11 +14,10 @@ from zoo.gym.rounds.privacy.account import (
     MOST_EPSILON,
     delta_of,
     epsilon_for,
-    noise_to_signal,
     sigma_for,
     together,
 )
-from zoo.gym.rounds.privacy.terms import LEAST_CLIP
+from zoo.gym.rounds.privacy.terms import LEAST_CLIP, privacy_for
 
 DELTA = 1e-6
 ORACLE = json.loads((Path(__file__).parent / "oracle" / "pld.json").read_text())
@@ -74,7 +73,8 @@ def test_no_release_tells_nothing() -> None:
 
 def test_the_noise_of_a_large_model_drowns_a_small_round() -> None:
     # LoRA of rank 16 on zen-eco has some 33 M values: 4.225 * sqrt(33e6) / 2 = 12,136
-    assert noise_to_signal(sigma_for(1.0, DELTA), 33_000_000, 2) == pytest.approx(12_136, rel=1e-3)
+    privacy = privacy_for(1.0, DELTA, 1.0, "0" * 64, f"x25519:{'0' * 64}")
+    assert privacy.noise_to_signal(33_000_000, 2) == pytest.approx(12_136, rel=1e-3)
 
 
 @pytest.mark.parametrize(

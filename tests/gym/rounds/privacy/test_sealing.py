@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.privacy.payload import decode_values, encode_values
 from zoo.gym.rounds.privacy.sealing import (
     OVERHEAD,
     info_for,
@@ -16,6 +15,7 @@ from zoo.gym.rounds.privacy.sealing import (
     seal,
 )
 from zoo.gym.rounds.privacy.terms import sealed_bytes
+from zoo.gym.rounds.privacy.whole import decode_values, encode_values
 
 PRIVATE = bytes(range(32))
 KEY = key_text(public_of(PRIVATE))

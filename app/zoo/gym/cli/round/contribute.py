@@ -49,13 +49,16 @@ def contribute(
     """
     from zoo.gym.rounds.kinds import kind_of
     from zoo.gym.rounds.kinds.kind import Given
+    from zoo.gym.rounds.life.contributing import has_sent
     from zoo.gym.signing import own_key
 
     out, opened = Output(as_json), opened_round(round_, offline=offline)
     kind = kind_of(opened.manifest)
     refuse_without_effect(kind, "contribute", {"base": base, "examples": examples})
     key = own_key()
-    _warn_of_other_key(opened, key.public, out)
+    if has_sent(opened.state.id, but=key.public):  # which is lost, or elsewhere
+        out.say("note: this machine has committed in this round with another key than yours now")
+        out.say("what you send is a second contributor's; to be the first, restore its key")
 
     def its_base() -> "Resolved":
         if base is not None:
@@ -192,12 +195,3 @@ def _already(opened: "Opened", key: "PublicKey") -> str | None:
     if state.phase is Phase.VOID:
         return "you committed already, and the round is void"
     return NOT_IN_TIME
-
-
-def _warn_of_other_key(opened: "Opened", key: "PublicKey", out: Output) -> None:
-    """Warns a user who committed in this round with another key, which is lost or elsewhere."""
-    from zoo.gym.rounds.life.contributing import has_sent
-
-    if has_sent(opened.state.id, but=key):
-        out.say("note: this machine has committed in this round with another key than yours now")
-        out.say("what you send is a second contributor's; to be the first, restore its key")

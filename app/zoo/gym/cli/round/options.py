@@ -114,11 +114,6 @@ NO_GATE, NO_LESSONS, NO_MEASURE = GateOptions(), LessonOptions(), MeasureOptions
 """None of these options."""
 
 
-def given_of(options: GateOptions | LessonOptions | MeasureOptions) -> dict[str, object]:
-    """Returns the options that the user typed, by name."""
-    return {name: value for name, value in vars(options).items() if _is_given(value)}
-
-
 def refuse_without_effect(
     kind: "Kind[Any, Any] | type[Kind[Any, Any]]", verb: str, typed: Mapping[str, object]
 ) -> None:
@@ -133,7 +128,7 @@ def refuse_without_effect(
         InputError: one is given; it is named.
     """
     for name, where in kind.without_effect.get(verb, {}).items():
-        refuse_given({name: typed.get(name)}, where)
+        refuse_given({name: typed.get(name)}, f"in {where}")
 
 
 def refuse_given(given: Mapping[str, object], where: str) -> None:
@@ -141,14 +136,14 @@ def refuse_given(given: Mapping[str, object], where: str) -> None:
 
     Args:
         given: their values by name.
-        where: in which round.
+        where: in which round, or without which option.
 
     Raises:
         InputError: one is given; it is named.
     """
     for name, value in given.items():
         if _is_given(value):
-            raise InputError(f"--{name.replace('_', '-')}: has no effect in {where}")
+            raise InputError(f"--{name.replace('_', '-')}: has no effect {where}")
 
 
 def _is_given(value: object) -> bool:

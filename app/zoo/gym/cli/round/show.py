@@ -1,13 +1,15 @@
 """`zoo-gym round show, list, ledger`: what rounds wait for, and what private ones spent."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from zoo.gym.cli.options import Json
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round.next_step import is_waiting, next_step, until
 from zoo.gym.cli.round.opened import command, opened_round
 from zoo.gym.cli.round.options import Positional
-from zoo.gym.cli.round.shares import Share, shares_of
+from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.humanize import counted
 
 if TYPE_CHECKING:
@@ -18,6 +20,10 @@ MOST_SHOWN = 20
 """Contributors that are shown; a program gets all of them."""
 
 NOT_TAKEN = "the round's maker has not taken it yet"
+
+
+Share: TypeAlias = tuple[float | None, int | None]
+"""The weight of a contribution in the result, 0 to 1, None for rules of columns; and its points."""
 
 
 def show(round_: Positional = None, /, *, as_json: Json = False) -> int:
@@ -109,8 +115,8 @@ def show_round(opened: "Opened", out: Output) -> int:
     for one in contributors[:MOST_SHOWN]:
         name = f" ({one['name']})" if one["name"] else ""
         why_not = f": {one['reason']}" if one["reason"] else ""
-        share = Share(one["weight"], one["points"])
-        what = f": {share}" if str(share) and not why_not else ""
+        share = _in_words(one["weight"], one["points"])
+        what = f": {share}" if share and not why_not else ""
         out.answer(f"  {one['fingerprint']}{name} {one['state']}{why_not}{what}")
     if len(contributors) > MOST_SHOWN:
         out.answer(f"  and {len(contributors) - MOST_SHOWN} more: --json shows all")
@@ -141,18 +147,18 @@ def _contributors(opened: "Opened") -> list[dict[str, Any]]:
     from zoo.gym.rounds.kinds.weights import LEFT_OUT
     from zoo.gym.signing import signer_name
 
-    state, published = opened.state, shares_of(opened)
-    shares = {key: published.get(str(key), Share(None, None)) for key in state.commits}
+    state, published = opened.state, _shares_of(opened)
+    shares = {key: published.get(str(key), (None, None)) for key in state.commits}
 
     def place(key: "PublicKey") -> "tuple[bool, bool, PublicKey]":
-        return key not in state.refused, not shares[key].is_left_out, key
+        return key not in state.refused, shares[key][0] != 0, key
 
     found: list[dict[str, Any]] = []
     for key in sorted(state.commits, key=place):
-        far, share = "committed", shares[key]
+        far, (weight, points) = "committed", shares[key]
         if key in state.refused:
             far = "refused"
-        elif share.is_left_out:
+        elif weight == 0:
             far = LEFT_OUT
         elif key in state.reveals:
             far = "counts" if state.result else "revealed"
@@ -163,11 +169,18 @@ def _contributors(opened: "Opened") -> list[dict[str, Any]]:
                 "name": signer_name(key),
                 "state": far,
                 "reason": state.refused.get(key, ""),
-                "weight": share.weight,
-                "points": share.points,
+                "weight": weight,
+                "points": points,
             }
         )
     return found
+
+
+def _in_words(weight: float | None, points: int | None) -> str:
+    parts = [] if weight is None else [f"weight {weight:.3g}"]
+    if points is not None and weight != 0:
+        parts.append(f"{points} points")
+    return ", ".join(parts)
 
 
 def _own_part(opened: "Opened") -> str | None:
@@ -195,3 +208,45 @@ def _own_part(opened: "Opened") -> str | None:
 def to_reveal(opened: "Opened") -> str:
     """Returns the command that reveals in a round."""
     return command("reveal", opened, "--send")
+
+
+def _shares_of(opened: "Opened") -> Mapping[str, Share]:
+    """Returns the share of each contribution of a published round, by key as text.
+
+    The report is shown as it is published, which `verify` computes again. Empty without a result,
+    and where the report is missing or damaged.
+    """
+    from zoo.gym.rounds.compute.checks import published_report
+
+    if opened.state.result is None:
+        return {}
+    with suppress(InputError, NotAvailableError):
+        return _read(published_report(opened))
+    return {}
+
+
+def _read(report: Mapping[str, Any]) -> Mapping[str, Share]:
+    keys = [str(one["key"]) for one in report["contributions"]]
+    weights = _weights(report.get("weights"), report.get("rest"), len(keys))
+    match report.get("rewards"):
+        case {"points": {**paid}} if paid:
+            found = [paid.get(key, 0) for key in keys]
+        case _:
+            found = [None] * len(keys)
+    points: list[Any] = [one if _is_number(one) else None for one in found]
+    return dict(zip(keys, zip(weights, points, strict=True), strict=True))
+
+
+def _weights(found: object, rest: object, count: int) -> list[float | None]:
+    """Returns weights that add up to 1 with the rest; None each if there are none."""
+    numbers = found if isinstance(found, list) else []
+    others = rest if _is_number(rest) else 0
+    if len(numbers) != count or not all(map(_is_number, numbers)):
+        return [None] * count
+    total = sum(numbers) + cast("float", others)
+    return [one / total for one in numbers] if total > 0 else [None] * count
+
+
+def _is_number(value: object) -> bool:
+    is_one = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_one and 0 <= cast("float", value) < 2**63

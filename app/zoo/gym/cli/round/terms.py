@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.gym.cli.round.options import GateOptions, LessonOptions, given_of
+from zoo.gym.cli.round.options import GateOptions, LessonOptions, refuse_given
 from zoo.gym.config.items import existing
 from zoo.gym.errors import InputError, NotAvailableError
 
@@ -62,9 +62,10 @@ def newcomers_after(
     from zoo.gym.rounds.protocol.manifest import Newcomers
     from zoo.gym.rounds.storage.chunks import read_chunk
 
-    for option, value in (("--newcomers-rounds", rounds), ("--newcomers-share", share)):
-        if after is None and value is not None:
-            raise InputError(f"{option}: has no effect without --after")
+    if after is None:
+        given = {"newcomers_rounds": rounds, "newcomers_share": share}
+        refuse_given(given, "without --after")
+        return None, None
     if rounds is not None and not 1 <= rounds <= 1000:
         raise InputError(
             f"--newcomers-rounds: expected 1 to 1000 accepted rounds, got {rounds}",
@@ -72,8 +73,6 @@ def newcomers_after(
         )
     if share is not None and not 0 < share <= 1:
         raise InputError(f"--newcomers-share: expected a share above 0, up to 1, got {share}")
-    if after is None:
-        return None, None
     earlier = opened_round(after)
     kind_of(earlier.manifest).refuse_as_earlier(earlier.manifest)
     if earlier.state.result is None:
@@ -140,12 +139,9 @@ def measured_terms(
         Path(existing(one)) if one else None for one in (given.refit, given.previous)
     )
     if given.evaluation is None:
-        needing = given_of(replace(given, refit=None))
-        for name in needing:
-            raise InputError(f"--{name.replace('_', '-')}: has no effect without --evaluation")
+        refuse_given(vars(replace(given, refit=None)), "without --evaluation")
     if given.evaluation is None and refit is None:
-        if gates:
-            raise InputError("--gate: has no effect without --evaluation or --refit")
+        refuse_given({"gate": tuple(gates)}, "without --evaluation or --refit")
         return None
     if len(gates) > 1:
         raise InputError(f"--gate: expected one key in a round about weights, got {len(gates)}")
@@ -211,15 +207,10 @@ def _probes(given: str | None, purpose: "Purpose") -> str | None:
 def check_measured(measured: GateOptions, base: Path) -> None:
     """Refuses files with which a gate could not measure contributions to a base."""
     from zoo.gym.rounds.measure.measure import check_last_result, check_usable
+    from zoo.gym.rounds.protocol.records import PURPOSES
 
-    files: dict[Purpose, str | None] = {
-        "evaluation": measured.evaluation,
-        "refit": measured.refit,
-        "refusals": measured.refusals,
-        "triggers": measured.triggers,
-    }
-    for purpose, file in files.items():
-        if file is not None:
+    for purpose in PURPOSES:
+        if (file := getattr(measured, purpose)) is not None:
             check_usable(Path(existing(file)), purpose, base)
     if measured.previous is not None:
         check_last_result(Path(existing(measured.previous)), base)

@@ -8,7 +8,7 @@ from zoo.gym.cli.ending import fail
 from zoo.gym.cli.options import Json, Offline, Switch, Threads, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round.opened import command, opened_round, round_base
-from zoo.gym.cli.round.options import Positional, refuse_without_effect
+from zoo.gym.cli.round.options import Positional, refuse_given, refuse_without_effect
 from zoo.gym.config.items import existing
 from zoo.gym.errors import DoesNotFitError, GymError, InputError, StorageError, exit_code
 from zoo.gym.paths import given_path
@@ -46,6 +46,7 @@ def verify(
         yes: download without asking
         offline: never use the network
     """
+    from zoo.gym.rounds.compute.checks import Check
     from zoo.gym.rounds.compute.publish import work_folder
     from zoo.gym.rounds.compute.verify import kept_head_check
     from zoo.gym.rounds.compute.verify import verify as checks_of
@@ -55,15 +56,15 @@ def verify(
     folder = work_folder(opened.state.id)
     typed = {"measure": measure, "previous": previous, "base": base, "threads": threads}
     refuse_without_effect(kind_of(opened.manifest), "verify", typed)
-    for name, given in (("base", base), ("previous", previous)):
-        if given is not None and not measure:
-            raise InputError(f"--{name}: has no effect without --measure")
+    if not measure:
+        refuse_given({"base": base, "previous": previous}, "without --measure")
     steps = [checks_of(opened, folder, threads=threads)]
     if measure and not (opened.manifest.evaluation or opened.manifest.refit):
         raise InputError("--measure: has no effect in a round without a gate")
     found = opened.state.measured
     if measure and opened.state.result is None and not (found.results or found.gates):
-        steps.append(iter([_nothing_measured(opened)]))
+        said = f"the round is in phase {opened.state.phase}: no result was measured"
+        steps.append(iter([Check("measured figures", said, ok=None)]))
     elif measure:
         from zoo.gym.rounds.measure.repeat import repeated
 
@@ -73,13 +74,6 @@ def verify(
     if head is not None:
         steps.insert(0, iter([kept_head_check(opened, given_path(head))]))
     return _report_checks(chain.from_iterable(steps), opened, out)
-
-
-def _nothing_measured(opened: "Opened") -> "Check":
-    from zoo.gym.rounds.compute.checks import Check
-
-    said = f"the round is in phase {opened.state.phase}: no result was measured"
-    return Check("measured figures", said, ok=None)
 
 
 def _report_checks(steps: "Iterator[Check]", opened: "Opened", out: Output) -> int:

@@ -14,12 +14,11 @@ from zoo.gym.delta.codecs.dense import code_matrix
 from zoo.gym.delta.codecs.options import Dense
 from zoo.gym.delta.codecs.tensor import Encoded
 from zoo.gym.delta.codecs.values import Values
-from zoo.gym.delta.file.header import Base, DeltaHeader
+from zoo.gym.delta.file.header import ROUND_TOOL, Base, DeltaHeader
 from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.delta.file.terms import RawTerm, TensorTerms
 from zoo.gym.delta.file.writer import Spool, write_delta
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.contribution.layout import TOOL
 from zoo.gym.rounds.forms.base import Piece
 from zoo.gym.rounds.protocol.manifest import Coding, Tensor
 
@@ -72,7 +71,7 @@ def write_result(
             seed=None,
             data=None,
             privacy=None,
-            tool=TOOL,
+            tool=ROUND_TOOL,
             quality=None,
         )
         write_delta(out, header, spool)

@@ -7,8 +7,11 @@ padding bits that are zero, so that a contribution has one way to be written.
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from zoo.gym.delta.codecs.dense import dense_term
+from zoo.gym.delta.codecs.options import Dense
+from zoo.gym.delta.file.header import ROUND_TOOL
 from zoo.gym.delta.file.reader import (
     Delta,
     open_delta,
@@ -18,16 +21,22 @@ from zoo.gym.delta.file.reader import (
     verify_digest,
     verify_whole,
 )
-from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
+from zoo.gym.delta.file.terms import LowRankTerm, RawTerm, TensorTerms, Term
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.contribution.layout import TOOL, has_form
 from zoo.gym.rounds.contribution.size import check_size
 from zoo.gym.rounds.protocol.fields import is_known_everywhere, quoted
-from zoo.gym.rounds.protocol.manifest import Coding
+from zoo.gym.rounds.protocol.manifest import Coding, Form
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+SIGNS = Dense("sign", scale="matrix", zero="minus")
+"""The coding of form signs: one scale for a tensor, and zeros count as minus."""
+
+FACTORS: Literal["f32"] = "f32"
+"""The codec of both factors of form lowrank."""
 
 
 def open_contribution(path: Path, manifest: Coding) -> Delta:
@@ -101,7 +110,7 @@ def _check_header(delta: Delta, manifest: Coding) -> None:
         other = quoted(header.base.id)
         raise InputError(f"expected a change of the round's base, got one of {other}")
     said = (header.recipe, header.seed, header.data, header.quality, header.base.revision)
-    if said != ({}, None, None, None, None) or header.tool != TOOL or header.version != "1":
+    if said != ({}, None, None, None, None) or header.tool != ROUND_TOOL or header.version != "1":
         raise InputError(
             "expected a header without recipe, seed, data, quality, parents and program"
         )
@@ -120,6 +129,19 @@ def _check_header(delta: Delta, manifest: Coding) -> None:
             raise InputError(
                 f"tensor {quoted(tensor.name)}: expected one term of form {manifest.form}"
             )
+
+
+def has_form(term: Term, form: Form) -> bool:
+    """Returns whether a term is the one of a form."""
+    match form:
+        case "signs":
+            return term == dense_term(SIGNS)
+        case "lowrank":
+            return isinstance(term, LowRankTerm) and term.A == term.B == FACTORS
+        case "float":
+            return isinstance(term, RawTerm)
+        case "lessons":
+            return False
 
 
 def _check_values(delta: Delta, tensor: TensorTerms, manifest: Coding) -> None:

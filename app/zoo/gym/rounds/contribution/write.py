@@ -13,18 +13,19 @@ from zoo.gym.delta.codecs.lowrank import code_factors
 from zoo.gym.delta.codecs.options import LowRank
 from zoo.gym.delta.codecs.tensor import Encoded
 from zoo.gym.delta.codecs.values import Values
-from zoo.gym.delta.file.header import Base, DeltaHeader
+from zoo.gym.delta.file.header import ROUND_TOOL, Base, DeltaHeader
 from zoo.gym.delta.file.terms import RawTerm, TensorTerms, Term
 from zoo.gym.delta.file.writer import Spool, write_delta
+from zoo.gym.delta.reading.adapter import is_adapter
 from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import Weights, open_weights
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.contribution.check import open_contribution
-from zoo.gym.rounds.contribution.layout import FACTORS, SIGNS, TOOL
+from zoo.gym.rounds.contribution.check import FACTORS, SIGNS, open_contribution
 from zoo.gym.rounds.contribution.recorded import refuse_other_record
 from zoo.gym.rounds.contribution.views import views_of
 from zoo.gym.rounds.protocol.manifest import Coding, Tensor
 from zoo.gym.tuned.changes import CODED_FACTORS, FULL, Changes, read_changes
+from zoo.gym.tuned.opened import open_tuned
 from zoo.gym.tuned.source import source_at
 
 if TYPE_CHECKING:
@@ -148,6 +149,31 @@ def _no_change(source: Path) -> InputError:
     return InputError(f"{source}: expected a fine-tune, got no change from the base")
 
 
+def kept_of_adapter(source: Path, base: Path, coding: Coding) -> float | None:
+    """Returns the share of an adapter's squared norm that form signs keeps, 0 to 1.
+
+    The scale of a tensor is the mean of its absolute values, so that the share is also the square
+    of the cosine between the change and what is coded. None in other forms and of other sources.
+
+    Args:
+        source: a fine-tune that the round takes, see `open_tuned`.
+        base: the folder of the base.
+        coding: tensors and form of the round.
+    """
+    import numpy as np
+
+    if coding.form != "signs" or not is_adapter(source):
+        return None
+    changes = open_tuned(source, base).changes
+    kept = whole = 0.0
+    for name in changes.names:
+        change = changes.change(name)
+        scale = float(np.abs(change).mean(dtype=np.float64))
+        kept += change.size * scale * scale
+        whole += float(np.square(change, dtype=np.float64).sum())
+    return kept / whole if whole > 0 else None
+
+
 def _encode(changes: Changes, tensor: Tensor, manifest: Coding) -> tuple[Encoded, int]:
     """Returns the coded change of a tensor, and the number of its zeros."""
     import numpy as np
@@ -213,6 +239,6 @@ def contribution_header(terms: tuple[TensorTerms, ...], manifest: Coding) -> Del
         seed=None,
         data=None,
         privacy=None,
-        tool=TOOL,
+        tool=ROUND_TOOL,
         quality=None,
     )

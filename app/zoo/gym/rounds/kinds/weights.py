@@ -75,7 +75,7 @@ class OfWeights(Kind[FineTune, Result]):
         self, opened: "Opened", given: Given, key: "OwnKey", out: Prints
     ) -> "tuple[Own, Signed, Fields]":
         """Codes a fine-tune, and says what the form keeps of it."""
-        from zoo.gym.rounds.contribution.kept import kept_of_adapter
+        from zoo.gym.rounds.contribution.write import kept_of_adapter
         from zoo.gym.rounds.life.contributing import check_examples, prepare
 
         manifest = opened.manifest

@@ -83,9 +83,7 @@ def open_round(storage: Storage, *, expected: str | None = None, remember: bool 
     known = known_keys(found, manifest)
     witnessed = read_witnesses(storage, found, manifest)  # before the head, which may grow
     note = storage.read(CHECKPOINT)
-    head, signatures = read_head(
-        lambda _: note, origin(found), log_key(found, manifest), verifiers(known)
-    )
+    head, signatures = read_head(note, origin(found), log_key(found, manifest), verifiers(known))
     log = open_log(storage.read, head)
     entries = log.entries()
     state = state_of(entries)

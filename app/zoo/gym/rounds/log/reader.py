@@ -22,12 +22,12 @@ Read = Callable[[str], bytes | None]
 
 
 def read_head(
-    read: Read, origin: str, log_key: NoteKey, verifiers: Mapping[NoteKey, Verify]
+    note: bytes | None, origin: str, log_key: NoteKey, verifiers: Mapping[NoteKey, Verify]
 ) -> tuple[Head, dict[NoteKey, bytes]]:
     """Returns the head of a log and the valid signatures of it.
 
     Args:
-        read: reads from the storage.
+        note: the stored one; None if there is none.
         origin: the log's name.
         log_key: the key that must have signed.
         verifiers: that key, and those of witnesses.
@@ -36,7 +36,6 @@ def read_head(
         NotAvailableError: there is no head.
         InputError: it is not a head of this log, signed by its key.
     """
-    note = read(CHECKPOINT)
     if note is None:
         raise NotAvailableError(f"log of {origin}: expected a signed head, got nothing")
     if len(note) > MOST_BYTES:

@@ -65,17 +65,6 @@ def together(sigmas: Iterable[float]) -> float:
     return 1 / sqrt(precision) if precision else inf
 
 
-def noise_to_signal(sigma: float, values: int, contributors: int) -> float:
-    """Returns the norm of the noise over the largest norm that a mean can have.
-
-    Args:
-        sigma: noise in sensitivities.
-        values: how many numbers are published.
-        contributors: how many were added up.
-    """
-    return sigma * sqrt(values) / contributors
-
-
 def check_promise(epsilon: float, delta: float) -> None:
     """Refuses a promise that is useless or none.
 

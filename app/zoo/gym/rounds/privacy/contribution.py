@@ -9,10 +9,17 @@ from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_file, open_regular, read_errors, storage_errors
 from zoo.gym.rounds.contribution.write import checked_changes
-from zoo.gym.rounds.privacy import payload, sealing
+from zoo.gym.rounds.privacy import sealing
 from zoo.gym.rounds.privacy.projection import project
 from zoo.gym.rounds.privacy.terms import Privacy, count_values, sealed_bytes
-from zoo.gym.rounds.privacy.whole import clip_steps, square_norm, to_steps
+from zoo.gym.rounds.privacy.whole import (
+    clip_steps,
+    decode_values,
+    encode_values,
+    shapes_of,
+    square_norm,
+    to_steps,
+)
 from zoo.gym.rounds.protocol.manifest import Coding
 
 if TYPE_CHECKING:
@@ -37,7 +44,7 @@ class Written:
 
 def values_of(coding: Coding) -> int:
     """Returns how many numbers a contribution to a private round has."""
-    return count_values(payload.shapes_of(coding), coding.caps.rank)
+    return count_values(shapes_of(coding), coding.caps.rank)
 
 
 def write_values(source: Path, base: Path, coding: Coding, privacy: Privacy, out: Path) -> Written:
@@ -60,7 +67,7 @@ def write_values(source: Path, base: Path, coding: Coding, privacy: Privacy, out
 
     weights = open_weights(base)
     changes = checked_changes(source, base, weights, coding)
-    shapes = payload.shapes_of(coding)
+    shapes = shapes_of(coding)
     projected = project(changes, shapes, coding.caps.rank, privacy.seed)
     flat = np.concatenate([projected.b[name].reshape(-1) for name in sorted(shapes)])
     steps = clip_steps(to_steps(flat, privacy.scale, privacy.clip), privacy.clip_steps)
@@ -71,7 +78,7 @@ def write_values(source: Path, base: Path, coding: Coding, privacy: Privacy, out
             hint="zoo-gym train FILE round=ROUND trains on them",
         )
     before = projected.norm * privacy.scale
-    _write(out, payload.encode_values([steps]))
+    _write(out, encode_values([steps]))
     return Written(projected.kept, projected.norm, min(1.0, size / before))
 
 
@@ -123,7 +130,7 @@ def open_values(
 
 
 def _clipped(content: bytes, coding: Coding, privacy: Privacy) -> "NDArray[np.int64]":
-    steps = payload.decode_values(content, values_of(coding))
+    steps = decode_values(content, values_of(coding))
     return clip_steps(steps, privacy.clip_steps)
 
 

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from zoo.gym.delta.codecs.tensor import Encoded
-from zoo.gym.delta.file.header import Base, DeltaHeader
+from zoo.gym.delta.file.header import ROUND_TOOL, Base, DeltaHeader
 from zoo.gym.delta.file.privacy import Privacy as PrivacyRecord
 from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.delta.file.terms import GROUP, LowRankTerm, TensorTerms
 from zoo.gym.delta.file.writer import Spool, write_delta
-from zoo.gym.rounds.contribution.layout import TOOL
-from zoo.gym.rounds.privacy.payload import shapes_of
 from zoo.gym.rounds.privacy.terms import Privacy, count_values
+from zoo.gym.rounds.privacy.whole import shapes_of
 from zoo.gym.rounds.protocol.manifest import Coding
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def private_header(
         seed=None,
         data=None,
         privacy=record_of(privacy, count_values(shapes, rank), contributors),
-        tool=TOOL,
+        tool=ROUND_TOOL,
         quality=None,
     )
 

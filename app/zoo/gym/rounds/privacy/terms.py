@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from zoo.gym.rounds.privacy.account import delta_of, noise_to_signal, sigma_for
+from zoo.gym.rounds.privacy.account import delta_of, sigma_for
 from zoo.gym.rounds.privacy.sealing import OVERHEAD
 
 if TYPE_CHECKING:
@@ -99,8 +99,13 @@ class Privacy(BaseModel):
         return self.sigma / self.clip_steps
 
     def noise_to_signal(self, values: int, contributors: int) -> float:
-        """Returns the norm of the noise over the largest norm of the sum."""
-        return noise_to_signal(self.noise, values, contributors)
+        """Returns the norm of the noise over the largest norm of the sum.
+
+        Args:
+            values: how many numbers are published.
+            contributors: how many were added up.
+        """
+        return self.noise * sqrt(values) / contributors
 
 
 def privacy_for(epsilon: float, delta: float, clip: float, seed: str, key: str) -> Privacy:

@@ -7,7 +7,7 @@ them within a tolerance.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -57,6 +57,7 @@ Share = Annotated[float, Field(ge=-1, le=1)]
 """A difference of rewards of 0 to 1."""
 
 Purpose = Literal["evaluation", "refit", "refusals", "triggers"]
+PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 
 
 class _Values(BaseModel):

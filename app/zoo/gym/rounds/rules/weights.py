@@ -11,7 +11,6 @@ Norm clipping and the geometric median need roots: these, and sums in index orde
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zoo.gym.rounds.rules.geometric_median import geometric_median
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule
 
 if TYPE_CHECKING:
@@ -20,6 +19,11 @@ if TYPE_CHECKING:
 
     Whole = NDArray[np.int64]
     Weights = NDArray[np.float32]
+
+
+STEPS = 50
+NEAREST = 2.0**-32
+"""Distances count as at least this share of the median squared norm: the point may meet one."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ def _of_rows(rule: Rule, gram: "Whole", threads: int | None) -> Weighing:
         case AggregationMethod.MULTI_KRUM | AggregationMethod.BYZANTINE_ROBUST:
             return Weighing(_first(gram, rule.f, n - rule.f, threads))
         case AggregationMethod.GEOMETRIC_MEDIAN:
-            return Weighing(geometric_median(gram))
+            return Weighing(_geometric_median(gram))
         case AggregationMethod.NORM_CLIP:
             return _clipped(gram)
         case _:
@@ -109,3 +113,25 @@ def _clipped(gram: "Whole") -> Weighing:
     weights = np.minimum(1, ratios).astype(np.float32)
     total = float(np.cumsum(weights.astype(np.float64))[-1])
     return Weighing(weights, max(0.0, n - total))
+
+
+def _geometric_median(gram: "Whole") -> "Weights":
+    """Each weight of the geometric median, by Weiszfeld's algorithm (RFA, arXiv:1912.13445).
+
+    The point is a weighted mean of the contributions, `z = sum of w_j x_j`, so that its squared
+    distance to x_i is `g_ii - 2 (G w)_i + w^T G w`. The steps start from the mean.
+    """
+    import numpy as np
+
+    n = len(gram)
+    products = gram.astype(np.float64)
+    norms = np.diagonal(products)
+    least = max(1.0, float(np.sort(norms)[(n - 1) // 2]) * NEAREST)
+    weights = np.full(n, 1 / n)
+    for _ in range(STEPS):
+        to_point = np.cumsum(products * weights, axis=1)[:, -1]
+        own = np.cumsum(to_point * weights)[-1]
+        distances = np.sqrt(np.maximum(norms - 2 * to_point + own, least))
+        inverse = np.sqrt(least) / distances
+        weights = inverse / np.cumsum(inverse)[-1]
+    return weights.astype(np.float32)
