@@ -75,16 +75,7 @@ def _check_expected(opened: "Opened", method: str | None, least: int | None) -> 
 
 
 def _or_void(publish: Callable[..., Result], *, yes: bool) -> Result:
-    """Publishes a result; if none can come of the round, makes it void after a yes.
-
-    Args:
-        publish: publishes; `void=True` lets it make the round void.
-        yes: it may, without asking.
-
-    Raises:
-        GymError: the round is void.
-        InputError: no result can come of it, and the user does not agree.
-    """
+    """Publishes a result; if none can come of the round, makes it void after a yes."""
     from zoo.gym.rounds.compute.collect import NoResultError
 
     try:

@@ -144,17 +144,7 @@ def _sent(opened: "Opened", receipt: str | None, own: "Own") -> dict[str, object
 def _commit(
     opened: "Opened", own: "Own", entry: "Signed", no: str, out: Output, *, send: bool, yes: bool
 ) -> str | None:
-    """Sends a commitment and returns its receipt, also of one that was sent before; or None.
-
-    Args:
-        opened: the round.
-        own: what is contributed.
-        entry: the signed commitment to it.
-        no: what does not leave the machine yet, such as `weights`.
-        out: shows what is done.
-        send: send it without asking.
-        yes: as `send`.
-    """
+    """Sends a commitment and returns its receipt, also of one that was sent before; or None."""
     from zoo.gym.rounds.life.contributing import receipt_of, send_commitment
     from zoo.gym.rounds.life.places import remember_place
 

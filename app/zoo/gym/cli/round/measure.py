@@ -106,11 +106,7 @@ def measure(
 
 
 def _agree(opened: "Opened", files: Mapping["Purpose", Path], *, yes: bool) -> None:
-    """Asks before files of examples and figures go where anybody reads them.
-
-    Raises:
-        NotAvailableError: the user does not agree; nothing was measured.
-    """
+    """Asks before files of examples and figures go where anybody reads them."""
     rows = [f"{file.name} ({human_bytes(file.stat().st_size)})" for file in files.values()]
     what = " and ".join([*rows, "the signed figures"])
     where = f"go to {opened.storage.address}, where anybody reads them"

@@ -101,11 +101,7 @@ async def _until_stopped(server: "CommunityLearningServer", started: Callable[[]
 
 
 def _is_tried(origin: str, found: str) -> bool:
-    """Returns whether a server took a token; False if it is away.
-
-    Raises:
-        InputError: it refuses the token, which is then not kept.
-    """
+    """Returns whether a server took a token; False if it is away."""
     from zoo.gym.rounds.server.gate import UNKNOWN_CALLER
     from zoo.gym.rounds.storage.http import HttpStorage
 

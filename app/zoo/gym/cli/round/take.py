@@ -48,11 +48,7 @@ def take(
 
 
 def _check_copy(opened: "Opened", *, yes: bool) -> None:
-    """Asks before the log of a copy of a round is written: that of the original ends by it.
-
-    Raises:
-        NotAvailableError: the user does not agree.
-    """
+    """Asks before the log of a copy of a round is written: that of the original ends by it."""
     from zoo.gym.rounds.life.places import kept_address, remember_place
     from zoo.gym.rounds.storage.address import is_address
 
@@ -71,9 +67,6 @@ def _check_close(opened: "Opened", out: Output, *, yes: bool) -> None:
     """Says what closing a phase with too few contributors does, and asks before it does harm.
 
     An extension is spent before the deadline, or the round is void.
-
-    Raises:
-        NotAvailableError: the user does not agree.
     """
     state = opened.state
     if not state.misses_quorum:

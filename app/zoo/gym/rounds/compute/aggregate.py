@@ -194,9 +194,6 @@ def _without_refused(candidates: Collected, state: State) -> Collected:
     """Leaves out what failed the gate, by the records alone.
 
     Whatever became of its file since, and whether it is a copy, the reason is the one of the log.
-
-    Raises:
-        InputError: one was not measured.
     """
     if state.manifest.evaluation is None:
         return candidates

@@ -104,12 +104,7 @@ class RoundTasks:
 
 @lru_cache(maxsize=1)
 def _collected(address: str, round_: str) -> tuple[State, Collected]:
-    """Opens a round and fetches its contributions, once in a process.
-
-    Raises:
-        InputError: another round is there.
-        NotAvailableError: there is none.
-    """
+    """Opens a round and fetches its contributions, once in a process."""
     storage = open_storage(address)
     try:
         state = open_round(storage, expected=round_, remember=False).state

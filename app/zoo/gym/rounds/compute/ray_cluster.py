@@ -145,12 +145,7 @@ def _results(
     groups: Groups,
     processors: int,
 ) -> Iterator["Part"]:
-    """Yields the results of a job's tasks in order.
-
-    Raises:
-        GymError: a task has raised it; other tasks of the job are given up.
-        NotAvailableError: a task has another fault, or the cluster is lost.
-    """
+    """Yields the results of a job's tasks in order."""
     from ray.exceptions import RayError, RayTaskError
 
     task = library.remote(num_cpus=processors, max_retries=RETRIES)(_perform)

@@ -63,10 +63,6 @@ def _parsed(path: Path) -> Delta:
 
     What the readers of files say quotes the file, in words that depend on the versions of Python
     and of libraries; a reason has to be the same on every machine.
-
-    Raises:
-        NotAvailableError: there is no such file.
-        InputError: it is no delta, or damaged.
     """
     file = open_delta(path)
     try:

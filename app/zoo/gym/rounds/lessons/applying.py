@@ -80,11 +80,7 @@ def apply_lessons(opened: Opened, name: str | None = None) -> AppliedLessons:
 
 
 def _refuse_other(before: store.Stored, result: str, opened: Opened) -> None:
-    """Refuses to put a result into the place of a library that was not made of it.
-
-    Raises:
-        InputError: see above.
-    """
+    """Refuses to put a result into the place of a library that was not made of it."""
     parents: dict[str, str] = {}
     for number in store.versions(before.name):
         with suppress(GymError):  # one that cannot be used was made of nothing

@@ -75,11 +75,7 @@ def _store(found: Combined, storage: Storage) -> None:
 
 
 def _refuse_unmeasured(state: State) -> None:
-    """Refuses a round of which too few keys measured anything: it waits, and is not void.
-
-    Raises:
-        InputError: see above.
-    """
+    """Refuses a round of which too few keys measured anything: it waits, and is not void."""
     least, found = terms_of(state.manifest).least, len(state.measured.lessons)
     if found < least:
         raise InputError(
@@ -93,9 +89,6 @@ def _refuse_early(state: State, found: Combined) -> None:
     """Refuses to end a round while keys of role gate have not measured what decides.
 
     That is each lesson that would be kept; if none would be, each lesson.
-
-    Raises:
-        InputError: see above.
     """
     first = [of for of, _ in found.judged if of.same is None]
     late = found.late if found.kept else unmeasured(state, first)

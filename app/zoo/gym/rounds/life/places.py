@@ -193,11 +193,7 @@ def _is_meant(phase: str, *, published: bool) -> bool:
 
 
 def _storage_of(place: Place) -> Storage:
-    """Returns the storage of a round that was seen.
-
-    Raises:
-        NotAvailableError: it was in a folder that is not there.
-    """
+    """Returns the storage of a round that was seen."""
     if is_address(place.address) or _is_round(Path(place.address)):
         return open_storage(place.address)
     raise NotAvailableError(

@@ -156,11 +156,7 @@ def _add_writing(app: FastAPI, served: Served, request_s: float) -> None:
 
 
 async def _body(request: Request, most: int, request_s: float) -> bytes:
-    """Returns the body of a request.
-
-    Raises:
-        RefusedError: it is longer than `most` bytes, or takes too long.
-    """
+    """Returns the body of a request."""
     length = request.headers.get("content-length", "0")
     if not length.isdigit() or int(length) > most:
         raise RefusedError(413, f"body: expected at most {most} bytes, got {length[:20]}")

@@ -104,11 +104,7 @@ class FolderStorage:
 
 
 def _make_room(path: Path) -> None:
-    """Removes a pipe, a link that leads to no file or the like in place of a file of the round.
-
-    Raises:
-        StorageError: there is a folder, whose files are not ours to remove.
-    """
+    """Removes a pipe, a link that leads to no file or the like in place of a file of the round."""
     with storage_errors(path), suppress(FileNotFoundError, NotADirectoryError):
         mode = path.lstat().st_mode
         if stat.S_ISDIR(mode):

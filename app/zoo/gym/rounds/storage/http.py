@@ -117,11 +117,7 @@ class HttpStorage:
         return found
 
     def _add(self, found: list[str], name: str) -> None:
-        """Adds the next name of a list, which must end.
-
-        Raises:
-            StorageError: it is not in order, as where a page comes twice, or there are too many.
-        """
+        """Adds the next name of a list, which must end."""
         if found and name <= found[-1]:
             raise StorageError(f"{self.address}: expected names in order, got {name!r} again")
         if len(found) == MOST_NAMES:
@@ -141,11 +137,7 @@ class HttpStorage:
         query: Mapping[str, str] | None = None,
         content: bytes | None = None,
     ) -> Answer | None:
-        """Returns the answer, None where there is no such file.
-
-        Raises:
-            GymError: there is none, or it says that the request was refused.
-        """
+        """Returns the answer, None where there is no such file."""
         failed: GymError | None = None
         for wait_s in (0.0, *WAITS_S):
             time.sleep(wait_s)
@@ -227,11 +219,7 @@ class HttpStorage:
 
 
 def _read(parts: Iterator[bytes], url: str) -> bytes:
-    """Returns the body of an answer.
-
-    Raises:
-        StorageError: it is too long, or so slow that it might never end.
-    """
+    """Returns the body of an answer."""
     start, found = time.monotonic(), bytearray()
     for part in parts:
         found += part

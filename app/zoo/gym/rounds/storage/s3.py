@@ -99,11 +99,7 @@ class S3Storage:
 
     @contextmanager
     def _errors(self, name: str) -> Generator[None]:
-        """Turns the errors of libraries into ours.
-
-        Raises:
-            StorageError: the service refused, or cannot be reached.
-        """
+        """Turns the errors of libraries into ours."""
         try:
             yield
         except _failures() as error:
