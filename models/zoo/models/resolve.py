@@ -124,6 +124,11 @@ def model_of_text(text: object, revision: object = None) -> Name | None:
     return Name(name.id, name.revision or given)
 
 
+def is_same_model(name: str, other: str) -> bool:
+    """Returns whether two texts name one model, by the same words or as names that are known."""
+    return name == other or (model_of_text(name) or name) == (model_of_text(other) or other)
+
+
 def is_path(name: str) -> bool:
     """Returns whether `name` is meant as a path: it looks like one, or there is a model."""
     separators = {"/", os.sep, os.altsep or os.sep}

@@ -225,7 +225,7 @@ class Client:
 def _check_base(opened: "Opened", given: str) -> None:
     from zoo.gym.delta.reading.identity import identity
     from zoo.gym.delta.reading.weights import open_weights
-    from zoo.models.resolve import is_path, model_of_text
+    from zoo.models.resolve import is_path, is_same_model
 
     if is_path(given):
         names = [tensor.name for tensor in opened.manifest.tensors]
@@ -234,7 +234,7 @@ def _check_base(opened: "Opened", given: str) -> None:
             raise InputError(f"base_model: expected the base of the round, got another: {given}")
         return
     named = opened.manifest.base.model
-    if named != given and (model_of_text(named) or named) != (model_of_text(given) or given):
+    if not is_same_model(named, given):
         raise InputError(f"base_model: expected {named}, the base of the round, got {given}")
 
 

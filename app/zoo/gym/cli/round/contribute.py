@@ -79,12 +79,10 @@ def contribute(
 
 def _check_base_name(opened: "Opened", given: str) -> None:
     """Refuses another base by its name, before anything is downloaded."""
-    from zoo.models.resolve import is_path, model_of_text
+    from zoo.models.resolve import is_path, is_same_model
 
     named = opened.manifest.base.model
-    if is_path(given) or given == named:
-        return
-    if (model_of_text(named) or named) != (model_of_text(given) or given):
+    if not is_path(given) and not is_same_model(named, given):
         raise InputError(
             f"--base: expected {named}, the base of the round, or a folder of it, got {given}"
         )

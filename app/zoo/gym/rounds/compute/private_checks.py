@@ -127,11 +127,15 @@ def _fields(state: State, result: PrivateResult) -> str:
     if strange := [key for key in keys if key not in state.reveals]:
         raise InputError(f"expected contributors who revealed, got {strange[0].fingerprint}")
     expected = private_report(state, keys, result.refused, stored_file(report))
-    names = sorted(expected.keys() | report.keys())
-    if wrong := [name for name in names if not same_field(expected, report, name)]:
+    return f"{_same_fields(expected, report)} of them"
+
+
+def _same_fields(expected: Mapping[str, Any], found: Mapping[str, Any]) -> int:
+    names = sorted(expected.keys() | found.keys())
+    if wrong := [name for name in names if not same_field(expected, found, name)]:
         said = ", ".join(ascii(name)[:40] for name in wrong[:5])
         raise InputError(f"expected what follows from the round, got another {said}")
-    return f"{len(expected)} of them"
+    return len(expected)
 
 
 def _promise(state: State, result: PrivateResult) -> str:
@@ -151,11 +155,7 @@ def _header(state: State, result: PrivateResult) -> str:
     counted = len(result.report["contributions"])
     recipe: dict[str, JsonValue] = {"round": state.id, "rule": dict(PRIVATE_RULE)}
     expected = private_header(counted, state.manifest, privacy_of(state.manifest), recipe).content()
-    found = result.delta.header.content()
-    names = sorted(expected.keys() | found.keys())
-    if wrong := [name for name in names if not same_field(expected, found, name)]:
-        raise InputError(f"expected what follows from the round, got another {', '.join(wrong)}")
-    return f"{len(expected)} fields"
+    return f"{_same_fields(expected, result.delta.header.content())} fields"
 
 
 def _factors(state: State, delta: Delta) -> str:

@@ -100,6 +100,24 @@ def shards(columns: int, size: int = SHARD) -> Iterator[tuple[int, int]]:
         yield start, min(columns, start + size)
 
 
+def mean_of_rows(
+    contributions: Contributions,
+    weights: "NDArray[np.float32]",
+    rest: float,
+    threads: int | None,
+) -> Iterator[Piece]:
+    """Yields the weighted mean of plain rows, see `Contributions.mean`."""
+    import numpy as np
+
+    from zoo.core import weighted_mean
+
+    extended = np.append(weights, np.float32(rest))
+    for name, start, rows in contributions.columns(threads=threads):
+        more = [*rows, np.zeros_like(rows[0])]
+        with of_tensor(name):
+            yield Piece(name, start, weighted_mean(more, extended, threads=threads))
+
+
 @contextmanager
 def of_tensor(name: str) -> Generator[None]:
     """Prepends the tensor's name to the messages of errors raised inside."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zoo.gym.rounds.forms.base import Piece, Rows, of_tensor, shards
+from zoo.gym.rounds.forms.base import Piece, Rows, mean_of_rows, of_tensor, shards
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,16 +47,7 @@ class Floats:
         self, weights: "NDArray[np.float32]", *, rest: float = 0, threads: int | None = None
     ) -> Iterator[Piece]:
         """Yields the weighted mean."""
-        import numpy as np
-
-        from zoo.core import weighted_mean
-
-        extended = np.append(weights, np.float32(rest))
-        for name, start, rows in self.columns():
-            more = [*rows, np.zeros_like(rows[0])]
-            with of_tensor(name):
-                values = weighted_mean(more, extended, threads=threads)
-            yield Piece(name, start, values)
+        return mean_of_rows(self, weights, rest, threads)
 
     def columns(self, *, threads: int | None = None) -> Iterator[tuple[str, int, Rows]]:
         """Yields each shard, as views."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zoo.gym.rounds.forms.base import SHARD, Piece, Rows, of_tensor
+from zoo.gym.rounds.forms.base import SHARD, Piece, Rows, mean_of_rows, of_tensor
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,15 +66,7 @@ class LowRank:
         self, weights: "NDArray[np.float32]", *, rest: float = 0, threads: int | None = None
     ) -> Iterator[Piece]:
         """Yields the weighted mean, multiplied out."""
-        import numpy as np
-
-        from zoo.core import weighted_mean
-
-        extended = np.append(weights, np.float32(rest))
-        for name, start, rows in self.columns(threads=threads):
-            more = [*rows, np.zeros_like(rows[0])]
-            with of_tensor(name):
-                yield Piece(name, start, weighted_mean(more, extended, threads=threads))
+        return mean_of_rows(self, weights, rest, threads)
 
     def columns(self, *, threads: int | None = None) -> Iterator[tuple[str, int, Rows]]:
         """Yields some outputs at a time, multiplied out in the core's fixed order."""

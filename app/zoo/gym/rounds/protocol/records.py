@@ -242,6 +242,8 @@ class Measured:
             InputError: the manifest promises none of this kind, it is there already, or it is about
                 something that was not revealed.
         """
+        if isinstance(record, Gate | ResultGate | Value):
+            _expect(manifest.evaluation is not None, "a round with an evaluation set")
         match record:
             case Shown():
                 return self._shown(record, manifest)
@@ -254,7 +256,7 @@ class Measured:
             case ResultGate():
                 return self._result(record, manifest)
             case Value():
-                return self._value(record, manifest, reveals)
+                return self._value(record, reveals)
             case Lesson():
                 return self._lesson(record, manifest, len(reveals), signer)
             case _:
@@ -272,7 +274,6 @@ class Measured:
     def _gated(
         self, record: Gate, manifest: "Manifest", reveals: "Mapping[PublicKey, Reveal]"
     ) -> "Measured":
-        _expect(manifest.evaluation is not None, "a round with an evaluation set")
         key = _revealed(record.contributor, reveals)
         _expect(reveals[key].digest == record.digest, "the revealed file", "another")
         _expect(key not in self.gates, "one measurement of a contribution", "a second one")
@@ -281,9 +282,8 @@ class Measured:
 
     def _result(self, record: ResultGate, manifest: "Manifest") -> "Measured":
         found = manifest.evaluation
-        _expect(found is not None, "a round with an evaluation set")
+        assert found is not None, "checked before"
         _expect(record.digest not in self.results, "one measurement of a result", "a second one")
-        assert found is not None
         asked = {
             "previous": (manifest.previous, record.previous),
             "refusals": (found.refusals, record.refusals),
@@ -294,10 +294,7 @@ class Measured:
             _expect((wanted is None) == (got is None), f"{what} of {name}", instead)
         return replace(self, results={**self.results, record.digest: record})
 
-    def _value(
-        self, record: Value, manifest: "Manifest", reveals: "Mapping[PublicKey, Reveal]"
-    ) -> "Measured":
-        _expect(manifest.evaluation is not None, "a round with an evaluation set")
+    def _value(self, record: Value, reveals: "Mapping[PublicKey, Reveal]") -> "Measured":
         key = _revealed(record.contributor, reveals)
         known = self.values.get(record.result, {})
         _expect(key not in known, "one value of a contributor", "a second one")

@@ -31,7 +31,7 @@ from zoo.gym.rounds.storage.chunks import CHUNK_BYTES
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.rounds.storage.names import MOST, Kind, kind_of
 from zoo.gym.signing import Signed
-from zoo.models.resolve import model_of_text
+from zoo.models.resolve import is_same_model
 
 MOST_NAMES = 10_000
 """The most names in one answer."""
@@ -188,10 +188,8 @@ class Served:
             self._keep(kept.storage, file, content, role)
 
     def _check_base(self, manifest: Manifest) -> None:
-        if self._base is None:
-            return
         named, wanted = manifest.base.model, self._base
-        if named != wanted and (model_of_text(named) or named) != (model_of_text(wanted) or wanted):
+        if wanted is not None and not is_same_model(named, wanted):
             raise RefusedError(422, f"manifest: expected a round about {wanted}, got {named[:80]}")
 
     def _parts(self, name: str, kept: Kept) -> "_Parts":
