@@ -25,7 +25,7 @@ from zoo.backends.optimizer_spec import (
 )
 from zoo.backends.precision import Precision, Workload
 from zoo.backends.ranks import ALONE, Place, Ranks, one_process_only
-from zoo.backends.sampling import Prefix, Rollout, Sampling
+from zoo.backends.sampling import Prefix, Rollout, Sampling, TokenEvent, rollouts_of
 from zoo.backends.spec import FreezeSpec, LoadSpec, LoraSpec, QuantizationSpec
 from zoo.core.errors import GymError, InputError
 
@@ -63,6 +63,7 @@ __all__ = [
     "SharedPrefix",
     "Stat",
     "StepInfo",
+    "TokenEvent",
     "Workload",
     "measure_now",
 ]
@@ -160,18 +161,28 @@ class Policy(Scorer):
         """
 
     @abstractmethod
-    def generate(
+    def stream(
         self,
         prompts: Sequence[Sequence[int]],
         sampling: Sampling,
         *,
         keys: Sequence[int],
         prefix: Prefix | None = None,
-    ) -> list[Rollout]:
-        """Continues each prompt; row i samples from a random stream seeded only by `keys[i]`.
+    ) -> Iterator[TokenEvent]:
+        """Continues each prompt and yields each token as it is sampled.
 
-        So an answer does not depend on the other prompts, except for the rounding of sums. Equal
-        prompts are read once if the model can share them; see `notes`.
+        Row i samples from a random stream seeded only by `keys[i]`, so an answer does not depend on
+        the other prompts, except for the rounding of sums. Equal prompts are read once if the model
+        can share them; see `notes`. Rows end independently. The tokens of a row come in their
+        order, those of different rows in any, and rows that do not fit in memory together one batch
+        after the other.
+
+        A row ends with the token that is a stop id or whose text completes a stop string, or after
+        `max_new_tokens`. That token is yielded as all before it, with its log-probability: text is
+        cut by `before_stop`, ids are what was sampled.
+
+        Until the last token, or until the iterator is closed, which frees what is kept of the rows,
+        the policy must not be trained.
 
         Args:
             prompts: token ids, at least one each.
@@ -181,11 +192,25 @@ class Policy(Scorer):
                 are not read again. Each prompt has at least one more.
 
         Raises:
-            ValueError: a prompt begins otherwise, or the weights have changed since then.
+            ValueError: a prompt is empty or begins otherwise, the number of keys differs from that
+                of prompts, the weights have changed since `read_prefix`, or stop strings are
+                without `decode`.
         """
 
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        *,
+        keys: Sequence[int],
+        prefix: Prefix | None = None,
+    ) -> list[Rollout]:
+        """Returns the whole answers; see `stream`."""
+        events = self.stream(prompts, sampling, keys=keys, prefix=prefix)
+        return rollouts_of(events, len(prompts))
+
     def read_prefix(self, ids: Sequence[int]) -> Prefix | None:
-        """Reads tokens that many prompts begin with, for `generate`.
+        """Reads tokens that many prompts begin with, for `stream` and `generate`.
 
         Returns:
             None if the model cannot share them: prompts are then read in full.

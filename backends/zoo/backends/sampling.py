@@ -1,7 +1,11 @@
-"""The settings of sampling, and a sampled answer."""
+"""The settings of sampling, a sampled answer, and where answers end."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from math import inf
+from typing import NamedTuple
+
+from zoo.backends.detokenizer import Detokenizer
 
 LEAST_TEMPERATURE = 1e-6
 """Logits divided by less may overflow float32."""
@@ -17,6 +21,9 @@ class Sampling:
         top_p: sample from the most likely tokens with this total probability; 1 for all.
         top_k: sample from this many of the most likely tokens; 0 for all.
         stop_ids: the tokens that end an answer.
+        stop_strings: the texts that end an answer as soon as its text contains one of them; the
+            text that counts is what precedes it, see `before_stop`.
+        decode: ids to text; a policy needs it for `stop_strings`, a server has its own.
     """
 
     max_new_tokens: int = 256
@@ -24,6 +31,8 @@ class Sampling:
     top_p: float = 1.0
     top_k: int = 0
     stop_ids: tuple[int, ...] = ()
+    stop_strings: tuple[str, ...] = ()
+    decode: Callable[[list[int]], str] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Checks the ranges of the settings.
@@ -40,6 +49,8 @@ class Sampling:
             )
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p: expected more than 0 and at most 1, got {self.top_p:g}")
+        if isinstance(self.stop_strings, str) or not all(self.stop_strings):
+            raise ValueError(f"stop_strings: expected texts, none empty, got {self.stop_strings!r}")
 
 
 def _require_whole(name: str, value: object, least: int) -> None:
@@ -47,21 +58,138 @@ def _require_whole(name: str, value: object, least: int) -> None:
         raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}")
 
 
+def check_rows(prompts: Sequence[Sequence[int]], sampling: Sampling, keys: Sequence[int]) -> None:
+    """Checks what a policy is asked to continue.
+
+    Raises:
+        ValueError: a prompt is empty, the number of keys differs from that of prompts, or stop
+            strings are without `decode`.
+    """
+    if len(keys) != len(prompts) or not all(prompts):
+        raise ValueError("generate: expected one key per prompt and no empty prompt")
+    if sampling.stop_strings and sampling.decode is None:
+        raise ValueError("stop_strings: expected decode with them, got none")
+
+
+def before_stop(text: str, stop_strings: Iterable[str]) -> str:
+    """Returns the text before the first of the stop strings in it; all of it without one.
+
+    >>> before_stop("1. a 2. b", ("2.", " b"))
+    '1. a '
+    """
+    return text[: min((text.find(stop) for stop in stop_strings if stop in text), default=None)]
+
+
+class TokenEvent(NamedTuple):
+    """One sampled token.
+
+    Attributes:
+        row: the index of its prompt.
+        id: the token.
+        logprob: its log-probability, see `Rollout`.
+        finish: None until the row's last token, then as in `Rollout`.
+    """
+
+    row: int
+    id: int
+    logprob: float
+    finish: str | None
+
+
 @dataclass(frozen=True)
 class Rollout:
     """One sampled answer.
 
     Attributes:
-        ids: the token ids; one of `stop_ids` is the last if it ended the answer.
+        ids: the token ids, all that were sampled: the last one is the stop id, or the token whose
+            text completed a stop string, if that ended the answer.
         logprobs: the model's log-probability of each token, as `Scorer.score` computes it: at
             temperature 1 and over the whole vocabulary, whatever temperature, top-p and top-k the
             token was sampled with.
-        finish: `stop` if one of `stop_ids` was sampled, `length` after `max_new_tokens` without.
+        finish: `stop` if a stop id was sampled or the text contains a stop string, `length` after
+            `max_new_tokens` without.
     """
 
     ids: list[int]
     logprobs: list[float]
     finish: str
+
+
+def rollouts_of(events: Iterable[TokenEvent], rows: int) -> list[Rollout]:
+    """Returns the answers that events are of, by row."""
+    ids: list[list[int]] = [[] for _ in range(rows)]
+    logprobs: list[list[float]] = [[] for _ in range(rows)]
+    finishes = [""] * rows
+    for row, token, logprob, finish in events:
+        ids[row].append(token)
+        logprobs[row].append(logprob)
+        finishes[row] = finish or ""
+    return [Rollout(*parts) for parts in zip(ids, logprobs, finishes, strict=True)]
+
+
+class Answers:
+    """The answers of a batch while they grow: which have ended, and why.
+
+    Args:
+        sampling: the settings.
+        rows: the index of the prompt of each row of the batch.
+    """
+
+    def __init__(self, sampling: Sampling, rows: Sequence[int]) -> None:
+        self._sampling = sampling
+        self._rows = list(rows)
+        self._ended: set[int] = set()
+        self._tokens = 0
+        self._texts = {row: StopText(sampling) for row in rows} if sampling.stop_strings else {}
+
+    def add(self, tokens: Sequence[int], logprobs: Sequence[float]) -> list[TokenEvent]:
+        """Appends a token to each row of the batch; returns those of rows that had not ended."""
+        self._tokens += 1
+        last = "length" if self._tokens == self._sampling.max_new_tokens else None
+        events: list[TokenEvent] = []
+        for row, token, logprob in zip(self._rows, tokens, logprobs, strict=True):
+            if row in self._ended:
+                continue
+            stops = token in self._sampling.stop_ids
+            # a stop id is no part of the text
+            if self._texts and not stops:
+                stops = self._texts[row].add(token)
+            finish = "stop" if stops else last
+            if finish is not None:
+                self._ended.add(row)
+            events.append(TokenEvent(row, token, logprob, finish))
+        return events
+
+    @property
+    def unfinished(self) -> list[int]:
+        """The places in the batch of the rows that have not ended."""
+        return [place for place, row in enumerate(self._rows) if row not in self._ended]
+
+    def select(self, places: Sequence[int]) -> None:
+        """Keeps the rows at these places of the batch."""
+        self._rows = [self._rows[place] for place in places]
+
+
+class StopText:
+    """Looks for stop strings in the text of an answer, also across tokens.
+
+    Args:
+        sampling: the settings, with `decode`.
+    """
+
+    def __init__(self, sampling: Sampling) -> None:
+        assert sampling.decode is not None
+        self._stops = sampling.stop_strings
+        self._text = Detokenizer(sampling.decode)
+        self._kept = max(map(len, sampling.stop_strings)) - 1
+        self._end = ""  # what may be the beginning of a stop string
+
+    def add(self, token: int) -> bool:
+        """Appends a token; returns whether the text contains a stop string."""
+        self._end += self._text.add(token)
+        text = self._end + self._text.pending
+        self._end = self._end[-self._kept :] if self._kept else ""
+        return any(stop in text for stop in self._stops)
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,13 @@ def test_the_sampling_reaches_the_server() -> None:
         3,
     )
     assert body["response_format"]["json_schema"]["schema"] == {"type": "x"}
+    assert "stop" not in body
+
+
+def test_stop_strings_reach_the_server() -> None:
+    with chat("4") as ask:
+        ask(Sampling(stop_strings=("\n", "Q:")))
+        assert ask.server.requests[0]["stop"] == ["\n", "Q:"]
 
 
 PASSING = {

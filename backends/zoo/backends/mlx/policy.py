@@ -24,10 +24,11 @@ from zoo.backends.base import (
     Scorer,
     Stat,
     StepInfo,
+    TokenEvent,
 )
 from zoo.backends.mlx import adapter, memory, result, trained
 from zoo.backends.mlx.files.load import load_model
-from zoo.backends.mlx.generation.generate import PREFILL_TOKENS, generate
+from zoo.backends.mlx.generation.generate import PREFILL_TOKENS, stream
 from zoo.backends.mlx.generation.prefix import read_prefix
 from zoo.backends.mlx.language import Language
 from zoo.backends.mlx.layers.state import PassState
@@ -227,16 +228,16 @@ class MlxPolicy(Policy):
             [trained.to_host(head.transformed(head.product(chunk))) for chunk in chunks]
         )
 
-    def generate(
+    def stream(
         self,
         prompts: Sequence[Sequence[int]],
         sampling: Sampling,
         *,
         keys: Sequence[int],
         prefix: Prefix | None = None,
-    ) -> list[Rollout]:
+    ) -> Iterator[TokenEvent]:
         """Continues each prompt; row i samples from a random stream seeded only by `keys[i]`."""
-        return generate(self.language, prompts, sampling, keys, prefix)
+        return stream(self.language, prompts, sampling, keys, prefix)
 
     def read_prefix(self, ids: Sequence[int]) -> Prefix | None:
         """Reads tokens that many prompts begin with; None if the model keeps other states."""

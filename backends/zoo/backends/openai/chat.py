@@ -264,6 +264,8 @@ class ChatModel:
             body["top_p"] = sampling.top_p
         if sampling.top_k:
             body["top_k"] = sampling.top_k
+        if sampling.stop_strings:
+            body["stop"] = list(sampling.stop_strings)
         if seed is not None:
             body["seed"] = seed
         if schema is not None:

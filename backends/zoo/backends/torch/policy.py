@@ -21,11 +21,11 @@ from zoo.backends.base import (
     Objective,
     OptimizerSpec,
     Policy,
-    Rollout,
     Sampling,
     Scorer,
     Stat,
     StepInfo,
+    TokenEvent,
 )
 from zoo.backends.torch import memory, packable, trained
 from zoo.backends.torch.adapters import folder as adapter_folder
@@ -34,7 +34,7 @@ from zoo.backends.torch.adapters.names import is_added
 from zoo.backends.torch.adapters.reference import ReferencePolicy
 from zoo.backends.torch.adapters.whole import without_adapter
 from zoo.backends.torch.files.load import load_model
-from zoo.backends.torch.generation.generate import generate
+from zoo.backends.torch.generation.generate import stream
 from zoo.backends.torch.generation.prefix import read_prefix
 from zoo.backends.torch.layers.noise import noisy_embeddings
 from zoo.backends.torch.layers.router import RouterLoss
@@ -279,17 +279,16 @@ class TorchPolicy(Policy):
                 return terms
             return self.module.head().logits(hidden_BTD[0]).cpu().numpy()
 
-    def generate(
+    def stream(
         self,
         prompts: Sequence[Sequence[int]],
         sampling: Sampling,
         *,
         keys: Sequence[int],
         prefix: "Prefix | None" = None,
-    ) -> list[Rollout]:
+    ) -> Iterator[TokenEvent]:
         """Continues each prompt; row i samples from a random stream seeded only by `keys[i]`."""
-        self.module.eval()
-        return generate(self.module, prompts, sampling, keys, prefix)
+        return stream(self.module, prompts, sampling, keys, prefix)
 
     def read_prefix(self, ids: Sequence[int]) -> "Prefix | None":
         """Reads tokens that many prompts begin with; None if the model cannot share them."""

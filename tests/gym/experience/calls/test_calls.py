@@ -4,6 +4,7 @@ import errno
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,12 @@ def test_the_same_messages_in_two_slots_are_two_calls() -> None:
     first, second = ask(draw=0), ask(draw=1)
     assert first.key("m") != second.key("m")
     assert first.key("m") == ask().key("m") != first.key("other")
+
+
+def test_other_stop_strings_are_another_call() -> None:
+    plain, stops = Sampling(max_new_tokens=10), Sampling(max_new_tokens=10, stop_strings=("Q:",))
+    keys = {replace(ask(), sampling=how).key("m") for how in (plain, stops)}
+    assert len(keys) == 2
 
 
 def test_an_answer_in_the_journal_is_not_asked_for_again(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ class Ask:
     def key(self, model: str) -> str:
         """Returns what an answer is found by: a hash of the model, the request and the slot."""
         how = self.sampling
-        drawn = [how.max_new_tokens, how.temperature, how.top_p, how.top_k]
+        drawn = [how.max_new_tokens, how.temperature, how.top_p, how.top_k, *how.stop_strings]
         named = [model, list(self.messages), drawn, self.schema, list(self.slot)]
         text = json.dumps(named, ensure_ascii=False, sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

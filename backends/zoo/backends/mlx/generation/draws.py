@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 
-from zoo.backends.base import Rollout, Sampling
+from zoo.backends.base import Sampling
 
 
 class Draws:
-    """The answers of a batch during sampling.
+    """The random streams of a batch.
 
     A token is the largest of its log-probability and Gumbel noise (arXiv:1611.00712), which draws
     from the distribution without a sum over the vocabulary.
@@ -23,18 +23,14 @@ class Draws:
 
     def __init__(self, sampling: Sampling, keys: Sequence[int]) -> None:
         self.sampling = sampling
-        self.ids: list[list[int]] = [[] for _ in keys]
-        self.logprobs: list[list[float]] = [[] for _ in keys]
-        self.stopped = [False] * len(keys)
         self._rows = list(range(len(keys)))
         self._streams = [mx.random.key(key % (1 << 64)) for key in keys]
-        self._drawn = 0
 
-    def draw(self, logits_BV: mx.array) -> tuple[list[int], list[int]]:
-        """Samples one token for each row of the batch.
+    def draw(self, logits_BV: mx.array) -> tuple[mx.array, mx.array]:
+        """Samples a token for each row of the batch.
 
         Returns:
-            The tokens `[B]`, and the places in the batch of the rows that are not finished.
+            The tokens `[B]`, and their log-probabilities `[B]`, both evaluated.
         """
         logprobs_BV = logits_BV - mx.logsumexp(logits_BV, -1, keepdims=True)
         scores_BV = logprobs_BV
@@ -43,16 +39,7 @@ class Draws:
         chosen_B = mx.argmax(scores_BV, -1)
         taken_B = mx.take_along_axis(logprobs_BV, chosen_B[:, None], -1)[:, 0]
         mx.eval(chosen_B, taken_B)
-        self._drawn += 1
-        tokens: list[int] = chosen_B.tolist()
-        for row, token, logprob in zip(self._rows, tokens, taken_B.tolist(), strict=True):
-            if not self.stopped[row]:
-                self.ids[row].append(token)
-                self.logprobs[row].append(logprob)
-                self.stopped[row] = token in self.sampling.stop_ids
-        if self._drawn == self.sampling.max_new_tokens:
-            return tokens, []
-        return tokens, [i for i, row in enumerate(self._rows) if not self.stopped[row]]
+        return chosen_B, taken_B
 
     def select(self, places: Sequence[int]) -> None:
         """Keeps the rows at these places of the batch."""
@@ -65,13 +52,6 @@ class Draws:
             now, self._streams[row] = mx.random.split(self._streams[row])
             rows.append(mx.random.gumbel((vocabulary,), key=now))
         return mx.stack(rows)
-
-    def rollouts(self) -> list[Rollout]:
-        """Returns the answers; a row that reached `max_new_tokens` has finish reason `length`."""
-        return [
-            Rollout(ids, logprobs, "stop" if stopped else "length")
-            for ids, logprobs, stopped in zip(self.ids, self.logprobs, self.stopped, strict=True)
-        ]
 
 
 def sampling_logits(logits_BV: mx.array, sampling: Sampling) -> mx.array:

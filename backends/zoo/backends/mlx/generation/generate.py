@@ -12,41 +12,52 @@ from typing import Any
 
 import mlx.core as mx
 
-from zoo.backends.base import Prefix, Rollout, Sampling
+from zoo.backends.base import Prefix, Sampling, TokenEvent
 from zoo.backends.memory import DRAW_BYTES_A_TOKEN, SAMPLING_WIDTHS
 from zoo.backends.memory import SAMPLING_BYTES as BATCH_BYTES
 from zoo.backends.mlx.generation.draws import Draws
 from zoo.backends.mlx.generation.prefix import KeptPrefix, caches_after, check_prefix
 from zoo.backends.mlx.language import Language
+from zoo.backends.sampling import Answers, check_rows
 
 PREFILL_TOKENS = 512
 """The prompt's tokens that are read at once."""
 
 
-def generate(
+def stream(
     language: Language,
     prompts: Sequence[Sequence[int]],
     sampling: Sampling,
     keys: Sequence[int],
     prefix: Prefix | None = None,
-) -> list[Rollout]:
-    """Continues each prompt until a stop id or `max_new_tokens`.
+) -> Iterator[TokenEvent]:
+    """Continues each prompt; see `Policy.stream`.
 
     Raises:
-        ValueError: a prompt is empty, the number of keys differs from that of prompts, or the
-            prefix is another one.
+        ValueError: a prompt is empty, the number of keys differs from that of prompts, stop strings
+            are without `decode`, or the prefix is another one.
     """
-    if len(keys) != len(prompts) or not all(prompts):
-        raise ValueError("generate: expected one key per prompt and no empty prompt")
+    check_rows(prompts, sampling, keys)
     kept = None if prefix is None else check_prefix(language, prefix, prompts)
-    answers: dict[int, Rollout] = {}
+    return _events(language, prompts, sampling, keys, kept)
+
+
+def _events(
+    language: Language,
+    prompts: Sequence[Sequence[int]],
+    sampling: Sampling,
+    keys: Sequence[int],
+    kept: KeptPrefix | None,
+) -> Iterator[TokenEvent]:
+    """Yields the tokens, batch after batch."""
     for batch in _batches(language, prompts, sampling.max_new_tokens):
-        draws = Draws(sampling, [keys[i] for i in batch])
-        with language.state.learning(None):
-            _continue(language, [tuple(prompts[i]) for i in batch], draws, kept)
-        answers |= dict(zip(batch, draws.rollouts(), strict=True))
-        mx.clear_cache()
-    return [answers[i] for i in range(len(prompts))]
+        draws, answers = Draws(sampling, [keys[i] for i in batch]), Answers(sampling, batch)
+        try:
+            with language.state.learning(None):
+                rows = [tuple(prompts[i]) for i in batch]
+                yield from _continue(language, rows, draws, answers, kept)
+        finally:  # also if the iterator is closed
+            mx.clear_cache()
 
 
 def _batches(
@@ -73,8 +84,12 @@ def bytes_of_row(language: Language, tokens: int) -> int:
 
 
 def _continue(
-    language: Language, prompts: list[tuple[int, ...]], draws: Draws, kept: KeptPrefix | None
-) -> None:
+    language: Language,
+    prompts: list[tuple[int, ...]],
+    draws: Draws,
+    answers: Answers,
+    kept: KeptPrefix | None,
+) -> Iterator[TokenEvent]:
     """Samples the answers of prompts in one batch."""
     distinct = list(dict.fromkeys(prompts))
     text = Decoding(language, distinct, kept)
@@ -84,14 +99,17 @@ def _continue(
         text.select(rows)
         logits_BV = logits_BV[mx.array(rows)]
     while True:
-        chosen, unfinished = draws.draw(logits_BV)
+        chosen_B, logprobs_B = draws.draw(logits_BV)
+        tokens: list[int] = chosen_B.tolist()
+        yield from answers.add(tokens, logprobs_B.tolist())
+        unfinished = answers.unfinished
         if not unfinished:
             return
-        if len(unfinished) < len(chosen):
-            text.select(unfinished)
-            draws.select(unfinished)
-            chosen = [chosen[place] for place in unfinished]
-        logits_BV = text.read(mx.array(chosen)[:, None])
+        if len(unfinished) < len(tokens):
+            for part in (text, draws, answers):
+                part.select(unfinished)
+            tokens = [tokens[place] for place in unfinished]
+        logits_BV = text.read(mx.array(tokens)[:, None])
 
 
 class Decoding:

@@ -16,10 +16,10 @@ from zoo.backends.base import (
     Objective,
     OptimizerSpec,
     Prefix,
-    Rollout,
     Sampling,
     Scorer,
     StepInfo,
+    TokenEvent,
 )
 from zoo.backends.torch import trained
 from zoo.backends.torch.adapters import start
@@ -96,23 +96,27 @@ class DividedPolicy(TorchPolicy):
 
     # ---- sampling and scoring
 
-    def generate(
+    def stream(
         self,
         prompts: Sequence[Sequence[int]],
         sampling: Sampling,
         *,
         keys: Sequence[int],
         prefix: Prefix | None = None,
-    ) -> list[Rollout]:
+    ) -> Iterator[TokenEvent]:
         """Continues each prompt, with all weights gathered meanwhile. Collective.
 
-        Processes may have different numbers of prompts, or none.
+        All tokens are sampled in this call: weights that stay gathered while somebody reads them
+        would be another exchange, which each process could end at another time. Processes may have
+        different numbers of prompts, or none.
         """
         if not self.divided:
-            return super().generate(prompts, sampling, keys=keys, prefix=prefix)
+            return super().stream(prompts, sampling, keys=keys, prefix=prefix)
         with self._shares.gathered():
-            return self._passed(
-                lambda: super(DividedPolicy, self).generate(prompts, sampling, keys=keys)
+            return iter(
+                self._passed(
+                    lambda: list(super(DividedPolicy, self).stream(prompts, sampling, keys=keys))
+                )
             )
 
     def read_prefix(self, ids: Sequence[int]) -> Prefix | None:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from zoo.backends.base import Rollout, Sampling
+from zoo.backends.base import Sampling
 
 
 class Draws:
-    """The answers of a batch during sampling.
+    """The random streams of a batch.
 
     Args:
         sampling: the settings.
@@ -21,9 +21,6 @@ class Draws:
 
     def __init__(self, sampling: Sampling, keys: Sequence[int]) -> None:
         self.sampling = sampling
-        self.ids: list[list[int]] = [[] for _ in keys]
-        self.logprobs: list[list[float]] = [[] for _ in keys]
-        self.stopped = [False] * len(keys)
         self._rows = list(range(len(keys)))
         streams = [torch.Generator().manual_seed(key) for key in keys]
         drawn = (sampling.max_new_tokens,)
@@ -31,28 +28,19 @@ class Draws:
         self._uniforms = torch.stack(uniforms)
         self._place = 0
 
-    def draw(self, logits_BV: Tensor) -> tuple[Tensor, list[int]]:
-        """Samples one token for each row of the batch.
+    def draw(self, logits_BV: Tensor) -> tuple[Tensor, Tensor]:
+        """Samples a token for each row of the batch.
 
         Returns:
-            The tokens `[B]`, and the places in the batch of the rows that are not finished.
+            The tokens `[B]`, and their log-probabilities `[B]`.
         """
         logprobs_BV = logits_BV.log_softmax(-1)
         if self.sampling.temperature == 0:
             chosen_B = logprobs_BV.argmax(-1)
         else:
             chosen_B = self._inverse_cdf(sampling_logprobs(logits_BV, self.sampling))
-        taken_B = logprobs_BV.gather(-1, chosen_B[:, None])[:, 0]
         self._place += 1
-        pairs = zip(chosen_B.tolist(), taken_B.tolist(), strict=True)
-        for row, (token, logprob) in zip(self._rows, pairs, strict=True):
-            if not self.stopped[row]:
-                self.ids[row].append(token)
-                self.logprobs[row].append(logprob)
-                self.stopped[row] = token in self.sampling.stop_ids
-        if self._place == self.sampling.max_new_tokens:
-            return chosen_B, []
-        return chosen_B, [i for i, row in enumerate(self._rows) if not self.stopped[row]]
+        return chosen_B, logprobs_BV.gather(-1, chosen_B[:, None])[:, 0]
 
     def select(self, places: Sequence[int]) -> None:
         """Keeps the rows at these places of the batch."""
@@ -63,13 +51,6 @@ class Draws:
         cumulative_BV = logprobs_BV.cpu().double().exp().cumsum(-1)
         chosen_B = torch.searchsorted(cumulative_BV, uniform_B1 * cumulative_BV[:, -1:])[:, 0]
         return chosen_B.to(logprobs_BV.device)
-
-    def rollouts(self) -> list[Rollout]:
-        """Returns the answers; a row that reached `max_new_tokens` has finish reason `length`."""
-        return [
-            Rollout(ids, logprobs, "stop" if stopped else "length")
-            for ids, logprobs, stopped in zip(self.ids, self.logprobs, self.stopped, strict=True)
-        ]
 
 
 def sampling_logprobs(logits_BV: Tensor, sampling: Sampling) -> Tensor:

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from zoo.backends.base import Prefix, Rollout, Sampling
+from zoo.backends.base import Prefix, Sampling, TokenEvent
 from zoo.backends.memory import SAMPLING_BYTES as BATCH_BYTES
 from zoo.backends.memory import gpu_sampling_bytes
+from zoo.backends.sampling import Answers, check_rows
 from zoo.backends.torch.generation.decoding import Decoding
 from zoo.backends.torch.generation.draws import Draws
 from zoo.backends.torch.generation.prefix import check_prefix
@@ -28,35 +29,46 @@ from zoo.backends.torch.loss import LossModule
 from zoo.backends.torch.packing.prefix_attention import Layers
 
 
-@torch.no_grad()
-def generate(
+def stream(
     module: LossModule,
     prompts: Sequence[Sequence[int]],
     sampling: Sampling,
     keys: Sequence[int],
     prefix: Prefix | None = None,
-) -> list[Rollout]:
-    """Continues each prompt until a stop id or `max_new_tokens`.
+) -> Iterator[TokenEvent]:
+    """Continues each prompt; see `Policy.stream`.
 
     Prompts of different lengths run in one batch if the model supports padding on the left,
     otherwise only those of equal length. A model without a cache recomputes the whole sequence for
     every token.
 
     Raises:
-        ValueError: a prompt is empty, the number of keys differs from that of prompts, or the
-            prefix is not theirs.
-        InputError: the model cannot run with a cache; the message has transformers' reason.
+        ValueError: a prompt is empty, the number of keys differs from that of prompts, stop strings
+            are without `decode`, or the prefix is not theirs.
+        InputError: the model cannot run with a cache; the message has transformers' reason. This
+            is raised with the first token.
     """
-    if len(keys) != len(prompts) or not all(prompts):
-        raise ValueError("generate: expected one key per prompt and no empty prompt")
-    before = None if prefix is None else check_prefix(module, prefix, prompts).layers
-    prompts = prompts if prefix is None else [one[len(prefix.ids) :] for one in prompts]
-    answers: dict[int, Rollout] = {}
+    check_rows(prompts, sampling, keys)
+    if prefix is None:
+        return _events(module, prompts, sampling, keys, None)
+    before = check_prefix(module, prefix, prompts).layers
+    rests = [prompt[len(prefix.ids) :] for prompt in prompts]
+    return _events(module, rests, sampling, keys, before)
+
+
+@torch.no_grad()
+def _events(
+    module: LossModule,
+    prompts: Sequence[Sequence[int]],
+    sampling: Sampling,
+    keys: Sequence[int],
+    before: Layers | None,
+) -> Iterator[TokenEvent]:
+    """Yields the tokens, batch after batch."""
+    module.eval()
     for batch in _batches(module, prompts, sampling.max_new_tokens):
-        draws = Draws(sampling, [keys[i] for i in batch])
-        _continue(module, [tuple(prompts[i]) for i in batch], draws, before)
-        answers |= dict(zip(batch, draws.rollouts(), strict=True))
-    return [answers[i] for i in range(len(prompts))]
+        draws, answers = Draws(sampling, [keys[i] for i in batch]), Answers(sampling, batch)
+        yield from _continue(module, [tuple(prompts[i]) for i in batch], draws, answers, before)
 
 
 def _batches(
@@ -121,8 +133,12 @@ def _groups(module: LossModule, prompts: Sequence[Sequence[int]]) -> list[list[i
 
 
 def _continue(
-    module: LossModule, prompts: list[tuple[int, ...]], draws: Draws, before: Layers | None
-) -> None:
+    module: LossModule,
+    prompts: list[tuple[int, ...]],
+    draws: Draws,
+    answers: Answers,
+    before: Layers | None,
+) -> Iterator[TokenEvent]:
     """Samples the answers of prompts in one batch."""
     several = len(prompts) > 1 and row_refusal(module) is None
     distinct = list(dict.fromkeys(prompts)) if several else prompts
@@ -133,11 +149,13 @@ def _continue(
         text.select(rows)
         logits_BV = logits_BV[rows]
     while True:
-        chosen_B, unfinished = draws.draw(logits_BV)
+        chosen_B, logprobs_B = draws.draw(logits_BV)
+        yield from answers.add(chosen_B.tolist(), logprobs_B.tolist())
+        unfinished = answers.unfinished
         if not unfinished:
             return
         if several and len(unfinished) < len(chosen_B):
-            text.select(unfinished)
-            draws.select(unfinished)
+            for part in (text, draws, answers):
+                part.select(unfinished)
             chosen_B = chosen_B[unfinished]
         logits_BV = text.read(chosen_B)

@@ -6,6 +6,7 @@ of their own keep their way.
 """
 
 from typing import Any
+from weakref import proxy
 
 import torch
 from torch import Tensor
@@ -30,7 +31,8 @@ class _Growth:
     """Appends keys and values to those of a layer."""
 
     def __init__(self, layer: Any) -> None:  # noqa: ANN401
-        self._layer = layer
+        # the layer has this: with a true reference, only the collector would free both
+        self._layer: Any = proxy(layer)
         self._buffers: dict[str, Tensor] = {}
 
     def __call__(
