@@ -12,7 +12,7 @@ import pytest
 
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, Policy, Rollout, Sampling, TokenEvent
-from zoo.backends.sampling import before_stop
+from zoo.backends.sampling import StopText, before_stop
 
 PROMPTS = [[9, 21, 33, 45], [50, 61], [9, 21, 33, 45], [72, 83, 94]]
 WARM = Sampling(max_new_tokens=12, temperature=1.0, stop_ids=tuple(range(20, 60)))
@@ -79,7 +79,7 @@ def test_a_closed_stream_frees_its_rows_and_the_policy_goes_on(
     class Watched(generation.Decoding):  # type: ignore[misc, name-defined]
         def read(self, ids: Any) -> Any:
             logits = super().read(ids)
-            caches = self._caches if engine == "mlx" else self.state.values()
+            caches = self._caches if engine == "mlx" else self.state["past_key_values"].layers
             batches.extend(weakref.ref(each) for each in (self, *caches))
             return logits
 
@@ -123,9 +123,12 @@ def test_a_stop_id_inside_ends_the_row_there(policy: Policy) -> None:
     free = replace(WARM, stop_ids=())
     whole = row_of(streamed(policy, free), 1)
     place = next(p for p in range(2, 12) if whole.ids[p] not in whole.ids[:p])
-    cut = row_of(streamed(policy, replace(free, stop_ids=(whole.ids[place],))), 1)
+    stops = replace(free, stop_ids=(whole.ids[place],))
+    cut = row_of(streamed(policy, stops), 1)
     assert cut.ids == whole.ids[: place + 1]
     assert cut.finish == "stop"
+    # also as the last token that an answer may have
+    assert row_of(streamed(policy, replace(stops, max_new_tokens=place + 1)), 1) == cut
     assert cut.logprobs == pytest.approx(whole.logprobs[: place + 1], abs=1e-4)
 
 
@@ -161,6 +164,13 @@ def test_a_character_in_two_tokens_may_end_an_answer(policy: Policy) -> None:
     stops = replace(free, stop_strings=("é",), decode=halves)
     [found] = policy.generate([[5, 6, 7]], stops, keys=[0])
     assert (found.ids, found.finish) == (ids[:4], "stop")
+
+
+def test_a_stop_string_before_part_of_a_character_ends_an_answer() -> None:
+    texts = {1: "a", 2: ".\ufffd"}
+    stops = Sampling(stop_strings=(".",), decode=lambda ids: "".join(texts[one] for one in ids))
+    looks = StopText(stops)
+    assert [looks.add(1), looks.add(2)] == [False, True]
 
 
 def test_a_prefix_changes_no_token(policy: Policy) -> None:

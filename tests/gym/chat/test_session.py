@@ -2,13 +2,14 @@
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import pytest
 
-from zoo.backends.base import Prefix, Rollout, Sampling
+from zoo.backends.base import Policy, Prefix, Sampling, TokenEvent
 from zoo.gym.chat import ChatSession, open_chat
 from zoo.gym.chat.greedy import warn_of_settings
 from zoo.gym.chat.session import TOGETHER
@@ -45,25 +46,30 @@ class Parrot:
     def __init__(self) -> None:
         self.asked: list[tuple[str, int, list[int]]] = []
         self.read: list[str] = []
+        self.says = "!"
 
     def read_prefix(self, ids: Sequence[int]) -> Prefix:
         self.read.append("".join(map(chr, ids)))
         return Prefix(tuple(ids), 0)
 
-    def generate(
+    def stream(
         self,
         prompts: Sequence[Sequence[int]],
         sampling: Sampling,
         *,
         keys: Sequence[int],
         prefix: Prefix | None = None,
-    ) -> list[Rollout]:
+    ) -> Iterator[TokenEvent]:
         assert prefix is None or all(tuple(one[: len(prefix.ids)]) == prefix.ids for one in prompts)
         for prompt in prompts:
             text = "".join(chr(token) for token in prompt)
             self.asked.append((text, sampling.max_new_tokens, list(keys)))
-        ids = [ord("!"), END][: sampling.max_new_tokens]
-        return [Rollout(ids, [0.0] * len(ids), "stop") for _ in prompts]
+        ids = [*map(ord, self.says), END][: sampling.max_new_tokens]
+        for row in range(len(prompts)):
+            for place, token in enumerate(ids):
+                yield TokenEvent(row, token, 0.0, "stop" if place == len(ids) - 1 else None)
+
+    generate = Policy.generate
 
 
 def session(positions: int | None = None) -> tuple[ChatSession, Parrot]:
@@ -86,6 +92,39 @@ def test_a_conversation_remembers_both_sides() -> None:
     chat.talk("b")
     chat.talk("c")
     assert parrot.asked[2][0] == "a\n\n!\n\nb\n\n!\n\nc"
+
+
+def test_an_answer_comes_in_parts_and_then_joins_the_conversation() -> None:
+    chat, parrot = session()
+    parrot.says = "\na\n\nb\n"
+    parts = chat.stream("q")
+    assert next(parts) == "a"
+    assert chat.messages == []
+    assert list(parts) == ["\n\nb"]  # neither begins nor ends with a line end
+    assert [turn.content for turn in chat.messages] == ["q", "a\n\nb"]
+    assert chat.talk("q") == "a\n\nb"
+
+
+def test_an_answer_that_is_closed_is_not_remembered_and_its_stream_is_drawn_again() -> None:
+    chat, parrot = session()
+    parrot.says = "ab"
+    parts = chat.stream("q")
+    next(parts)
+    parts.close()
+    assert chat.messages == []
+    chat.talk("r")
+    assert [(text, keys) for text, _, keys in parrot.asked] == [("q", [40]), ("r", [40])]
+
+
+def test_the_beginning_of_a_stop_string_is_not_shown() -> None:
+    chat, parrot = session()
+    chat.sampling = replace(chat.sampling, stop_strings=("\nQ:", "Q!"))
+    parrot.says = "a\nQbQ!"
+    assert list(chat.stream("q")) == ["a", "\nQb"]
+    assert chat.answer("q") == chat.messages[-1].content == "a\nQb"
+    parrot.says = "\nQ:"
+    assert list(chat.stream("q")) == []
+    assert chat.messages[-1].content == ""
 
 
 def test_the_system_prompt_comes_before_every_conversation() -> None:
@@ -237,6 +276,16 @@ def test_none_samples_as_the_models_files_say(
     assert (sampling.temperature, sampling.top_p, sampling.top_k) == drawn
     with open_chat(folder) as session:
         assert session.sampling.temperature == 0
+
+
+def test_the_parts_of_a_models_answer_are_the_answer() -> None:
+    with open_chat("zen-pico", temperature=2.0, max_new_tokens=24, seed=3) as session:
+        parts = list(session.stream("Spell abc."))
+        assert len(parts) > 1
+        [alone] = session.replies(
+            [[Message("user", "Spell abc.")]], replace(session.sampling, max_new_tokens=24), [3]
+        )
+    assert "".join(parts) == alone.text == session.messages[-1].content
 
 
 def test_retry_answers_the_last_turn_with_other_draws() -> None:

@@ -1,7 +1,7 @@
 """Talking on a terminal: commands, Ctrl-C and Ctrl-D; the model is a stand-in."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,15 +28,21 @@ class Parrot:
         self.is_cut = False
         self.sampling = Sampling(max_new_tokens=9, temperature=1.0)
 
-    def talk(self, prompt: str) -> str:
+    def stream(self, prompt: str | None = None) -> Generator[str, None, str]:
+        if prompt is None:
+            again = str(self.messages[-2].content).title()
+            yield again
+            return again
         if prompt.startswith("long"):
             raise KeyboardInterrupt
+        answer = prompt.upper()
+        yield answer[:2]
+        if prompt.startswith("slow"):
+            raise KeyboardInterrupt
+        yield answer[2:]
         self.is_cut = prompt.startswith("tell")
         self.messages = [*self.messages, Message("user", prompt), Message("assistant", "")]
-        return prompt.upper()
-
-    def retry(self) -> str:
-        return str(self.messages[-2].content).title()
+        return answer
 
 
 class Keys:
@@ -71,6 +77,14 @@ def test_ctrl_c_stops_an_answer_and_the_conversation_continues(
 ) -> None:
     assert talk(monkeypatch, "long story\n", "hello\n")[0] == ["HELLO"]
     assert "\nstopped; press Ctrl-C again to exit\n> " in capsys.readouterr().err
+
+
+def test_an_answer_is_shown_while_it_is_computed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C ends it on its line, and it is no turn."""
+    assert talk(monkeypatch, "slow story\n", "hello\n")[0] == ["HELLO"]
+    assert capsys.readouterr().out == "SL\nHELLO\n"
 
 
 @pytest.mark.parametrize("first", ["long story\n", CTRL_C])

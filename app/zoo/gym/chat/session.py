@@ -1,7 +1,7 @@
 """A conversation with a loaded model: prompts to tokens, tokens to answers.
 
 A model with a chat template answers turns; one without continues the text. Prompts are tokenized
-exactly as in training. A long system prompt is read once for all answers. No streaming.
+exactly as in training. A long system prompt is read once for all answers.
 """
 
 import datetime as dt
@@ -10,9 +10,10 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from zoo.gym.arguments import StrPath, model_folder, number_of, path_or_none, text_of, whole_of
+from zoo.gym.chat.parts import LINE_END, Parts
 from zoo.gym.chat.prefixes import Prefixes
 from zoo.gym.config.report import shown
 from zoo.gym.config.values import MOST_SEED
@@ -30,8 +31,10 @@ from zoo.gym.data.templates import named_template
 from zoo.gym.errors import GymWarning, InputError
 
 if TYPE_CHECKING:
-    from zoo.backends.base import Policy, Sampling
+    from zoo.backends.base import Policy, Rollout, Sampling, TokenEvent
     from zoo.gym.tuned.opened import Tuned
+
+T = TypeVar("T")
 
 TOGETHER = 8
 """Prompts that are answered at once: several read the weights once."""
@@ -127,14 +130,7 @@ class ChatSession:
             InputError: the prompt is empty or not UTF-8, or the conversation is too long for the
                 model.
         """
-        turns = [*self.messages, Message("user", text_of("prompt", prompt))]
-        seeds = [self.seed + self._answers]
-        [answered] = self._answered([self._framed(turns)], self.sampling, seeds)
-        self._answers += 1
-        answer, self.is_cut = answered.text, answered.finish == "length"
-        reasoning, content = split_thinking(answer)
-        self.messages = [*turns, Message("assistant", content, reasoning)]
-        return answer
+        return _returned(self.stream(prompt))
 
     def retry(self) -> str:
         """Answers the last turn of the conversation once more, with other draws.
@@ -142,16 +138,36 @@ class ChatSession:
         Raises:
             InputError: there is none; see also `talk`.
         """
-        if not self.messages:
-            raise InputError(
-                "nothing to answer again: expected a prompt before", code="chat.nothing_to_retry"
-            )
-        conversation, self.messages = self.messages, self.messages[:-2]
-        try:
-            return self.talk(conversation[-2].content)
-        except BaseException:  # also when it is stopped by Ctrl-C
-            self.messages = conversation
-            raise
+        return _returned(self.stream())
+
+    def stream(self, prompt: str | None = None) -> Generator[str, None, str]:
+        """Yields an answer in parts while it is computed, and returns all of it.
+
+        After the last part the prompt and the answer are added to the conversation; a generator
+        that is closed before leaves it as it was.
+
+        Args:
+            prompt: the next turn; None answers the last one once more, with other draws.
+
+        Raises:
+            InputError: see `talk` and `retry`.
+        """
+        before = self.messages
+        if prompt is None:
+            if not before:
+                raise InputError(
+                    "nothing to answer again: expected a prompt before",
+                    code="chat.nothing_to_retry",
+                )
+            before, prompt = before[:-2], before[-2].content
+        turns = [*before, Message("user", text_of("prompt", prompt))]
+        chat, seed = self._framed(turns), self.seed + self._answers
+        answered = yield from self._answered_in_parts(chat, self.sampling, seed)
+        self._answers += 1
+        self.is_cut = answered.finish == "length"
+        reasoning, content = split_thinking(answered.text)
+        self.messages = [*turns, Message("assistant", content, reasoning)]
+        return answered.text
 
     def replies(
         self, chats: Sequence[list[Message]], sampling: "Sampling", seeds: Sequence[int]
@@ -193,6 +209,40 @@ class ChatSession:
     ) -> list[Answered]:
         from zoo.backends.machine.threads import with_threads
 
+        ids, sampling = self._encoded(chats, sampling)
+        with with_threads(self.threads):
+            read = self._prefixes.of(chats, ids)
+            rollouts = self.policy.generate(ids, sampling, keys=list(seeds), prefix=read)
+        pairs = zip(ids, rollouts, strict=True)
+        return [self._answer_of(prompt, rollout, sampling) for prompt, rollout in pairs]
+
+    def _answered_in_parts(
+        self, chat: list[Message], sampling: "Sampling", seed: int
+    ) -> Generator[str, None, Answered]:
+        from zoo.backends.machine.threads import with_threads
+        from zoo.backends.sampling import rollouts_of
+
+        ids, sampling = self._encoded([chat], sampling)
+        parts = Parts(self.tokenizer.decode, sampling.stop_strings)
+        events: list[TokenEvent] = []
+        with with_threads(self.threads):
+            read = self._prefixes.of([chat], ids)
+            stream = self.policy.stream(ids, sampling, keys=[seed], prefix=read)
+        while not events or events[-1].finish is None:
+            with with_threads(self.threads):  # not while somebody reads a part
+                events.append(next(stream))
+            token = events[-1].id
+            if token not in sampling.stop_ids and (part := parts.add(token)):
+                yield part
+        answered = self._answer_of(ids[0], rollouts_of(events, 1)[0], sampling)
+        if rest := parts.rest(answered.text):
+            yield rest
+        return answered
+
+    def _encoded(
+        self, chats: Sequence[list[Message]], sampling: "Sampling"
+    ) -> tuple[list[list[int]], "Sampling"]:
+        """Returns the tokens of chats, and the settings with the room that they leave."""
         if not all(messages[-1].content.strip() for messages in chats):
             raise InputError("prompt: expected some text, got none", code="chat.empty_prompt")
         ids = [encode_prompt(messages, self.tokenizer, self.options) for messages in chats]
@@ -205,16 +255,26 @@ class ChatSession:
                 hint="start a new conversation, or shorten the prompt",
                 code="chat.prompt_too_long",
             )
-        sampling = replace(sampling, max_new_tokens=room)
-        with with_threads(self.threads):
-            read = self._prefixes.of(chats, ids)
-            rollouts = self.policy.generate(ids, sampling, keys=list(seeds), prefix=read)
-        found: list[Answered] = []
-        for prompt, rollout in zip(ids, rollouts, strict=True):
-            kept = [token for token in rollout.ids if token not in sampling.stop_ids]
-            text = self.tokenizer.decode(kept).strip("\n")
-            found.append(Answered(text, rollout.finish, len(prompt), len(rollout.ids)))
-        return found
+        return ids, replace(sampling, max_new_tokens=room, decode=self.tokenizer.decode)
+
+    def _answer_of(
+        self, prompt: Sequence[int], rollout: "Rollout", sampling: "Sampling"
+    ) -> Answered:
+        from zoo.backends.sampling import before_stop
+
+        kept = [token for token in rollout.ids if token not in sampling.stop_ids]
+        text = before_stop(self.tokenizer.decode(kept), sampling.stop_strings).strip(LINE_END)
+        return Answered(text, rollout.finish, len(prompt), len(rollout.ids))
+
+
+def _returned(parts: Generator[object, None, T]) -> T:
+    """Runs a generator to its end and returns what it returns."""
+    while True:
+        try:
+            next(parts)
+        except StopIteration as end:
+            returned: T = end.value
+            return returned
 
 
 def check_sampling(

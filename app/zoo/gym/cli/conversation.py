@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
@@ -62,8 +62,7 @@ def converse(
             elif _COMMAND.fullmatch(prompt):
                 out.say(f"no such command: {prompt}. {HELP}")
             elif prompt:
-                turns.append({"prompt": prompt, "answer": session.talk(prompt)})
-                _show(session, out, turns[-1]["answer"])
+                turns.append({"prompt": prompt, "answer": _answer(session, out, prompt)})
             interrupted = False
         except KeyboardInterrupt:
             print(file=sys.stderr)
@@ -81,14 +80,21 @@ def _retry(session: "ChatSession", out: Output, turns: list[dict[str, str]]) -> 
     if not session.sampling.temperature:
         out.say("the most likely answer is the same each time: chat with --temperature 1")
         return
-    turns[-1] = {**turns[-1], "answer": session.retry()}
-    _show(session, out, turns[-1]["answer"])
+    turns[-1] = {**turns[-1], "answer": _answer(session, out)}
 
 
-def _show(session: "ChatSession", out: Output, answer: str) -> None:
-    out.answer(answer)
+def _answer(session: "ChatSession", out: Output, prompt: str | None = None) -> str:
+    """Shows an answer while it is computed, and returns it."""
+    answer = ""
+
+    def parts() -> Generator[str]:
+        nonlocal answer
+        answer = yield from session.stream(prompt)
+
+    out.stream(parts())
     if session.is_cut:
         out.say(cut_notice(session))
+    return answer
 
 
 def cut_notice(session: "ChatSession") -> str:

@@ -5,7 +5,7 @@ No meaning depends on colour alone. There are no boxes or symbols that a screen 
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from zoo.gym.terminal import json_line, rewrites_lines, visible
@@ -36,6 +36,19 @@ class Output:
     def answer(self, text: str) -> None:
         """Prints the result: to stdout, or to stderr if stdout is for JSON."""
         self.styled(visible(text))
+
+    def stream(self, parts: Iterable[str]) -> None:
+        """Prints a result in parts as they arrive, on lines of its own; see `answer`."""
+        self._end_line()
+        file, begun = sys.stderr if self.as_json else sys.stdout, False
+        try:
+            for part in parts:
+                print(visible(part), end="", file=file, flush=True)
+                begun = True
+            begun = True  # an empty one has a line, too
+        finally:
+            if begun:
+                print(file=file, flush=True)
 
     def styled(self, text: str) -> None:
         """Prints a result with style codes; text from data must be escaped already."""
