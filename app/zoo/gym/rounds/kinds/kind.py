@@ -122,7 +122,7 @@ class Kind(ABC, Generic[Source, Result]):
     """What a maker reads besides when a round is void."""
 
     each_key_measures: ClassVar[bool] = False
-    """Whether every key of role gate is asked to measure, also when enough have."""
+    """Whether each key of role gate measures on tasks of its own, also when enough others have."""
 
     without_effect: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     """Options that do nothing, by command, each with the words for such a round."""

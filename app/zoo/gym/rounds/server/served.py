@@ -29,7 +29,7 @@ from zoo.gym.rounds.server.refused import RefusedError
 from zoo.gym.rounds.storage.base import NoFileError
 from zoo.gym.rounds.storage.chunks import CHUNK_BYTES
 from zoo.gym.rounds.storage.folder import FolderStorage
-from zoo.gym.rounds.storage.names import MOST, Kind, kind_of
+from zoo.gym.rounds.storage.names import MOST, FileKind, file_kind
 from zoo.gym.signing import Signed
 from zoo.models.resolve import is_same_model
 
@@ -42,7 +42,7 @@ WAIT_S = 2.0
 _LOCKS = 64
 
 _ROUND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
-_MAKERS = {Kind.MANIFEST, Kind.HEAD, Kind.TILE}
+_MAKERS = {FileKind.MANIFEST, FileKind.HEAD, FileKind.TILE}
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Served:
 
     def read(self, name: str, file: str) -> bytes | None:
         """Returns the bytes of a file of a round, None where there is none."""
-        return _bytes(self._storage(name), file) if kind_of(file) else None
+        return _bytes(self._storage(name), file) if file_kind(file) else None
 
     def size(self, name: str, file: str) -> int | None:
         """Returns the number of bytes of a file of a round, None where there is none.
@@ -99,7 +99,7 @@ class Served:
         Of a file that is being written it waits for the end, so that a client that lost the answer
         does not send it again.
         """
-        if kind_of(file) is None:
+        if file_kind(file) is None:
             return None
         with self._file(name, file):
             return self._storage(name).size(file)
@@ -107,7 +107,7 @@ class Served:
     def names(self, name: str, folder: str, after: str) -> list[str]:
         """Returns names of a folder of a round in order, from the one after `after` on."""
         found = self._storage(name).names(folder)
-        return [one for one in found if one > after and kind_of(one)][:MOST_NAMES]
+        return [one for one in found if one > after and file_kind(one)][:MOST_NAMES]
 
     def most(self, role: Role, file: str) -> int:
         """Returns how many bytes a role may write under a name.
@@ -115,12 +115,12 @@ class Served:
         Raises:
             RefusedError: it may write none.
         """
-        kind = kind_of(file)
+        kind = file_kind(file)
         if kind is None:
             raise RefusedError(422, "name: expected one that a round has, got another")
         if kind in _MAKERS and role is not Role.MAKER:
             raise RefusedError(403, f"{kind}: expected the token of the round's maker")
-        return CHUNK_BYTES if kind is Kind.CHUNK and role is Role.CONTRIBUTOR else MOST[kind]
+        return CHUNK_BYTES if kind is FileKind.CHUNK and role is Role.CONTRIBUTOR else MOST[kind]
 
     def write(self, role: Role, name: str, file: str, content: bytes) -> bool:
         """Keeps a file, durably, and returns whether it is new or changed.
@@ -146,18 +146,18 @@ class Served:
         storage = self._storage(name)
         if _bytes(storage, file) == content:
             return False
-        match kind_of(file):
-            case Kind.CHUNK:
+        match file_kind(file):
+            case FileKind.CHUNK:
                 kept = self._round(name)
                 _check_chunk(file, content)
                 with self._parts(name, kept).chunks.booked(role, len(content)):
                     self._keep(storage, file, content, role)
-            case Kind.ENTRY:
+            case FileKind.ENTRY:
                 kept = self._round(name)
                 entry = _checked_entry(kept, file, content)
                 with self._parts(name, kept).inbox.booked(role, file, entry):
                     self._keep(storage, file, content, role)
-            case Kind.MANIFEST:
+            case FileKind.MANIFEST:
                 self._write_manifest(storage, content)
             case _:
                 self._write_log(self._round(name), file, content, role)
@@ -173,9 +173,9 @@ class Served:
 
     def _write_log(self, kept: Kept, file: str, content: bytes, role: Role) -> None:
         with _alone(kept.id, kept.storage.address):
-            if kind_of(file) is Kind.HEAD:
+            if file_kind(file) is FileKind.HEAD:
                 check_head(kept, content)
-            elif kind_of(file) is Kind.WITNESS:
+            elif file_kind(file) is FileKind.WITNESS:
                 check_witness(kept, file, content)
             else:
                 check_tile(file, content)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from zoo.gym.errors import GymError, InputError, NotAvailableError, StorageError
 from zoo.gym.rounds.storage.address import checked_address, is_loopback
 from zoo.gym.rounds.storage.base import MOST_BYTES, check_name
-from zoo.gym.rounds.storage.names import Kind, kind_of
+from zoo.gym.rounds.storage.names import FileKind, file_kind
 from zoo.gym.rounds.storage.tokens import checked_token, origin_of, token_for
 from zoo.gym.terminal import one_line
 
@@ -36,7 +36,7 @@ MOST_NAMES = 1_000_000
 LIST_S, SLOWEST_NAMES_S = 60.0, 100
 """Seconds for a list of names, and one more for each so many names."""
 
-_BY_DIGEST = {Kind.CHUNK, Kind.ENTRY}
+_BY_DIGEST = {FileKind.CHUNK, FileKind.ENTRY}
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class HttpStorage:
         for wait_s in (0.0, *WAITS_S):
             time.sleep(wait_s)
             response: Answer | GymError | None = None
-            if failed and content is not None and kind_of(name) in _BY_DIGEST:
+            if failed and content is not None and file_kind(name) in _BY_DIGEST:
                 response = self._try("HEAD", name)  # did it arrive, and the answer not?
                 if isinstance(response, Answer) and not response.says(200, len(content)):
                     response = None

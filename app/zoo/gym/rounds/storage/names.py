@@ -7,7 +7,7 @@ from zoo.gym.rounds.log.tiles import ENTRY_BYTES
 from zoo.gym.rounds.storage.base import MOST_BYTES
 
 
-class Kind(StrEnum):
+class FileKind(StrEnum):
     """What is stored under a name."""
 
     MANIFEST = "manifest"
@@ -20,12 +20,12 @@ class Kind(StrEnum):
 
 _HEX = "[0-9a-f]{64}"
 _FORMS = {
-    Kind.MANIFEST: r"manifest\.json",
-    Kind.ENTRY: rf"inbox/{_HEX}\.json",
-    Kind.HEAD: r"log/checkpoint",
-    Kind.TILE: r"log/tile/(entries|\d{1,2})/(x\d{3}/){0,5}\d{3}(\.p/\d{1,3})?",
-    Kind.WITNESS: rf"witness/{_HEX}",
-    Kind.CHUNK: rf"chunks/[0-9a-f]{{2}}/{_HEX}",
+    FileKind.MANIFEST: r"manifest\.json",
+    FileKind.ENTRY: rf"inbox/{_HEX}\.json",
+    FileKind.HEAD: r"log/checkpoint",
+    FileKind.TILE: r"log/tile/(entries|\d{1,2})/(x\d{3}/){0,5}\d{3}(\.p/\d{1,3})?",
+    FileKind.WITNESS: rf"witness/{_HEX}",
+    FileKind.CHUNK: rf"chunks/[0-9a-f]{{2}}/{_HEX}",
 }
 NAMES = "|".join(_FORMS.values())
 """A regular expression of all names."""
@@ -33,16 +33,16 @@ NAMES = "|".join(_FORMS.values())
 _PATTERNS = {kind: re.compile(form, re.ASCII) for kind, form in _FORMS.items()}
 
 MOST = {
-    Kind.MANIFEST: ENTRY_BYTES,
-    Kind.ENTRY: ENTRY_BYTES,
-    Kind.HEAD: 100_000,
-    Kind.TILE: MOST_BYTES,
-    Kind.WITNESS: 100_000,
-    Kind.CHUNK: MOST_BYTES,
+    FileKind.MANIFEST: ENTRY_BYTES,
+    FileKind.ENTRY: ENTRY_BYTES,
+    FileKind.HEAD: 100_000,
+    FileKind.TILE: MOST_BYTES,
+    FileKind.WITNESS: 100_000,
+    FileKind.CHUNK: MOST_BYTES,
 }
 """The most bytes by kind."""
 
 
-def kind_of(name: str) -> Kind | None:
+def file_kind(name: str) -> FileKind | None:
     """Returns what a name is for, None for a name that no round has."""
     return next((kind for kind, form in _PATTERNS.items() if form.fullmatch(name)), None)
