@@ -96,7 +96,6 @@ class AggregateResult:
         return apply_delta(self.delta.path, base=folder, out=target).folder
 
     def _check_file(self) -> None:
-        """Refuses a file that is no longer this result."""
         found = load_delta(self.delta.path).digest
         if found != self.digest:
             raise InputError(

@@ -269,7 +269,6 @@ def _points(chosen: Chosen, result: str) -> dict[PublicKey, int]:
 
 
 def _standings(chosen: Chosen, refused: Mapping[PublicKey, str]) -> Standings:
-    """Returns the standings after the round."""
     keys, members = chosen.collected.keys, chosen.members
     counted = [key for key in keys if key not in refused]
     if chosen.state.manifest.evaluation:

@@ -139,7 +139,6 @@ def _same_fields(expected: Mapping[str, Any], found: Mapping[str, Any]) -> int:
 
 
 def _promise(state: State, result: PrivateResult) -> str:
-    """Checks the record in the report against the terms of the round."""
     privacy = privacy_of(state.manifest)
     counted = len(result.report["contributions"])
     expected = record_of(privacy, values_of(state.manifest), counted)

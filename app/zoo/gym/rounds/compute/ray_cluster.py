@@ -75,7 +75,6 @@ def ray_cluster(cluster: str, compute: Compute, *, processors: int) -> Generator
 
 
 def _received(pipe: "Connection[Any, Any]", cluster: str) -> Any:  # noqa: ANN401 - a `Part`, or None
-    """Returns what the driver sends, or raises it."""
     with _lost_if_closed(cluster):
         answer = pipe.recv()
     if isinstance(answer, GymError):
@@ -172,7 +171,6 @@ def _results(
 
 
 def _perform(shared: tuple[Compute, Job], names: Sequence[str]) -> "Part":
-    """Computes a task in a process of the cluster."""
     compute, job = shared
     return compute(job, names)
 

@@ -140,7 +140,6 @@ def read_report(content: bytes) -> Mapping[str, Any]:
 
 
 def _lists_texts(value: object, names: set[str]) -> bool:
-    """Says whether a value is a list of objects that have texts of these names alone."""
     if not isinstance(value, list):
         return False
     return all(

@@ -175,7 +175,6 @@ def kept_of_adapter(source: Path, base: Path, coding: Coding) -> float | None:
 
 
 def _encode(changes: Changes, tensor: Tensor, manifest: Coding) -> tuple[Encoded, int]:
-    """Returns the coded change of a tensor, and the number of its zeros."""
     import numpy as np
 
     changed = tensor.name in changes.names

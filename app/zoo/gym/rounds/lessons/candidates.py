@@ -94,7 +94,6 @@ def candidates_of(state: State, storage: Storage, folder: Path) -> Candidates:
 def _candidate(
     item: Item, key: PublicKey, earlier: Sequence[Candidate], words: Sequence[Sequence[str]]
 ) -> Candidate:
-    """Returns a lesson as a candidate, or as a copy of an earlier one."""
     own = words_of(item.text)
     for one, theirs in zip(earlier, words, strict=True):
         if one.same is None and (one.item.id == item.id or alike_words(theirs, own)):
@@ -103,7 +102,6 @@ def _candidate(
 
 
 def _with_authors(found: Sequence[Candidate]) -> list[Candidate]:
-    """Returns the lessons with all who contributed each."""
     authors = {(one.item.id, one.contributor): {one.contributor} for one in found}
     for one in found:
         if one.same is not None:

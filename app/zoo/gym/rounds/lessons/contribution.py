@@ -90,7 +90,6 @@ def _refuse(fault: str | None) -> None:
 
 
 def _fault(library: Library, manifest: Manifest) -> str | None:
-    """Returns why lessons may not be contributed, None if they may."""
     count, most = len(library.items), terms_of(manifest).most
     if not 1 <= count <= most:
         return f"expected 1 to {most} lessons of a contributor, got {count}"

@@ -107,7 +107,6 @@ class Measuring:
         self.added += 1
 
     def _meter(self, purpose: Purpose) -> tuple[Meter, list[float]]:
-        """Returns what measures, and the losses of the base."""
         if purpose not in self._meters:
             folder, base = self._sources.folder, self._sources.base
             file = shown_file(purpose, self.state, self._opened.storage, folder)

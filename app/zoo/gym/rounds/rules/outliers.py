@@ -42,7 +42,6 @@ def outsized(gram: "NDArray[np.uint64]") -> list[int]:
 
 
 def _norms(gram: "NDArray[np.uint64]") -> tuple[list[int], int]:
-    """Returns the squared norms and their lower median."""
     import numpy as np
 
     from zoo.core.gram import exact_products

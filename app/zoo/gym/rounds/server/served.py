@@ -193,7 +193,6 @@ class Served:
             raise RefusedError(422, f"manifest: expected a round about {wanted}, got {named[:80]}")
 
     def _parts(self, name: str, kept: Kept) -> "_Parts":
-        """Returns the parts of a round."""
         with self._lock:
             if name not in self._limits:
                 latest = Latest(kept)

@@ -112,7 +112,6 @@ class S3Storage:
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """Returns what the libraries raise."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     return OSError, BotoCoreError, ClientError
