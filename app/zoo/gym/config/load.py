@@ -5,7 +5,7 @@ A later file wins over an earlier one; two values of one level for one setting a
 All errors of all sources are collected and reported together, each on its own line.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -130,8 +130,9 @@ def _load(layers: Sequence[list[Given]]) -> Loaded:
     faults: dict[str, str] = {}
     ignored: list[Ignored] = []
     merged: dict[str, Given] = {}
-    for layer in _with_round(_with_quantization(_with_lengths(layers))):
-        known = _sort_out(layer, faults, ignored)
+    context = _context_of(layers)
+    for layer in _with_round(layers):
+        known = _sort_out(layer, context, faults, ignored)
         faults |= _given_twice(known)
         _drop_overruled(merged, known)
         ignored += _switch_off(merged, known)
@@ -192,89 +193,121 @@ def _from_item(item: str) -> Given:
 
 
 def _sort_out(
-    layer: Iterable[Given], faults: dict[str, str], ignored: list[Ignored]
+    layer: Iterable[Given], context: "_Context", faults: dict[str, str], ignored: list[Ignored]
 ) -> list[Given]:
     """Returns the settings of a layer under our names; separates ignored and wrong ones."""
-    known: list[Given] = []
+    settings: list[Given] = []
     for given in layer:
-        key = ours(given.key)
-        if key == distributed.KEY:
-            known += _divided(given, faults, ignored)
+        try:
+            rewritten = _rewritten(given, context)
+        except InputError as error:
+            faults[given.label] = error.message
             continue
-        if key == foreign.THINKING:
-            known += _thinking(given, faults)
-            continue
-        is_ours = key in all_fields()
-        text = _refused_value(key, given.value)
-        if not is_ours:
-            text = text or foreign.refusal(key, given.value)
-        idle = foreign.without_effect(key, given.value)
-        if idle is not None and not text:
-            ignored.append(Ignored(key, given.origin, idle))
-        elif text and foreign.switched_off(given.value):
-            ignored.append(Ignored(key, given.origin, "switched off"))
-        elif text:
-            faults[given.label] = text
-        elif key in foreign.VALUES_OF_SWITCHES:
-            if not foreign.switched_off(given.value) and given.value is not True:
-                faults[given.label] = f"expected true or false, got {report.shown(given.value)}"
-                continue
-            setting, meant = foreign.VALUES_OF_SWITCHES[key]
-            switch = _Switch(key, meant, on=given.value is True)
-            known.append(Given(setting, switch, given.label, given.origin))
-        elif is_ours:
-            known.append(Given(key, given.value, given.label, given.origin))
-        else:
-            faults[given.label] = report.unknown("setting", key, all_fields())
-    return _without_plain_optimizer(known, ignored)
+        for part in rewritten:
+            if isinstance(part, Ignored):
+                ignored.append(part)
+            else:
+                settings += _ours(part, faults, ignored)
+    return _without_plain_optimizer(settings, ignored)
 
 
-def _divided(given: Given, faults: dict[str, str], ignored: list[Ignored]) -> list[Given]:
+def _ours(given: Given, faults: dict[str, str], ignored: list[Ignored]) -> Iterator[Given]:
+    """Yields a setting under our name; nothing for one that is wrong or has no effect."""
+    key, value = ours(given.key), given.value
+    is_ours = key in all_fields()
+    text = foreign.MISSING_VALUES.get((key, value)) if isinstance(value, str) else None
+    if not is_ours:
+        text = text or foreign.refusal(key, value)
+    idle = foreign.without_effect(key, value)
+    if text and foreign.switched_off(value):
+        ignored.append(Ignored(key, given.origin, "switched off"))
+    elif text:
+        faults[given.label] = text
+    elif idle is not None:
+        ignored.append(Ignored(key, given.origin, idle))
+    elif key in foreign.VALUES_OF_SWITCHES:
+        if not foreign.switched_off(value) and value is not True:
+            faults[given.label] = f"expected true or false, got {report.shown(value)}"
+            return
+        setting, meant = foreign.VALUES_OF_SWITCHES[key]
+        yield replace(given, key=setting, value=_Switch(key, meant, on=value is True))
+    elif is_ours:
+        yield replace(given, key=key)
+    else:
+        faults[given.label] = report.unknown("setting", key, all_fields())
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What the meaning of a published key may depend on.
+
+    Attributes:
+        keys: the names of all settings that are given.
+        stage: the method that is given; None for the default one.
+    """
+
+    keys: frozenset[str]
+    stage: object
+
+
+def _context_of(layers: Sequence[list[Given]]) -> _Context:
+    settings = [given for layer in layers for given in layer]
+    stages = [given.value for given in settings if ours(given.key) == "stage"]
+    return _Context(frozenset(given.key for given in settings), stages[-1] if stages else None)
+
+
+def _divided(given: Given, _: _Context) -> list[Given | Ignored]:
     """Returns the settings that a published `distributed` stands for."""
     if foreign.switched_off(given.value):
-        ignored.append(Ignored(distributed.KEY, given.origin, "switched off"))
-        return []
-    try:
-        found = distributed.meaning(given.value)
-    except InputError as error:
-        faults[given.label] = error.message
-        return []
+        return [Ignored(distributed.KEY, given.origin, "switched off")]
+    parts: list[Given | Ignored] = [
+        replace(given, key=key, value=value)
+        for key, value in distributed.meaning(given.value).items()
+    ]
     if isinstance(given.value, Mapping) and "backend" in given.value:
         reason = distributed.WHY_NO_BACKEND
-        ignored.append(Ignored("distributed: backend", given.origin, reason))
-    return [replace(given, key=key, value=value) for key, value in found.items()]
+        parts.append(Ignored("distributed: backend", given.origin, reason))
+    return parts
 
 
-def _thinking(given: Given, faults: dict[str, str]) -> list[Given]:
+def _thinking(given: Given, _: _Context) -> list[Given | Ignored]:
     """Returns our setting for a published switch of thinking, which means something off as well."""
     think = foreign.THINK.get(str(given.value).lower())
     if think is None:
         got = report.shown(given.value)
-        faults[given.label] = f"expected true or false, or think template, keep or drop, got {got}"
-        return []
+        raise InputError(f"expected true or false, or think template, keep or drop, got {got}")
     return [replace(given, key="think", value=think)]
 
 
-def _with_lengths(layers: Sequence[list[Given]]) -> Sequence[list[Given]]:
-    """Returns the layers with LLaMA-Factory's length of sampled answers under our name."""
-    stages = [one.value for layer in layers for one in layer if ours(one.key) == "stage"]
-    if not stages or "max_completion_length" not in config_class(stages[-1]).model_fields:
-        return layers
-    names = {"max_new_tokens": "max_completion_length"}
-    return [[replace(one, key=names.get(one.key, one.key)) for one in layer] for layer in layers]
+def _length(given: Given, context: _Context) -> list[Given | Ignored]:
+    """Returns LLaMA-Factory's length of sampled answers under our name, where answers are."""
+    samples = context.stage is not None and (
+        "max_completion_length" in config_class(context.stage).model_fields
+    )
+    return [replace(given, key="max_completion_length") if samples else given]
 
 
-def _with_quantization(layers: Sequence[list[Given]]) -> Sequence[list[Given]]:
-    """Returns the layers with published names of a quantised base under ours."""
-    bits_given = any(one.key == "quantization_bit" for layer in layers for one in layer)
+def _quantization(given: Given, context: _Context) -> list[Given | Ignored]:
+    """Returns the settings that published values of a quantised base stand for."""
+    settings = meaning(given.key, given.value, bits_given="quantization_bit" in context.keys)
+    if settings is None:
+        return [given]
+    return [replace(given, key=key, value=value) for key, value in settings.items()]
 
-    def split(one: Given) -> list[Given]:
-        found = meaning(one.key, one.value, bits_given=bits_given)
-        if found is None:
-            return [one]
-        return [replace(one, key=key, value=value) for key, value in found.items()]
 
-    return [[part for one in layer for part in split(one)] for layer in layers]
+REWRITES: Mapping[str, Callable[[Given, _Context], list[Given | Ignored]]] = {
+    distributed.KEY: _divided,
+    foreign.THINKING: _thinking,
+    "max_new_tokens": _length,
+    "finetuning_type": _quantization,
+    "quantization": _quantization,
+}
+"""Published keys with values that stand for other settings of ours, or for several."""
+
+
+def _rewritten(given: Given, context: _Context) -> list[Given | Ignored]:
+    rewrite = REWRITES.get(given.key)
+    return [given] if rewrite is None else rewrite(given, context)
 
 
 def _with_round(layers: Sequence[list[Given]]) -> Sequence[list[Given]]:
@@ -367,10 +400,6 @@ def _use_stage_of_loss(merged: dict[str, Given]) -> None:
     if loss.value in foreign.STAGE_OF_LOSS:
         merged["stage"] = replace(loss, key="stage", value=foreign.STAGE_OF_LOSS[loss.value])
         del merged["pref_loss"]
-
-
-def _refused_value(key: str, value: object) -> str | None:
-    return foreign.MISSING_VALUES.get((key, value)) if isinstance(value, str) else None
 
 
 def _given_twice(layer: Iterable[Given]) -> dict[str, str]:
