@@ -7,6 +7,7 @@ Counted are the files that git knows, as they are in the working tree.
 
 import ast
 import subprocess
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -167,6 +168,19 @@ def _reached(imports: Mapping[str, Counter[str]], room: str) -> set[str]:
     return reached
 
 
+def wordings(paths: list[Path]) -> tuple[int, int]:
+    """Returns how many tests of errors match words alone, and how many match a code."""
+    worded = coded = 0
+    for path in paths:
+        for test in ast.walk(tree(path)):
+            if isinstance(test, ast.FunctionDef) and test.name.startswith("test_"):
+                text = ast.unparse(test)
+                has_code = ".code ==" in text or "['code']" in text
+                coded += has_code
+                worded += not has_code and ("match=" in text or ".message" in text)
+    return worded, coded
+
+
 def main() -> None:
     """Prints the table."""
     app = files(APP)
@@ -202,6 +216,12 @@ def main() -> None:
     print(f"imports that climb: {len(upward)}")
     for line in upward:
         print(f"  {line}")
+
+    command = [sys.executable, "-m", "tests.house.contribute"]
+    called = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    print(f"modules that run in one round contribute: {len(called.splitlines())}")
+    worded, coded = wordings(files("tests/"))
+    print(f"tests of errors: {worded} match words, {coded} a code")
 
 
 if __name__ == "__main__":
