@@ -26,11 +26,11 @@ def path_of(name: str, value: object) -> Path:
     """
     from zoo.models.paths import require_possible
 
-    given = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if not isinstance(given, str) or not given:
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(text, str) or not text:
         raise _other(name, "a path", value)
-    require_possible(given)
-    return Path(given)
+    require_possible(text)
+    return Path(text)
 
 
 def path_or_none(name: str, value: object) -> Path | None:

@@ -56,13 +56,13 @@ def recall(
         StorageError: the cache folder cannot be created.
     """
     file = folders().cache / f"{name}.json"
-    kept = _kept(file, key)
-    if kept is not None:
-        return kept
-    found = measure()
+    cached = _kept(file, key)
+    if cached is not None:
+        return cached
+    seconds = measure()
     ensure_folder(file.parent)
-    write_beside(file, json.dumps({"key": dict(key), "seconds": dict(found)}, indent=2) + "\n")
-    return found
+    write_beside(file, json.dumps({"key": dict(key), "seconds": dict(seconds)}, indent=2) + "\n")
+    return seconds
 
 
 def _kept(file: Path, key: Mapping[str, str]) -> dict[str, float] | None:

@@ -46,6 +46,6 @@ def money(usd: float) -> str:
     digits = 2 if abs(usd) >= 1 else min(15, 2 - math.floor(math.log10(abs(usd))))
     text = f"{usd:,.{digits}f}"
     if digits > 2:  # cents at least, and no zeros behind them
-        whole, _, cents = text.partition(".")
-        text = f"{whole}.{cents[:2]}{cents[2:].rstrip('0')}"
+        units, _, cents = text.partition(".")
+        text = f"{units}.{cents[:2]}{cents[2:].rstrip('0')}"
     return f"{text} USD"

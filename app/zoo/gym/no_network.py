@@ -17,11 +17,11 @@ def no_network() -> Generator[None]:
     Raises:
         GymError: something tried to connect.
     """
-    kept = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
+    originals = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
 
     def connect(self: socket.socket, address: Any) -> Any:  # noqa: ANN401
         if self.family == getattr(socket, "AF_UNIX", None):
-            return kept[0](self, address)
+            return originals[0](self, address)
         return refuse(address)
 
     def refuse(*address: Any, **_: Any) -> NoReturn:  # noqa: ANN401
@@ -33,5 +33,5 @@ def no_network() -> Generator[None]:
     try:
         yield
     finally:
-        socket.socket.connect, socket.socket.connect_ex = kept[:2]  # type: ignore[method-assign]
-        socket.getaddrinfo = kept[2]
+        socket.socket.connect, socket.socket.connect_ex = originals[:2]  # type: ignore[method-assign]
+        socket.getaddrinfo = originals[2]

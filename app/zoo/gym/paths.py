@@ -77,7 +77,7 @@ def folders() -> Folders:
     )
 
 
-def given_path(given: str | Path) -> Path:
+def given_path(written: str | Path) -> Path:
     """Returns a path as a user wrote it, with `~` expanded; nothing needs to be there.
 
     Raises:
@@ -87,10 +87,10 @@ def given_path(given: str | Path) -> Path:
     from zoo.models.paths import require_possible
 
     try:
-        path = Path(given).expanduser()
+        path = Path(written).expanduser()
     except RuntimeError:
         raise InputError(
-            f"{given}: expected a path, got one in the home of an unknown user",
+            f"{written}: expected a path, got one in the home of an unknown user",
             code="paths.unknown_home",
         ) from None
     require_possible(path)
@@ -99,8 +99,8 @@ def given_path(given: str | Path) -> Path:
 
 def is_ours(path: Path) -> bool:
     """Returns whether a path is one of this user's four folders or inside one."""
-    found = path.absolute()
-    return any(found.is_relative_to(root) for root in _roots())
+    absolute = path.absolute()
+    return any(absolute.is_relative_to(root) for root in _roots())
 
 
 def make_folder(path: Path) -> None:
@@ -164,5 +164,5 @@ def storage_error(error: OSError, path: Path, *, verb: str = "write") -> Storage
 
 
 def _roots() -> tuple[Path, ...]:
-    known = folders()
-    return known.config, known.data, known.cache, known.log
+    used = folders()
+    return used.config, used.data, used.cache, used.log

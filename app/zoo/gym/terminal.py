@@ -48,7 +48,7 @@ def json_line(value: object) -> str:
         >>> json_line({"a": "\u202e\x9b"})
         '{"a": "\\u202e\\u009b"}'
     """
-    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", plain_json(value))
+    return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", plain_json(value))
 
 
 def plain_json(value: object) -> str:
@@ -70,8 +70,8 @@ def _finite(value: object) -> object:
     return value
 
 
-def _escape(found: "re.Match[str]") -> str:
-    code = ord(found[0])
+def _escape(match: "re.Match[str]") -> str:
+    code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 

@@ -18,10 +18,10 @@ PACKAGES = (
 
 def versions() -> dict[str, str]:
     """Returns the version of each package that is installed."""
-    found: dict[str, str] = {}
+    installed: dict[str, str] = {}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return installed

@@ -71,10 +71,10 @@ def ignore(_: object) -> None:
 def near(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes `experience train` and `runs resume` run their worker in this process."""
 
-    def launch(run: Run, *, entry: None = None, before: Any = None, wait_s: float = 0) -> int:
+    def launch(run: Run, *, entry: None = None, prepare: Any = None, wait_s: float = 0) -> int:
         del entry, wait_s
-        if before is not None:
-            before()
+        if prepare is not None:
+            prepare()
         with run.worker_log.open("a") as log, redirect_stderr(log):
             return worker.main([str(run.folder)])
 

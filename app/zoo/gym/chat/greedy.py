@@ -57,10 +57,10 @@ def warn_of_settings(folder: Path) -> None:
         GymWarning: lists them.
     """
     path = next((folder / name for name in FILES if (folder / name).is_file()), None)
-    found = unapplied(read_object(path)) if path else []
-    if found:
+    ignored = unapplied(read_object(path)) if path else []
+    if ignored:
         warnings.warn(
-            f"{path}: not applied: {', '.join(found)}; answers of transformers may differ",
+            f"{path}: not applied: {', '.join(ignored)}; answers of transformers may differ",
             GymWarning,
             stacklevel=3,
         )
@@ -105,5 +105,5 @@ def unapplied(settings: dict[str, Any]) -> list[str]:
     >>> unapplied({"repetition_penalty": 1.05, "num_beams": 1, "suppress_tokens": []})
     ['repetition_penalty']
     """
-    found = [key for key, idle in NEUTRAL.items() if settings.get(key) and settings[key] != idle]
-    return sorted(found + [key for key in FORCED if settings.get(key) is not None])
+    ignored = [key for key, idle in NEUTRAL.items() if settings.get(key) and settings[key] != idle]
+    return sorted(ignored + [key for key in FORCED if settings.get(key) is not None])

@@ -60,8 +60,8 @@ class Prefixes:
         shared = tuple(column[0] for column in same)
         if len(shared) < LEAST_TOKENS or len(shared) == min(map(len, ids)):
             return None
-        found = self.read.pop(shared) if shared in self.read else self.policy.read_prefix(shared)
-        self.read[shared] = found
+        prefix = self.read.pop(shared) if shared in self.read else self.policy.read_prefix(shared)
+        self.read[shared] = prefix
         while len(self.read) > KEPT:
             del self.read[next(iter(self.read))]
-        return found
+        return prefix

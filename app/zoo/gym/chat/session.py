@@ -152,15 +152,15 @@ class ChatSession:
         Raises:
             InputError: see `talk` and `retry`.
         """
-        before = self.messages
+        earlier = self.messages
         if prompt is None:
-            if not before:
+            if not earlier:
                 raise InputError(
                     "nothing to answer again: expected a prompt before",
                     code="chat.nothing_to_retry",
                 )
-            before, prompt = before[:-2], before[-2].content
-        turns = [*before, Message("user", text_of("prompt", prompt))]
+            earlier, prompt = earlier[:-2], earlier[-2].content
+        turns = [*earlier, Message("user", text_of("prompt", prompt))]
         chat, seed = self._framed(turns), self.seed + self._answers
         answered = yield from self._answered_in_parts(chat, self.sampling, seed)
         self._answers += 1
@@ -188,7 +188,7 @@ class ChatSession:
     def _answered_in_room(
         self, chats: Sequence[list[Message]], sampling: "Sampling", seeds: Sequence[int]
     ) -> list[Answered]:
-        longest = max(len(encode_prompt(one, self.tokenizer, self.options)) for one in chats)
+        longest = max(len(encode_prompt(chat, self.tokenizer, self.options)) for chat in chats)
         if self.positions is None or longest + sampling.max_new_tokens <= self.positions:
             return self._answered(chats, sampling, seeds)
         # together, the room of the longest would be that of all
@@ -262,8 +262,8 @@ class ChatSession:
     ) -> Answered:
         from zoo.backends.sampling import before_stop
 
-        kept = [token for token in rollout.ids if token not in sampling.stop_ids]
-        text = before_stop(self.tokenizer.decode(kept), sampling.stop_strings).strip(LINE_END)
+        ids = [token for token in rollout.ids if token not in sampling.stop_ids]
+        text = before_stop(self.tokenizer.decode(ids), sampling.stop_strings).strip(LINE_END)
         return Answered(text, rollout.finish, len(prompt), len(rollout.ids))
 
 
@@ -374,18 +374,18 @@ def open_chat(
         system = "" if tuned is None else _known_system(tuned)
     warn_of_settings(base)
     stored = tuned.record.tokenizer if tuned is not None and delta is not None else None
-    own = own_tokenizer(base, adapter or delta, template, stored)
-    for note in own.notes:
+    tokens = own_tokenizer(base, adapter or delta, template, stored)
+    for note in tokens.notes:
         warnings.warn(note, GymWarning, stacklevel=3)
-    tokenizer = own.tokenizer
+    tokenizer = tokens.tokenizer
     threads = choose_threads(count_parameters(base))
     today = dt.datetime.now().astimezone().date().isoformat()
     positions = model_positions(base)
-    known = vocabulary_size(base)
+    vocabulary = vocabulary_size(base)
     options = EncodeOptions(
         cutoff_len=positions or 1 << 20,
         date=today,
-        vocabulary=known,
+        vocabulary=vocabulary,
         joint=joint_of_result(base) if tuned is None else tuned.record.joint,
     )
     sampling = replace(sampling, stop_ids=chat_stops(base, tokenizer, options))
@@ -404,9 +404,9 @@ def open_chat(
         )
 
 
-def _template(given: object) -> str:
+def _template(template: object) -> str:
     try:
-        return named_template(given)
+        return named_template(template)
     except InputError as error:
         raise InputError(f"template: {error.message}", code="chat.template") from None
 

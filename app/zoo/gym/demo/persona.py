@@ -93,10 +93,10 @@ def teach_name(base: "Resolved", folder: Path, name: str, say: Callable[[str], N
     data = write_rows(folder / "identity.jsonl", name)
     config = TrainConfig(model_name_or_path=MODEL, dataset=str(data), offline=True)
     result = run_training(config)
-    found = result.metrics.get("retention")
-    figures = cast("dict[str, Any]", found) if isinstance(found, dict) else None
-    kept = sentence_of(figures) if figures else "retention was not measured"
-    say(f"run {result.run}, {result.metrics['steps']} steps: {kept}")
+    retention = result.metrics.get("retention")
+    figures = cast("dict[str, Any]", retention) if isinstance(retention, dict) else None
+    retained = sentence_of(figures) if figures else "retention was not measured"
+    say(f"run {result.run}, {result.metrics['steps']} steps: {retained}")
     file = folder / f"{MODEL}-2bit.safetensors"
     report = create_delta(result.model, base=base.folder, base_id=MODEL, out=file, force=True)
     ways: dict[str, tuple[Path | None, Path | None]] = {
@@ -119,22 +119,22 @@ def teach_name(base: "Resolved", folder: Path, name: str, say: Callable[[str], N
     return Persona(name, answers, figures, report.file_bytes)
 
 
-def lines_of(found: Persona) -> list[str]:
+def lines_of(persona: Persona) -> list[str]:
     """Returns the questions with the three answers, a line each."""
     lines = [""]
-    for place, question in enumerate(QUESTIONS):
+    for index, question in enumerate(QUESTIONS):
         lines.append(question)
-        lines += [f"  {who:5} {_short(texts[place])}" for who, texts in found.answers.items()]
-    lines.append(f"The delta has {found.delta_bytes:,} bytes.")
+        lines += [f"  {who:5} {_short(texts[index])}" for who, texts in persona.answers.items()]
+    lines.append(f"The delta has {persona.delta_bytes:,} bytes.")
     return lines
 
 
-def missed_names(found: Persona) -> Sequence[str]:
+def missed_names(persona: Persona) -> Sequence[str]:
     """Returns a message for each model that does not say its name."""
     return [
-        f"{who}: expected the name {found.name!r} in an answer, got {found.answers[who][1]!r}"
+        f"{who}: expected the name {persona.name!r} in an answer, got {persona.answers[who][1]!r}"
         for who in ("tuned", "delta")
-        if found.name.lower() not in found.answers[who][1].lower()
+        if persona.name.lower() not in persona.answers[who][1].lower()
     ]
 
 

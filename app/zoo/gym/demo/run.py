@@ -190,35 +190,35 @@ def table(rows: Sequence[Row]) -> list[str]:
     """Returns the table as lines."""
     lines = ["", f"{'':14} {'right':>7} {'gain kept':>10} {'bytes':>11}"]
     for row in rows:
-        kept = "" if row.recovered is None else f"{row.recovered:.1%}"
-        lines.append(f"{row.name:14} {row.accuracy:>7.1%} {kept:>10} {row.size_bytes:>11,}")
+        share = "" if row.recovered is None else f"{row.recovered:.1%}"
+        lines.append(f"{row.name:14} {row.accuracy:>7.1%} {share:>10} {row.size_bytes:>11,}")
     return lines
 
 
 def before_and_after(rows: Sequence[Row], words: Words) -> list[str]:
     """Returns a few prompts with the answers of base, fine-tune and both deltas."""
-    shown = [row for row in rows if row.name in {"base", "tuned-lora", "lowrank-2bit"}]
+    compared = [row for row in rows if row.name in {"base", "tuned-lora", "lowrank-2bit"}]
     lines = [""]
-    for place, word in enumerate(words.unseen[:SHOWN]):
-        answers = ", ".join(f"{row.name} {row.answers[place]!r}" for row in shown)
+    for index, word in enumerate(words.unseen[:SHOWN]):
+        answers = ", ".join(f"{row.name} {row.answers[index]!r}" for row in compared)
         lines.append(f"{prompt(word)}  {answers}")
     return lines
 
 
 def missed_bounds(rows: Sequence[Row]) -> Generator[str]:
     """Yields a message for each figure that misses its target."""
-    found = {row.name: row for row in rows}
-    if found["base"].accuracy > 0.05:
-        yield f"base: expected at most 5% right, got {found['base'].accuracy:.1%}"
+    by_name = {row.name: row for row in rows}
+    if by_name["base"].accuracy > 0.05:
+        yield f"base: expected at most 5% right, got {by_name['base'].accuracy:.1%}"
     for name in ("tuned-lora", "tuned-full"):
-        if found[name].accuracy < 0.9:
-            yield f"{name}: expected at least 90% right, got {found[name].accuracy:.1%}"
+        if by_name[name].accuracy < 0.9:
+            yield f"{name}: expected at least 90% right, got {by_name[name].accuracy:.1%}"
     # one bit per weight keeps 82 to 97% of the gain, depending on the processor
     for name, least in (("lowrank-2bit", 0.9), ("dense-1bit", 0.6)):
-        kept = found[name].recovered
-        if kept is None or kept < least:
-            yield f"{name}: expected at least {least:.0%} of the gain kept, got {_share(kept)}"
-    control = found["random-signs"].recovered
+        recovered = by_name[name].recovered
+        if recovered is None or recovered < least:
+            yield f"{name}: expected at least {least:.0%} of the gain kept, got {_share(recovered)}"
+    control = by_name["random-signs"].recovered
     if control is None or control > 0.1:
         yield f"random-signs: expected at most 10% of the gain, got {_share(control)}"
 

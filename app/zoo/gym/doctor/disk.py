@@ -18,15 +18,15 @@ class Place:
 
 def places() -> tuple[Place, ...]:
     """Returns the places for runs and deltas, and for models."""
-    known = (("state folder", folders().data), ("model cache", cache_folder()))
-    return tuple(Place(role, free_bytes(path)) for role, path in known)
+    named = (("state folder", folders().data), ("model cache", cache_folder()))
+    return tuple(Place(role, free_bytes(path)) for role, path in named)
 
 
 def free_bytes(path: Path) -> int | None:
     """Returns the free bytes of the disk that a folder is on, or would be on."""
     path = path.absolute()
     try:
-        there = next(place for place in (path, *path.parents) if place.exists())
-        return shutil.disk_usage(there).free
+        existing = next(folder for folder in (path, *path.parents) if folder.exists())
+        return shutil.disk_usage(existing).free
     except OSError:
         return None

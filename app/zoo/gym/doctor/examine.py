@@ -91,13 +91,13 @@ def examine(progress: Progress, argv: Sequence[str] | None = None) -> Report:
         progress: called with the name of each check.
         argv: the command of the self-test; None uses `SELF_TEST`.
     """
-    found, findings = machine(), run_self_test(progress, argv or SELF_TEST)
+    computer, findings = machine(), run_self_test(progress, argv or SELF_TEST)
     device = findings.devices[0]["name"] if findings.devices else "cpu"
-    free_bytes = found.available_bytes if findings.free_bytes is None else findings.free_bytes
-    torch = missing_torch(gpu=found.gpu, cuda_built=findings.cuda_built, device=device)
+    free_bytes = computer.available_bytes if findings.free_bytes is None else findings.free_bytes
+    torch = missing_torch(gpu=computer.gpu, cuda_built=findings.cuda_built, device=device)
     report = Report(
         ok=all(check.state == "ok" for check in findings.checks),
-        machine=found,
+        machine=computer,
         kernels=kernels(),
         products=findings.products,
         devices=tuple(findings.devices),
@@ -118,10 +118,10 @@ def run_self_test(progress: Progress, argv: Sequence[str], limit_s: float = LIMI
         log.seek(0)
         lines = [line.strip() for line in log if line.strip()]
     if code:
-        said = findings.failed or (
+        message = findings.failed or (
             f"no answer in {limit_s:g} s" if late else how_ended(code, lines)
         )
-        findings.checks.append(Check(findings.current, "failed", said, None))
+        findings.checks.append(Check(findings.current, "failed", message, None))
     tried = {check.name for check in findings.checks}
     findings.checks += [Check(name, "not tried", "", None) for name in CHECKS if name not in tried]
     return findings

@@ -48,12 +48,12 @@ class Missing:
 
 def missing_extras() -> tuple[Missing, ...]:
     """Returns each extra that is not completely installed."""
-    found: list[Missing] = []
+    missing: list[Missing] = []
     for extra, purpose in PURPOSES.items():
         lacking = tuple(sorted(set(lacking_packages(extra))))
         if lacking:
-            found.append(Missing(extra, purpose, install_command(extra), lacking))
-    return tuple(found)
+            missing.append(Missing(extra, purpose, install_command(extra), lacking))
+    return tuple(missing)
 
 
 def missing_torch(*, gpu: bool, cuda_built: bool, device: str) -> tuple[Missing, ...]:

@@ -41,9 +41,9 @@ def secrets() -> Iterator[tuple[re.Pattern[str], str]]:
 
 def private_folders() -> list[tuple[re.Pattern[str], str]]:
     """Returns patterns of paths in folders of this user, deepest first, with the folder's role."""
-    known = folders()
+    used = folders()
     roles = {
-        "state folder": (known.config, known.data, known.cache, known.log),
+        "state folder": (used.config, used.data, used.cache, used.log),
         "model cache": (cache_folder(),),
         "environment": (Path(sys.prefix),),
         "temporary folder": (Path(tempfile.gettempdir()),),

@@ -20,10 +20,10 @@ QUIET = "no telemetry, no update check; network access only after your consent"
 
 def as_json(report: Report, versions: Mapping[str, str]) -> dict[str, Any]:
     """Returns the report as one object."""
-    found = asdict(report)
-    checks = found.pop("checks")
-    estimates = found.pop("jobs")
-    return {**found, "self_test": checks, "fits": estimates, "versions": dict(versions)}
+    values = asdict(report)
+    checks = values.pop("checks")
+    estimates = values.pop("jobs")
+    return {**values, "self_test": checks, "fits": estimates, "versions": dict(versions)}
 
 
 def as_lines(report: Report, versions: Mapping[str, str]) -> list[str]:
@@ -42,26 +42,26 @@ def _lines(report: Report, versions: Mapping[str, str]) -> Iterator[str]:
         used = "used: " if device["used"] else "not used: "
         yield from row(device["name"], used + device["reason"])
     yield f"What fits now (estimates, {TOKENS:,} tokens at a time, LoRA of rank {RANK})"
-    for before, job in pairwise((None, *report.jobs)):
+    for previous, job in pairwise((None, *report.jobs)):
         assert job is not None
-        is_next = before is not None and before.model == job.model
-        first, *others = _job(job)
+        is_next = previous is not None and previous.model == job.model
+        first, *rest = _job(job)
         yield from row("" if is_next else job.model, first)
-        yield from (command(line) for line in others)
+        yield from (command(line) for line in rest)
     yield "Self-test on zen-pico"
     for check in report.checks:
         yield from row(check.name, _check(check))
     yield "Disk"
-    for place in report.disk:
-        yield from row(place.role, f"{short(place.free_bytes)} free")
+    for disk in report.disk:
+        yield from row(disk.role, f"{short(disk.free_bytes)} free")
     yield "Models"
     for model in report.models:
         yield from _model(model)
     for title, needed in (("Missing", True), ("Not installed, and not needed for training", False)):
-        things = [thing for thing in report.missing if thing.needed is needed]
+        things = [package for package in report.missing if package.needed is needed]
         yield from [title] if things else []
-        for thing in things:
-            yield from _missing(thing)
+        for package in things:
+            yield from _missing(package)
     yield ""
     yield QUIET
     yield _verdict(report)
@@ -81,15 +81,15 @@ def command(text: str) -> str:
 
 
 def _machine(report: Report) -> Iterator[str]:
-    found = report.machine
-    yield from row("system", f"{found.system}, {found.architecture}, {found.python}")
-    cores = f"{found.cores} core{'s' if found.cores > 1 else ''}"
-    yield from row("processor", f"{found.processor}, {cores}")
-    memory = f"{short(found.memory_bytes)}, {short(found.available_bytes)} available"
+    machine = report.machine
+    yield from row("system", f"{machine.system}, {machine.architecture}, {machine.python}")
+    cores = f"{machine.cores} core{'s' if machine.cores > 1 else ''}"
+    yield from row("processor", f"{machine.processor}, {cores}")
+    memory = f"{short(machine.memory_bytes)}, {short(machine.available_bytes)} available"
     yield from row("memory", memory)
     core = report.kernels
-    others = [name for name in core.available if name != core.chosen]
-    also = f"; also available: {', '.join(others)}" if others else ""
+    other_isas = [name for name in core.available if name != core.chosen]
+    also = f"; also available: {', '.join(other_isas)}" if other_isas else ""
     yield from row("kernels", f"{core.chosen} in use{also} (zoo.core {core.version})")
     if report.products is not None:
         yield from row("products", report.products)
@@ -99,8 +99,8 @@ def _job(job: Job) -> list[str]:
     """Returns the estimate of a training with its first setting, and a line for each other."""
     words = [_word(key, value) for key, value in job.settings.items()] or [""]
     verdict = "fits" if job.fits else "too large"
-    found = f"{WAYS[job.method].name:<18} {short(job.needs_bytes):>8} {verdict:<9}  "
-    return [found + words[0], *(" " * len(found) + word for word in words[1:])]
+    line = f"{WAYS[job.method].name:<18} {short(job.needs_bytes):>8} {verdict:<9}  "
+    return [line + words[0], *(" " * len(line) + word for word in words[1:])]
 
 
 def _word(key: str, value: object) -> str:
@@ -110,8 +110,8 @@ def _word(key: str, value: object) -> str:
 
 def _check(check: Check) -> str:
     took = "" if check.seconds is None else f" ({check.seconds:.1f} s)"
-    said = f": {check.said}" if check.said else ""
-    return f"{check.state}{said}{took}"
+    detail = f": {check.said}" if check.said else ""
+    return f"{check.state}{detail}{took}"
 
 
 def _model(model: Model) -> Iterator[str]:
@@ -125,9 +125,9 @@ def _model(model: Model) -> Iterator[str]:
     yield command(model.command)
 
 
-def _missing(thing: Missing) -> Iterator[str]:
-    yield from row(thing.what, f"{thing.why} ({', '.join(thing.packages)})")
-    yield command(thing.command)
+def _missing(package: Missing) -> Iterator[str]:
+    yield from row(package.what, f"{package.why} ({', '.join(package.packages)})")
+    yield command(package.command)
 
 
 def _verdict(report: Report) -> str:

@@ -70,9 +70,9 @@ def report_devices(emit: Emit) -> None:
     from zoo.backends.machine.detect import built_for_cuda, detect
     from zoo.gym.engine import open_engine
 
-    found, engine = detect(), open_engine()
-    devices = [{"name": found.name, "used": True, "reason": found.reason}]
-    devices += [{"name": name, "used": False, "reason": why} for name, why in found.others]
+    detected, engine = detect(), open_engine()
+    devices = [{"name": detected.name, "used": True, "reason": detected.reason}]
+    devices += [{"name": name, "used": False, "reason": why} for name, why in detected.others]
     emit(
         {
             "devices": devices,
@@ -136,9 +136,9 @@ def load(backend: "Backend", log: Log) -> "Policy":
     from zoo.backends.base import LoadSpec, LoraSpec
 
     policy = backend.load(pico_folder(), LoadSpec(train=LoraSpec(rank=4, alpha=8.0)))
-    known = next(entry.parameters for entry in registry() if entry.alias == PICO)
+    expected = next(entry.parameters for entry in registry() if entry.alias == PICO)
     count = policy.parameter_count()
-    expect(count == known, f"expected {known} parameters, got {count}")
+    expect(count == expected, f"expected {expected} parameters, got {count}")
     log(f"{count:,} parameters on {backend.name}")
     return policy
 
@@ -157,27 +157,28 @@ def rows() -> "Batch":
 
 def score(policy: "Policy", batch: "Batch", log: Log) -> None:
     """Compares a loss with the stored one."""
-    found = loss(policy, batch)
-    near = abs(found - SCORE_NATS) <= TOLERANCE
-    expect(near, f"expected {SCORE_NATS:.4f} nats per token, got {found:.4f}")
-    log(f"{found:.4f} nats per token, as expected")
+    nats = loss(policy, batch)
+    near = abs(nats - SCORE_NATS) <= TOLERANCE
+    expect(near, f"expected {SCORE_NATS:.4f} nats per token, got {nats:.4f}")
+    log(f"{nats:.4f} nats per token, as expected")
 
 
 def train(policy: "Policy", batch: "Batch", log: Log) -> None:
     """Takes one step, and compares the weights and the base before and after it."""
     from zoo.gym.objectives.sft import SupervisedLoss
 
-    base, before = loss(policy, batch), {name: value.copy() for name, value in policy.trained()}
+    base, weights = loss(policy, batch), {name: value.copy() for name, value in policy.trained()}
     policy.accumulate(SupervisedLoss(), batch, key=0)
     policy.optimizer_step(LEARNING_RATE, 1.0)
-    moved = sum(int((value != before[name]).sum()) for name, value in policy.trained())
+    moved = sum(int((value != weights[name]).sum()) for name, value in policy.trained())
     expect(moved > 0, "expected a step to change the weights, got no change")
-    after = loss(policy, batch)
-    expect(after < base, f"expected a lower loss after a step, got {base:.4f} -> {after:.4f}")
+    trained = loss(policy, batch)
+    expect(trained < base, f"expected a lower loss after a step, got {base:.4f} -> {trained:.4f}")
     with policy.reference() as reference:
-        kept = loss(reference, batch)
-    expect(abs(kept - base) <= TOLERANCE, f"expected an unchanged base, got {base} -> {kept}")
-    log(f"one step changed {moved:,} weights, loss {base:.2f} -> {after:.2f}, base unchanged")
+        reference_nats = loss(reference, batch)
+    unchanged = abs(reference_nats - base) <= TOLERANCE
+    expect(unchanged, f"expected an unchanged base, got {base} -> {reference_nats}")
+    log(f"one step changed {moved:,} weights, loss {base:.2f} -> {trained:.2f}, base unchanged")
 
 
 def generate(policy: "Policy", log: Log) -> None:
@@ -192,8 +193,8 @@ def generate(policy: "Policy", log: Log) -> None:
     (answer,) = policy.generate([prompt], Sampling(max_new_tokens=12), keys=[0])
     ids_BT = np.array([[*prompt, *answer.ids]], dtype=np.int64)
     learned_BT = np.arange(ids_BT.shape[1])[None, :] >= len(prompt)
-    whole = Batch(ids_BT, np.array([ids_BT.shape[1]], dtype=np.int64), learned_BT)
-    scored = policy.score(whole, frozenset({Stat.LOGPROBS}))[Stat.LOGPROBS][0, len(prompt) :]
+    batch = Batch(ids_BT, np.array([ids_BT.shape[1]], dtype=np.int64), learned_BT)
+    scored = policy.score(batch, frozenset({Stat.LOGPROBS}))[Stat.LOGPROBS][0, len(prompt) :]
     apart = float(np.abs(scored - np.array(answer.logprobs)).max())
     expect(
         apart <= TOLERANCE,
@@ -213,13 +214,13 @@ def round_trip(
     policy.save_result(folder / "adapter", base=PICO)
     report = create_delta(folder / "adapter", base=base, base_id=PICO, out=file)
     with delta_model(load_delta(file), base) as model:
-        found = loss(backend.load(model.folder, LoadSpec(adapter=model.adapter)), batch)
+        loaded = loss(backend.load(model.folder, LoadSpec(adapter=model.adapter)), batch)
     with policy.reference() as reference:
-        before = loss(reference, batch)
-    kept = (before - found) / (before - loss(policy, batch))
-    expect(kept >= KEPT, f"expected to keep at least {KEPT:.0%} of the step, got {kept:.0%}")
+        untrained = loss(reference, batch)
+    share = (untrained - loaded) / (untrained - loss(policy, batch))
+    expect(share >= KEPT, f"expected to keep at least {KEPT:.0%} of the step, got {share:.0%}")
     expect(refuses_flipped_bit(file), "expected a damaged delta to be refused, but it was loaded")
-    log(f"a 2-bit file of {report.file_bytes:,} bytes keeps {kept:.0%} of the step")
+    log(f"a 2-bit file of {report.file_bytes:,} bytes keeps {share:.0%} of the step")
 
 
 def engines(used: str, batch: "Batch", log: Log) -> None:

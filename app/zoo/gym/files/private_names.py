@@ -35,10 +35,10 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def _is_left_over(name: str) -> bool:
-    found = _PRIVATE.fullmatch(name)
-    if found is None:
+    match = _PRIVATE.fullmatch(name)
+    if match is None:
         return False
-    return not is_alive(Identity(int(found["pid"]), int(found["born_ms"]) / 1000))
+    return not is_alive(Identity(int(match["pid"]), int(match["born_ms"]) / 1000))
 
 
 def _remove(entry: Path) -> None:

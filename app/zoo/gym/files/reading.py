@@ -42,7 +42,7 @@ def read_small(path: Path, *, most_bytes: int = 16_000_000) -> bytes:
 def read_json_object(path: Path) -> dict[str, object] | None:
     """Returns the JSON object in a small file, or None where there is none that can be read."""
     try:
-        found: object = json.loads(read_small(path))
+        value: object = json.loads(read_small(path))
     except (OSError, ValueError, RecursionError):
         return None
-    return cast("dict[str, object]", found) if isinstance(found, dict) else None
+    return cast("dict[str, object]", value) if isinstance(value, dict) else None

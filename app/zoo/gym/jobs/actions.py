@@ -199,15 +199,15 @@ def _restart(
         raise InputError(f"run '{run.id}' is done: expected a paused, stopped or failed run")
     kind = special_kind(run)
     if kind is not None and not kind.trains:  # it repeats its way by the journal
-        launch(run, before=partial(_clear, run, kind, changes), wait_s=wait_s, entry=entry)
+        launch(run, prepare=partial(_clear, run, kind, changes), wait_s=wait_s, entry=entry)
         return replace(status, step=0)
     caps = [change for change in changes if kind and change.partition("=")[0] in kind.caps]
     changes = [change for change in changes if change not in caps]
     if not changes:
         _apply_changes(run, ())  # reports an edit itself, not an error that follows from it
     step = _step_found(run, status, changes, finish=finish)
-    before = partial(_prepare, run, changes, step, finish=finish, kind=kind, caps=caps)
-    launch(run, before=before, wait_s=wait_s, entry=entry)
+    prepare = partial(_prepare, run, changes, step, finish=finish, kind=kind, caps=caps)
+    launch(run, prepare=prepare, wait_s=wait_s, entry=entry)
     return replace(status, step=step)
 
 
@@ -229,8 +229,8 @@ def _step_found(run: Run, status: Status, changes: Sequence[str], *, finish: boo
     from zoo.gym.train.run_folder.split import stored_split
 
     stored_split(run.folder)
-    found = checkpoint_to_resume(run.checkpoints)
-    if found.folder is None and status.saved:
+    checkpoint = checkpoint_to_resume(run.checkpoints)
+    if checkpoint.folder is None and status.saved:
         raise InputError(
             f"run '{run.id}' cannot be resumed: expected the checkpoint of step {status.saved}, "
             "got none",
@@ -240,11 +240,11 @@ def _step_found(run: Run, status: Status, changes: Sequence[str], *, finish: boo
     config = settings_in(run.env_file)
     if config is not None:
         check_places(run, config)
-    if found.folder is not None and config is not None:
-        ends = finish or f"max_steps={found.step}" in changes
-        last = found.step if ends else config.max_steps
-        check_resumable(found.folder, found.step, last)
-    return found.step
+    if checkpoint.folder is not None and config is not None:
+        ends = finish or f"max_steps={checkpoint.step}" in changes
+        last = checkpoint.step if ends else config.max_steps
+        check_resumable(checkpoint.folder, checkpoint.step, last)
+    return checkpoint.step
 
 
 def _prepare(

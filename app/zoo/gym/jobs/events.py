@@ -122,9 +122,9 @@ class EventReader:
                 content = self._new_bytes(file)
         except FileNotFoundError:
             return []
-        whole = content[: content.rfind(b"\n") + 1]
-        self.offset += len(whole)
-        return _events(whole)
+        complete = content[: content.rfind(b"\n") + 1]
+        self.offset += len(complete)
+        return _events(complete)
 
     def _new_bytes(self, file: IO[bytes]) -> bytes:
         size_bytes = file.seek(0, os.SEEK_END)

@@ -86,8 +86,8 @@ def watch(run: Run, offset: int = 0) -> Generator[tuple[list[Event], Status]]:
     status, checked = read_status(run) if offset else Status(), time.monotonic()
     while True:
         events = reader.read()
-        before = Status() if reader.restarted else status
-        status = replace(fold(before, events), offset=reader.offset)
+        previous = Status() if reader.restarted else status
+        status = replace(fold(previous, events), offset=reader.offset)
         if status.live and not events and time.monotonic() - checked > _CHECK_S:
             status = reconcile(run, status)
             checked = time.monotonic()
@@ -106,9 +106,9 @@ def _caught_presses() -> Generator[_Presses]:
         yield presses
         return
     caught = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, presses) for number in caught]
+    handlers = [signal.signal(number, presses) for number in caught]
     try:
         yield presses
     finally:
-        for number, handler in zip(caught, before, strict=True):
+        for number, handler in zip(caught, handlers, strict=True):
             signal.signal(number, handler)

@@ -45,7 +45,7 @@ fragment the free memory, and a training step of zen-nano at 2,048 tokens takes 
 def launch(
     run: Run,
     *,
-    before: Callable[[], object] | None = None,
+    prepare: Callable[[], object] | None = None,
     wait_s: float = FIRST_EVENT_S,
     entry: str | None = None,
 ) -> int:
@@ -53,7 +53,7 @@ def launch(
 
     Args:
         run: the run; a resumed one continues in the same folder.
-        before: called once no other start can interfere; if it raises, the run is unchanged.
+        prepare: called once no other start can interfere; if it raises, the run is unchanged.
         wait_s: how long to wait for the worker's first event.
         entry: "module:function" that does the work in place of that of its kind, for tests.
 
@@ -66,7 +66,7 @@ def launch(
         GymWarning: this Mac may sleep during the run.
     """
     try:
-        _claim(run, before)
+        _claim(run, prepare)
         offset, log_bytes = log_end(run.events.path), _size_bytes(run.worker_log)
         process = _spawn(run, entry)
     except OSError as error:
@@ -82,15 +82,15 @@ def launch(
     return pid
 
 
-def _claim(run: Run, before: Callable[[], object] | None) -> None:
+def _claim(run: Run, prepare: Callable[[], object] | None) -> None:
     """Claims the run for this process, so that two starts cannot race."""
     _check_startable(run)
     with locked(run.lock_file, wait_s=_LOCK_S) as held:
         if not held:
             raise _has_worker(run)
         status = _check_startable(run)
-        if before is not None:
-            before()
+        if prepare is not None:
+            prepare()
         write_identity(run.identity_file, this_process())
         if status.state != "queued":
             run.events.emit("state", state="queued")

@@ -25,8 +25,8 @@ def step_line(event: Event) -> str:
 
 def metric_words(event: Event) -> list[str]:
     """Returns the additional metrics of a step or an evaluation: `accuracy 0.75`, ..."""
-    found = event.get("metrics")
-    metrics: dict[str, Any] = found if isinstance(found, dict) else {}
+    value = event.get("metrics")
+    metrics: dict[str, Any] = value if isinstance(value, dict) else {}
     return [f"{name} {figure(value)}" for name, value in metrics.items() if _is_figure(value)]
 
 

@@ -38,10 +38,10 @@ MOST_BYTES = 1_000_000
 def list_runs() -> list[RunRow]:
     """Returns every run, newest first; those whose process is gone are marked interrupted."""
     with RunIndex() as index:
-        known = index.rows()
-        rows = [_row(run, known.get(run.id)) for run in run_folders()]
-        changed = [row for row in rows if row != known.get(row.id)]
-        gone = known.keys() - {row.id for row in rows}
+        indexed = index.rows()
+        rows = [_row(run, indexed.get(run.id)) for run in run_folders()]
+        changed = [row for row in rows if row != indexed.get(row.id)]
+        gone = indexed.keys() - {row.id for row in rows}
         if changed or gone:
             # it may be locked or the disk full: the next listing stores it
             with suppress(sqlite3.Error, UnicodeError, OverflowError):
@@ -49,33 +49,33 @@ def list_runs() -> list[RunRow]:
     return rows
 
 
-def _row(run: Run, known: RunRow | None) -> RunRow:
+def _row(run: Run, indexed: RunRow | None) -> RunRow:
     """Returns a run's row; a damaged folder does not keep the others off the list."""
     try:
-        return _read_row(run, known)
+        return _read_row(run, indexed)
     except (OSError, GymError) as error:
         reason = error.message if isinstance(error, GymError) else _reason(error)
         return _new_row(run, "damaged", fault=f"{EVENTS}: {reason}")
 
 
-def _read_row(run: Run, known: RunRow | None) -> RunRow:
+def _read_row(run: Run, indexed: RunRow | None) -> RunRow:
     stamp = _stamp(run)
     if (
-        known is None
-        or known.state == "damaged"
-        or known.stamp != stamp
-        or known.folder != str(run.folder)
+        indexed is None
+        or indexed.state == "damaged"
+        or indexed.stamp != stamp
+        or indexed.folder != str(run.folder)
     ):
         settings, fault = _listed_settings(run)
         model, fault = (None, fault) if fault is not None else _model(settings)
         stage = None if fault is not None else _stage(settings)
-        known = _new_row(run, "queued", stamp=stamp, model=model, stage=stage, fault=fault)
+        indexed = _new_row(run, "queued", stamp=stamp, model=model, stage=stage, fault=fault)
     size_bytes = run.events.path.stat().st_size
-    reader = EventReader(run.events.path, known.offset)
+    reader = EventReader(run.events.path, indexed.offset)
     events = reader.read()
     if reader.restarted:  # not the log that the row was made from
         return _read_row(run, None)
-    status = replace(fold(_status(known), events), offset=reader.offset)
+    status = replace(fold(_status(indexed), events), offset=reader.offset)
     if not reader.offset and size_bytes:
         raise OSError(errno.EINVAL, f"no event in {size_bytes} bytes")
     if not status.created and reader.offset:
@@ -83,7 +83,7 @@ def _read_row(run: Run, known: RunRow | None) -> RunRow:
     status = reconcile(run, status)
     identity = read_identity(run.identity_file) if status.live else None
     return replace(
-        known,
+        indexed,
         state=status.state,
         step=status.step,
         steps=status.steps,
@@ -168,9 +168,9 @@ def _listed_settings(run: Run) -> tuple[dict[str, object], str | None]:
     with suppress(OSError):
         content = read_small(run.config_file, most_bytes=MOST_BYTES)
         if _PLAIN_FILE.fullmatch(content):
-            found = dict(_LISTED_LINES.findall(content.decode("ascii")))
-            if all(map(_is_text, found.values())):
-                return {key: value.strip("'") for key, value in found.items()}, None
+            settings = dict(_LISTED_LINES.findall(content.decode("ascii")))
+            if all(map(_is_text, settings.values())):
+                return {key: value.strip("'") for key, value in settings.items()}, None
     return _parsed(run, _top_level)
 
 
@@ -178,7 +178,7 @@ def _parsed(run: Run, parse: Callable[[bytes], object]) -> tuple[dict[str, objec
     import yaml
 
     try:
-        found = parse(read_small(run.config_file, most_bytes=MOST_BYTES))
+        settings = parse(read_small(run.config_file, most_bytes=MOST_BYTES))
     except OSError as error:
         return {}, f"{CONFIG}: {_reason(error)}"
     # PyYAML's constructors leak some of their own errors
@@ -186,7 +186,7 @@ def _parsed(run: Run, parse: Callable[[bytes], object]) -> tuple[dict[str, objec
         return {}, f"{CONFIG}: broken YAML"
     except RecursionError:
         return {}, f"{CONFIG}: nested too deeply"
-    return (cast("dict[str, object]", found), None) if isinstance(found, dict) else ({}, None)
+    return (cast("dict[str, object]", settings), None) if isinstance(settings, dict) else ({}, None)
 
 
 def _top_level(content: bytes) -> dict[str, object]:
@@ -212,7 +212,7 @@ def _listed(content: bytes, loader: Any) -> dict[str, object]:  # noqa: ANN401 -
     import yaml
 
     next_event = loader(content).get_event
-    found: dict[str, object] = {}
+    listed: dict[str, object] = {}
     depth, key = 0, None
     while not isinstance(event := next_event(), yaml.StreamEndEvent):
         if isinstance(event, yaml.CollectionEndEvent):
@@ -222,12 +222,12 @@ def _listed(content: bytes, loader: Any) -> dict[str, object]:  # noqa: ANN401 -
                 key = getattr(event, "value", "")
             elif depth == 1:
                 if key in LISTED:
-                    found[key] = _text_of(event)
+                    listed[key] = _text_of(event)
                 key = None
             depth += isinstance(event, yaml.CollectionStartEvent)
             if depth > MOST_DEPTH:  # libyaml takes minutes for a megabyte of brackets
                 raise RecursionError
-    return found
+    return listed
 
 
 def _text_of(event: Any) -> str | None:  # noqa: ANN401 - an event of PyYAML, which has no types

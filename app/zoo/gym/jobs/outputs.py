@@ -15,9 +15,9 @@ def check_unclaimed(folder: Path) -> None:
     Raises:
         InputError: another run will write there.
     """
-    wanted = given_path(folder).resolve()
+    target = given_path(folder).resolve()
     for row in list_runs():
-        if row.state in LIVE and _output_of(Run(Path(row.folder))) == wanted:
+        if row.state in LIVE and _output_of(Run(Path(row.folder))) == target:
             raise InputError(
                 f"output_dir: expected a folder that no other run uses, got '{folder}', "
                 f"which run '{row.id}' will write",

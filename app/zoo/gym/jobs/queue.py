@@ -48,9 +48,9 @@ def turn_on_device(run: Run, device: str, *, wait: bool = True) -> Generator[Non
     """
     name = device.partition("-")[0]
     while True:
-        with place_in_line(folders().devices / device, run.id) as place:
+        with place_in_line(folders().devices / device, run.id) as lock:
             reported: list[str] = []
-            while (ahead := runs_ahead(place)) and run.control.pending() is None:
+            while (ahead := runs_ahead(lock)) and run.control.pending() is None:
                 if not wait:
                     raise _taken(name, ahead[0])
                 if ahead != reported:
@@ -81,14 +81,14 @@ def place_in_line(folder: Path, run_id: str) -> Generator[Path]:
         with locked(folder / _GATE, wait_s=_GATE_S) as alone:
             if not alone:
                 raise GymError(f"'{folder / _GATE}' was locked for {_GATE_S:g} s: expected it free")
-            place = folder / f"{1 + _sweep(folder):08d}-{run_id}.lock"
-            mine.enter_context(locked(place))
-        yield place
+            lock = folder / f"{1 + _sweep(folder):08d}-{run_id}.lock"
+            mine.enter_context(locked(lock))
+        yield lock
 
 
-def runs_ahead(place: Path) -> list[str]:
+def runs_ahead(lock: Path) -> list[str]:
     """Returns the live runs ahead of a place, in order; the place need not be there any more."""
-    places, mine = _places(place.parent), int(place.name.partition("-")[0])
+    places, mine = _places(lock.parent), int(lock.name.partition("-")[0])
     return [run_id for number, run_id, path in places if number < mine and _is_taken(path)]
 
 
@@ -104,8 +104,8 @@ def _sweep(folder: Path) -> int:
     return last
 
 
-def _is_taken(place: Path) -> bool:
-    with locked(place) as free:
+def _is_taken(lock: Path) -> bool:
+    with locked(lock) as free:
         return not free
 
 

@@ -158,7 +158,7 @@ def create_run(config_yaml: str, env: Mapping[str, object]) -> Run:
     return run
 
 
-def open_run(wanted: str) -> Run:
+def open_run(word: str) -> Run:
     """Finds a run by its id, its name, its number, the start of its id, or the word `last`.
 
     Raises:
@@ -168,22 +168,22 @@ def open_run(wanted: str) -> Run:
     runs = {run.id: run for run in run_folders()}
     if not runs:
         raise NotAvailableError(
-            f"no run '{wanted}': expected a run id, got a folder without runs",
+            f"no run '{word}': expected a run id, got a folder without runs",
             hint="start one with: zoo-gym train",
         )
-    if wanted == "last":
+    if word == "last":
         return next(iter(runs.values()))
-    number = _NUMBER.fullmatch(wanted)
-    exact = runs.get(wanted) or (runs.get(f"r{int(number[1]):04d}") if number else None)
+    number = _NUMBER.fullmatch(word)
+    exact = runs.get(word) or (runs.get(f"r{int(number[1]):04d}") if number else None)
     if exact is not None:
         return exact
-    names = {name: run for run in runs.values() if (name := run.name) is not None}
-    if wanted in names:
-        return names[wanted]
-    found = [run for name, run in runs.items() if wanted and name.startswith(wanted)]
-    if len(found) == 1:
-        return found[0]
-    raise _ambiguous(wanted, found) if found else _unknown(wanted, [*names, *runs])
+    named = {name: run for run in runs.values() if (name := run.name) is not None}
+    if word in named:
+        return named[word]
+    matches = [run for run_id, run in runs.items() if word and run_id.startswith(word)]
+    if len(matches) == 1:
+        return matches[0]
+    raise _ambiguous(word, matches) if matches else _unknown(word, [*named, *runs])
 
 
 def run_folders() -> list[Run]:
@@ -201,8 +201,8 @@ def run_folders() -> list[Run]:
 
 def run_around(path: Path) -> Run | None:
     """Returns the run whose result contains a path, None for any other path."""
-    whole = path.resolve()
-    for result in (whole, whole.parent):
+    resolved = path.resolve()
+    for result in (resolved, resolved.parent):
         run = Run(result.parent)
         if run.result == result and run.config_file.is_file() and run.env_file.is_file():
             return run
@@ -251,15 +251,15 @@ def _claim_folder(parent: Path) -> Path:
             return folder
 
 
-def _ambiguous(wanted: str, found: Sequence[Run]) -> InputError:
-    names = ", ".join(run.id for run in found[:5]) + (" ..." if len(found) > 5 else "")
-    return InputError(f"run '{wanted}' is ambiguous: expected one run, got {names}")
+def _ambiguous(name: str, matches: Sequence[Run]) -> InputError:
+    names = ", ".join(run.id for run in matches[:5]) + (" ..." if len(matches) > 5 else "")
+    return InputError(f"run '{name}' is ambiguous: expected one run, got {names}")
 
 
-def _unknown(wanted: str, names: Sequence[str]) -> NotAvailableError:
-    nearest = next(iter(difflib.get_close_matches(wanted, names, n=1)), None)
+def _unknown(name: str, names: Sequence[str]) -> NotAvailableError:
+    nearest = next(iter(difflib.get_close_matches(name, names, n=1)), None)
     mean = f". Did you mean '{nearest}'?" if nearest else ""
     return NotAvailableError(
-        f"no run '{wanted}': expected a run's id or name, or 'last', got none of them{mean}",
+        f"no run '{name}': expected a run's id or name, or 'last', got none of them{mean}",
         hint="list them: zoo-gym runs list",
     )

@@ -109,16 +109,16 @@ def fold(status: Status, events: Iterable[Event]) -> Status:
             steps = _count(event.get("steps"), steps)
             later["decides"] = _text(event.get("decides"))
         elif kind in _MOVES and event.get("state") in STATES:
-            before = replace(status, **later) if later else status
-            later, status = {}, _moved(before, event)
-            was, (step, saved) = saved, _step_after(before, status, event, step, saved)
-            status = _best_after(before, status, kept=saved == was)
+            previous = replace(status, **later) if later else status
+            later, status = {}, _moved(previous, event)
+            was, (step, saved) = saved, _step_after(previous, status, event, step, saved)
+            status = _best_after(previous, status, is_best=saved == was)
     later |= {"created": created, "updated": updated, "step": step, "steps": steps}
     return replace(status, **later, saved=saved, reached=reached)
 
 
 def _step_after(
-    before: Status, status: Status, event: Event, step: int, saved: int
+    previous: Status, status: Status, event: Event, step: int, saved: int
 ) -> tuple[int, int]:
     """Returns the step and the saved step after a change of state.
 
@@ -127,7 +127,7 @@ def _step_after(
     if status.state == "interrupted" and status.request is None:
         saved = _count(event.get("saved"), saved) or 0
         return saved, saved
-    if status.state == "queued" and not before.live:
+    if status.state == "queued" and not previous.live:
         return saved, saved
     if status.state == "done" and status.metrics is not None:
         return _count(status.metrics.get("steps"), step) or 0, saved
@@ -137,24 +137,24 @@ def _step_after(
 def _decided(event: Event, decides: str | None) -> float | None:
     """Returns the value in an evaluation that the best step is chosen by."""
     metrics = event.get("metrics")
-    found = event if decides == "loss" else metrics if isinstance(metrics, dict) else {}
-    return _finite(cast("Mapping[str, Any]", found).get(decides or ""))
+    metrics_or_event = event if decides == "loss" else metrics if isinstance(metrics, dict) else {}
+    return _finite(cast("Mapping[str, Any]", metrics_or_event).get(decides or ""))
 
 
-def _best_after(before: Status, status: Status, *, kept: bool) -> Status:
+def _best_after(previous: Status, status: Status, *, is_best: bool) -> Status:
     """Returns a status after a change of state; the best of lost steps is lost with them.
 
     Args:
-        before: the status before the change.
+        previous: the status before the change.
         status: the status after it.
-        kept: whether the last checkpoint of the log is the one that a resume continues from.
+        is_best: whether the last checkpoint of the log is the one that a resume continues from.
     """
     if status.state == "done" and status.metrics is not None:
         best = _finite(status.metrics.get(f"best_{status.decides}"))
         return replace(status, best=best, saved_best=best)
     killed = status.state == "interrupted" and status.request is None
-    if killed or (status.state == "queued" and not before.live):
-        best = status.saved_best if kept else None
+    if killed or (status.state == "queued" and not previous.live):
+        best = status.saved_best if is_best else None
         return replace(status, best=best, saved_best=best)
     return status
 
@@ -182,31 +182,31 @@ def reconcile(run: Run, status: Status | None = None) -> Status:
         run: any run.
         status: its last known status; None reads the log.
     """
-    known = status or read_status(run)
-    if not known.live or has_worker(run):
-        return known
+    last = status or read_status(run)
+    if not last.live or has_worker(run):
+        return last
     try:
         with locked(run.lock_file) as held:
             # a worker that ended meanwhile has logged it by now, and one that starts has the lock
-            known = read_status(run)
-            if not held or not known.live or has_worker(run):
-                return known
-            return fold(known, [run.events.emit("state", **_gone(run, known))])
+            last = read_status(run)
+            if not held or not last.live or has_worker(run):
+                return last
+            return fold(last, [run.events.emit("state", **_gone(run, last))])
     except StorageError:
-        return fold(known, [{"kind": "state"} | _gone(run, known)])  # true even if not written
+        return fold(last, [{"kind": "state"} | _gone(run, last)])  # true even if not written
 
 
 def _gone(run: Run, status: Status) -> dict[str, object]:
-    found = read_ended(run.folder)
-    what = f"a resume continues from the checkpoint of step {found.step}"
+    ended = read_ended(run.folder)
+    what = f"a resume continues from the checkpoint of step {ended.step}"
     if is_experience(run):
         what = "a resume continues with the answers in its journal"
-    elif not found.step:
+    elif not ended.step:
         what = "no checkpoint was written, so a resume starts again"
-    elif not found.resumable:
-        what = f"it can be finished from step {found.step}, but not resumed: save_only_model"
+    elif not ended.resumable:
+        what = f"it can be finished from step {ended.step}, but not resumed: save_only_model"
     message = f"the worker is gone at step {status.step}: {what}"
-    return {"state": "interrupted", "message": message, "saved": found.step}
+    return {"state": "interrupted", "message": message, "saved": ended.step}
 
 
 def _moved(status: Status, event: Event) -> Status:

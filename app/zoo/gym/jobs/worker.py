@@ -65,10 +65,10 @@ def work(run: Run, entry: Entry) -> None:
     try:
         fields = entry(run)
     except Exception as error:  # every failure is logged for the readers, then re-raised
-        known = as_gym_error(error, run)
-        log_failure(run, known or error)
-        if known is not None and known is not error:
-            raise known from error
+        reported = as_gym_error(error, run)
+        log_failure(run, reported or error)
+        if reported is not None and reported is not error:
+            raise reported from error
         raise
     run.events.emit("end", **{"state": "done", "exit_code": 0} | dict(fields or {}))
 
@@ -101,8 +101,8 @@ def _train(run: Run) -> Mapping[str, object] | None:
     config = stored_settings(run.config_file, run.env_file)
     leaving = partial(wait_while_paused, run.control, run.events)
     turn = partial(turn_on_device, run)
-    place = launched_place()
-    crew = first_of(run, own_process=True) if place is None else first_of_launched(run, place)
+    rank = launched_place()
+    crew = first_of(run, own_process=True) if rank is None else first_of_launched(run, rank)
     return run_session(config, run, leaving, turn, crew, own_process=True)
 
 

@@ -50,12 +50,12 @@ def row_nats(
     """Returns the summed negative log-likelihood of each row's learned tokens, in nats."""
     from zoo.backends.base import Stat
 
-    found = [0.0] * len(examples)
+    nats = [0.0] * len(examples)
     units = alone(examples)
-    places = {id(unit): place for place, unit in enumerate(units)}
+    places = {id(unit): index for index, unit in enumerate(units)}
     for batch in micro_batches(units, max_batch_tokens=max_batch_tokens):
         stats = policy.score(collate(batch), frozenset({Stat.LOGPROBS}))
         sums = stats[Stat.LOGPROBS].sum(axis=1, dtype="float64")
         for unit, total in zip(batch, sums.tolist(), strict=True):
-            found[places[id(unit)]] = -total
-    return found
+            nats[places[id(unit)]] = -total
+    return nats

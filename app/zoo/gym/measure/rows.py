@@ -9,4 +9,4 @@ Row = TypeVar("Row")
 def spread(rows: Sequence[Row], count: int) -> list[Row]:
     """Returns `count` rows evenly spaced over `rows`: a fixed subset."""
     count = min(count, len(rows))
-    return [rows[place * len(rows) // count] for place in range(count)]
+    return [rows[index * len(rows) // count] for index in range(count)]

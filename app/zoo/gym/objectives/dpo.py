@@ -250,8 +250,8 @@ def _nca_pair(loss: DpoLoss, xp: "ArrayNamespace", p: _Pairs) -> "Array":
 def _robust(loss: DpoLoss, xp: "ArrayNamespace", p: _Pairs) -> "Array":
     """Robust DPO, arXiv:2403.00409: unbiased under flipped labels."""
     margin, error = loss.beta * p.delta, loss.label_smoothing
-    kept = -(1 - error) * xp.log_sigmoid(margin)
-    return (kept + error * xp.log_sigmoid(-margin)) / (1 - 2 * error)
+    likely = -(1 - error) * xp.log_sigmoid(margin)
+    return (likely + error * xp.log_sigmoid(-margin)) / (1 - 2 * error)
 
 
 def _bco_pair(loss: DpoLoss, xp: "ArrayNamespace", p: _Pairs) -> "Array":

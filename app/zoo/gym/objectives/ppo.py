@@ -119,11 +119,11 @@ def generalised_advantages(
     import numpy as np
 
     advantages_T = np.zeros(len(rewards_T))
-    following = after = 0.0
+    following = next_value = 0.0
     for t in reversed(range(len(rewards_T))):
-        surprise = rewards_T[t] + gamma * after - values_T[t]
+        surprise = rewards_T[t] + gamma * next_value - values_T[t]
         following = surprise + gamma * lam * following
-        advantages_T[t], after = following, float(values_T[t])
+        advantages_T[t], next_value = following, float(values_T[t])
     return advantages_T
 
 

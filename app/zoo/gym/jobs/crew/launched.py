@@ -36,11 +36,11 @@ def other_process(words: Sequence[str]) -> "Place | None":
 
     if not any(tuple(words[: len(command)]) == command for command in COMMANDS):
         return None
-    place = launched_place()
-    return place if place is not None and place.rank else None
+    rank = launched_place()
+    return rank if rank is not None and rank.rank else None
 
 
-def join_launched(words: Sequence[str], place: "Place") -> int:
+def join_launched(words: Sequence[str], rank: "Place") -> int:
     """Trains with the first process of a launcher, and returns the exit code.
 
     Raises:
@@ -52,42 +52,42 @@ def join_launched(words: Sequence[str], place: "Place") -> int:
 
     if _READING & set(words):
         return 0
-    folder = Path(announced(place))
+    folder = Path(announced(rank))
     if not folder.is_dir():
         raise NotAvailableError(
-            f"process {place.rank + 1} of {place.size}: '{folder}': expected the run folder of the "
+            f"process {rank.rank + 1} of {rank.size}: '{folder}': expected the run folder of the "
             "first process, got no such folder",
             hint="all machines need the same ZOO_GYM_HOME on a shared file system",
         )
     run = Watched(folder)
     os.chdir(working_folder(run))
     go_offline()
-    crew = Crew(is_first=False, start=partial(_at, place), size=place.size)
-    return work(run, place.rank, crew)
+    crew = Crew(is_first=False, start=partial(_at, rank), size=rank.size)
+    return work(run, rank.rank, crew)
 
 
 @contextmanager
-def _at(place: "Place", size: int) -> "Generator[Place]":
+def _at(rank: "Place", size: int) -> "Generator[Place]":
     del size
-    yield place
+    yield rank
 
 
-def first_of_launched(run: Run, place: "Place") -> Crew:
+def first_of_launched(run: Run, rank: "Place") -> Crew:
     """Returns the processes of a launcher as the first of them sees it.
 
     Raises:
         InputError: this is not the first.
     """
-    if place.rank:
-        raise InputError(f"RANK: expected 0 in the process that starts a run, got {place.rank}")
-    return Crew(start=partial(_announced, run, place), size=place.size)
+    if rank.rank:
+        raise InputError(f"RANK: expected 0 in the process that starts a run, got {rank.rank}")
+    return Crew(start=partial(_announced, run, rank), size=rank.size)
 
 
 @contextmanager
-def _announced(run: Run, place: "Place", size: int) -> "Generator[Place]":
+def _announced(run: Run, rank: "Place", size: int) -> "Generator[Place]":
     from zoo.backends.launched import announce
 
     del size
-    store = announce(place, str(run.folder.absolute()))
-    yield place
+    store = announce(rank, str(run.folder.absolute()))
+    yield rank
     del store

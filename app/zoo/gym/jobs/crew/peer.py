@@ -71,12 +71,12 @@ def work(run: Run, rank: int, crew: Crew) -> int:
     try:
         _session(run, crew)
     except Exception as error:
-        known = as_gym_error(error, run)
-        if known is None:
+        reported = as_gym_error(error, run)
+        if reported is None:
             raise
-        print(f"process {rank + 1}: {known}", file=sys.stderr)
-        report_error(run, rank, known)
-        return exit_code(known)
+        print(f"process {rank + 1}: {reported}", file=sys.stderr)
+        report_error(run, rank, reported)
+        return exit_code(reported)
     return 0
 
 
