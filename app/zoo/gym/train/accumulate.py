@@ -49,9 +49,9 @@ def accumulate_window(
     if objective.coupled and batches:
         return _replayed(policy, objective, batches, keys, teacher)
     total: dict[str, float] = {}
-    for place in policy.ranks.mine(len(batches)):
-        found = policy.accumulate(objective, batches[place], key=keys[place], teacher=teacher)
-        for name, value in found.items():
+    for index in policy.ranks.mine(len(batches)):
+        values = policy.accumulate(objective, batches[index], key=keys[index], teacher=teacher)
+        for name, value in values.items():
             total[name] = total.get(name, 0.0) + value
     keep_pace(policy, len(batches), objective.needs, teacher)
     return policy.ranks.total(total)
@@ -76,9 +76,9 @@ class _Linear:
     def __call__(
         self, xp: "ArrayNamespace", stats: "Mapping[Stat, Array]", batch: "Mapping[str, Array]"
     ) -> "LossAndMetrics":
-        first, *others = sorted(self.needs)
+        first, *rest = sorted(self.needs)
         total = xp.sum(stats[first] * batch[f"d_{first}"])
-        for stat in others:
+        for stat in rest:
             total = total + xp.sum(stats[stat] * batch[f"d_{stat}"])
         return total, {}
 
@@ -123,27 +123,27 @@ def require_additive(policy: "Policy", objective: "Objective", batches: "Sequenc
         for batch in batches
     ]
     joined = {stat: _stack([part[stat] for part in parts]) for stat in objective.needs}
-    whole, slopes = policy.differentiate(objective, joined, _joined(batches))
-    found = [
+    joint, slopes = policy.differentiate(objective, joined, _joined(batches))
+    pieces = [
         policy.differentiate(objective, part, _joined([batch]))
         for part, batch in zip(parts, batches, strict=True)
     ]
-    for name, value in whole.items():
+    for name, value in joint.items():
         # terms of either sign may leave hardly more than the rounding of their sum
-        _require_same(name, value, sum(one[0].get(name, 0.0) for one in found), atol=1e-4)
+        _require_same(name, value, sum(piece[0].get(name, 0.0) for piece in pieces), atol=1e-4)
     for stat, slope in slopes.items():
-        cut = _stack([one[1][stat] for one in found])
+        cut = _stack([piece[1][stat] for piece in pieces])
         atol = 1e-4 * float(np.abs(slope[np.isfinite(slope)]).max(initial=0.0))
         _require_same(f"the derivative by {stat}", slope, cut, atol=atol)
 
 
-def _require_same(name: str, whole: Any, parts: Any, *, atol: float) -> None:  # noqa: ANN401
+def _require_same(name: str, joint: Any, parts: Any, *, atol: float) -> None:  # noqa: ANN401
     import numpy as np
 
-    if not np.allclose(whole, parts, rtol=1e-3, atol=atol, equal_nan=True):
+    if not np.allclose(joint, parts, rtol=1e-3, atol=atol, equal_nan=True):
         raise GuardError(
             f"the objective depends on how a window is split: {name}: expected the same from the "
-            f"window and from its micro-batches together, got {_first(whole)} and {_first(parts)}",
+            f"window and from its micro-batches together, got {_first(joint)} and {_first(parts)}",
             hint="divide sums by the window's constants, not by those of a batch, or set coupled",
         )
 
@@ -163,11 +163,11 @@ def _differentiated(
 ) -> "tuple[dict[str, float], dict[Stat, NDArray[Any]]]":
     needs = objective.needs
 
-    def score(place: int) -> "dict[Stat, NDArray[Any]]":
-        return policy.score(batches[place], needs, key=keys[place], teacher=teacher)
+    def score(index: int) -> "dict[Stat, NDArray[Any]]":
+        return policy.score(batches[index], needs, key=keys[index], teacher=teacher)
 
-    own = scored(policy, policy.ranks, len(batches), score, needs, teacher=teacher, key=keys[0])
-    scores = policy.ranks.join(own)
+    local = scored(policy, policy.ranks, len(batches), score, needs, teacher=teacher, key=keys[0])
+    scores = policy.ranks.join(local)
     stats = {stat: _stack([score[stat] for score in scores]) for stat in objective.needs}
     return policy.differentiate(objective, stats, _joined(batches))
 
@@ -179,21 +179,21 @@ def _replayed(
     keys: Sequence[int],
     teacher: "Scorer | None",
 ) -> dict[str, float]:
-    found, slopes = _differentiated(policy, objective, batches, keys, teacher)
+    metrics, slopes = _differentiated(policy, objective, batches, keys, teacher)
     linear, added = _Linear(objective.needs), dict[str, float]()
     ends = list(accumulate(len(batch.ids_BT) for batch in batches))
-    for place in policy.ranks.mine(len(batches)):
-        batch, end = batches[place], ends[place]
+    for index in policy.ranks.mine(len(batches)):
+        batch, end = batches[index], ends[index]
         rows, width = batch.ids_BT.shape
         part = {f"d_{s}": slope[end - rows : end, :width] for s, slope in slopes.items()}
         with_slopes = replace(batch, extras={**batch.extras, **part})
-        own = policy.accumulate(linear, with_slopes, key=keys[place], teacher=teacher)
-        for name in own.keys() - {"loss"}:  # what the engine adds: the router loss
-            added[name] = added.get(name, 0.0) + own[name]
+        local = policy.accumulate(linear, with_slopes, key=keys[index], teacher=teacher)
+        for name in local.keys() - {"loss"}:  # what the engine adds: the router loss
+            added[name] = added.get(name, 0.0) + local[name]
     keep_pace(policy, len(batches), linear.needs, teacher)
     for name, value in policy.ranks.total(added).items():
-        found[name] = found.get(name, 0.0) + value
-    return found
+        metrics[name] = metrics.get(name, 0.0) + value
+    return metrics
 
 
 def _stack(arrays: "Sequence[NDArray[Any]]") -> "NDArray[Any]":

@@ -153,9 +153,9 @@ class Answers:
         base: Path,
         probes: Sequence[Probe],
         run: Path,
-        own: Mapping[str, object],
+        tokens: Mapping[str, object],
     ) -> None:
-        self._asker = Asker(policy, base, own)
+        self._asker = Asker(policy, base, tokens)
         self._probes = [each for each in probes if self._asker.fits(each.ids, ANSWER_TOKENS)]
         held_out = [each for each in self._probes if each.held_out][:SHOWN]
         learned = [each for each in self._probes if not each.held_out]
@@ -235,10 +235,10 @@ class Answers:
                 "prompt": each.probe.prompt,
                 "held_out": each.probe.held_out,
                 "expected": each.probe.expected,
-                "before": before,
+                "before": previous,
                 "now": each.text,
             }
-            for each, before in zip(answers, self._before, strict=True)
+            for each, previous in zip(answers, self._before, strict=True)
         ]
 
 

@@ -61,16 +61,18 @@ class Buffer:
 
     def part(self, places: Sequence[int]) -> "Buffer":
         """Returns the groups at these places, with the counts of their rows alone."""
-        units = tuple(self.units[place] for place in places)
+        units = tuple(self.units[index] for index in places)
         rows = rows_of(units)
         tokens = sum(int(row.mask.sum()) for row in rows)
         return replace(self, units=units, tokens=tokens, rows=len(rows))
 
     def with_extras(self, name: str, values: "Sequence[NDArray[Any]]") -> "Buffer":
         """Returns the rows with one more array among the extras of each, in order."""
-        found = iter(values)
+        arrays = iter(values)
         units = tuple(
-            Unit(tuple(replace(row, extras={**row.extras, name: next(found)}) for row in unit.rows))
+            Unit(
+                tuple(replace(row, extras={**row.extras, name: next(arrays)}) for row in unit.rows)
+            )
             for unit in self.units
         )
         return replace(self, units=units)
@@ -89,15 +91,15 @@ class Buffer:
         parts = list(micro_batches(self._cut(), max_batch_tokens=max_tokens))
         needs = frozenset({stat})
 
-        def score(place: int) -> "dict[Stat, NDArray[Any]]":
-            return scorer.score(collate(parts[place], temperature=self.temperature), needs)
+        def score(index: int) -> "dict[Stat, NDArray[Any]]":
+            return scorer.score(collate(parts[index], temperature=self.temperature), needs)
 
-        own = scored(scorer, ranks, len(parts), score, needs)
-        found: dict[int, NDArray[Any]] = {}
-        for part, scores in zip(parts, ranks.join(own), strict=True):
+        local = scored(scorer, ranks, len(parts), score, needs)
+        by_index: dict[int, NDArray[Any]] = {}
+        for part, scores in zip(parts, ranks.join(local), strict=True):
             for row, row_values in zip(rows_of(part), scores[stat], strict=True):
-                found[id(row)] = row_values[: len(row.ids)]
-        return [found[id(row)] for row in rows_of(self.units)]
+                by_index[id(row)] = row_values[: len(row.ids)]
+        return [by_index[id(row)] for row in rows_of(self.units)]
 
     def _cut(self) -> list[Unit]:
         """Returns the groups, or their parts: the objectives of answers add up row by row."""
@@ -133,7 +135,7 @@ class Buffer:
         for name in rows[0].extras if rows else ():
             values = [np.atleast_1d(row.extras[name]) for row in rows]
             arrays[f"extras.{name}"] = _joined(values, values[0].dtype)
-        about = {
+        header = {
             "rows": [[row.source, len(row.ids)] for row in rows],
             "groups": [len(unit.rows) for unit in self.units],
             "scalars": [name for name in (rows[0].extras if rows else ()) if not _ndim(rows, name)],
@@ -143,7 +145,7 @@ class Buffer:
             "constants": dict(self.constants),
             "temperature": self.temperature,
         }
-        save_file(arrays, file, metadata={"about": json.dumps(about)})
+        save_file(arrays, file, metadata={"about": json.dumps(header)})
 
     @staticmethod
     def load(file: Path) -> "Buffer":
@@ -151,17 +153,17 @@ class Buffer:
         from safetensors import safe_open
 
         stored: Any = safe_open(file, framework="np")
-        about: dict[str, Any] = json.loads(stored.metadata()["about"])
+        header: dict[str, Any] = json.loads(stored.metadata()["about"])
         arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-        rows = _rows(arrays, about["rows"], frozenset(about["scalars"]))
-        units = tuple(Unit(tuple(next(rows) for _ in range(count))) for count in about["groups"])
+        rows = _rows(arrays, header["rows"], frozenset(header["scalars"]))
+        units = tuple(Unit(tuple(next(rows) for _ in range(count))) for count in header["groups"])
         return Buffer(
             units,
-            about["tokens"],
-            about["count"],
-            about["metrics"],
-            constants=about["constants"],
-            temperature=about["temperature"],
+            header["tokens"],
+            header["count"],
+            header["metrics"],
+            constants=header["constants"],
+            temperature=header["temperature"],
         )
 
 
@@ -189,9 +191,9 @@ def make_buffer(
         scored = [pair for pair in zip(group, advantages, strict=True) if not pair[0].score.failed]
         learned = [pair for pair in scored if not (mask_truncated and pair[0].truncated)]
         count += len(scored)
-        tokens += sum(len(one.ids) for one, _ in learned)
+        tokens += sum(len(answer.ids) for answer, _ in learned)
         if learned and not skip:
-            units.append(Unit(tuple(_row(one, advantage) for one, advantage in learned)))
+            units.append(Unit(tuple(_row(answer, advantage) for answer, advantage in learned)))
     return Buffer(tuple(units), tokens, count)
 
 
@@ -215,8 +217,8 @@ def select_tokens(
         for values, mask in zip(entropies, masks, strict=True)
     ]
     count = float(max(1, sum(int(values.sum()) for values in selected)))
-    found = buffer.with_extras(SELECTED, selected)
-    return replace(found, constants={**buffer.constants, WINDOW_SELECTED: count})
+    selecting = buffer.with_extras(SELECTED, selected)
+    return replace(selecting, constants={**buffer.constants, WINDOW_SELECTED: count})
 
 
 def _pulls(row: Example) -> bool:
@@ -249,13 +251,13 @@ def _ndim(rows: Sequence[Example], name: str) -> int:
 
 
 def _rows(
-    arrays: "Mapping[str, NDArray[Any]]", about: Sequence[Any], scalars: frozenset[str]
+    arrays: "Mapping[str, NDArray[Any]]", sources: Sequence[Any], scalars: frozenset[str]
 ) -> Iterator[Example]:
     start = 0
-    for place, (source, length) in enumerate(about):
+    for index, (source, length) in enumerate(sources):
         stop = start + length
         extras = {
-            name.removeprefix("extras."): values[place]
+            name.removeprefix("extras."): values[index]
             if name.removeprefix("extras.") in scalars
             else values[start:stop]
             for name, values in arrays.items()

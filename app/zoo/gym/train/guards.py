@@ -124,10 +124,12 @@ class EqualRewards:
         self.groups, self.lowest = 0, math.inf
         self.seen = (math.inf, -math.inf)
 
-    def saw(self, *found: float) -> None:
+    def saw(self, *rewards: float) -> None:
         """Notes rewards, or the mean reward of the held-out prompts; NaN is none."""
-        known = [one for one in found if not math.isnan(one)]
-        self.seen = (min(self.seen[0], *known), max(self.seen[1], *known)) if known else self.seen
+        numbers = [reward for reward in rewards if not math.isnan(reward)]
+        self.seen = (
+            (min(self.seen[0], *numbers), max(self.seen[1], *numbers)) if numbers else self.seen
+        )
 
     def check(
         self,
@@ -148,9 +150,9 @@ class EqualRewards:
         for is_equal, group in zip(equal_N, rewards_NG.tolist(), strict=True):
             last = [value for value in group if not math.isnan(value)]
             self.saw(*last)
-            before = self.lowest if is_equal else math.inf
+            lowest = self.lowest if is_equal else math.inf
             self.groups = self.groups + 1 if is_equal else 0
-            self.lowest = min(before, *last) if is_equal and last else before
+            self.lowest = min(lowest, *last) if is_equal and last else lowest
         if self.groups >= MOST_EQUAL_GROUPS:
             counted = (rewards_NG if counted_NG is None else counted_NG)[-1].tolist()
             raise self._fault([value for value in counted if not math.isnan(value)])
@@ -158,24 +160,24 @@ class EqualRewards:
     def _fault(self, last: Sequence[float]) -> GuardError:
         """Returns the error; rewards as high as any, where others were lower, are no fault."""
         got = f"{last[0]:g} for every answer of the last one" if last else "no reward at all"
-        wanted = f"expected better and worse answers to compare, got {got}"
+        expected = f"expected better and worse answers to compare, got {got}"
         keep = "'zoo-gym runs finish RUN' keeps the best step"
         if self.seen[0] < self.lowest == self.seen[1]:
             return GuardError(
                 f"{self.groups} groups in a row have equal rewards, which are the highest of this "
-                f"run: {wanted}",
+                f"run: {expected}",
                 hint=f"the answers are all as good as the reward can tell; {keep}",
             )
         return GuardError(
-            f"{self.groups} groups in a row have equal rewards: {wanted}",
+            f"{self.groups} groups in a row have equal rewards: {expected}",
             hint="samples.jsonl of the run has the answers; use easier or harder prompts, a higher "
             f"temperature or a finer reward; {keep}",
         )
 
     def state(self) -> dict[str, object]:
         """Returns what a checkpoint stores."""
-        known = [None if math.isinf(value) else value for value in (self.lowest, *self.seen)]
-        return {"equal_groups": self.groups, "lowest": known[0], "seen": known[1:]}
+        finite = [None if math.isinf(value) else value for value in (self.lowest, *self.seen)]
+        return {"equal_groups": self.groups, "lowest": finite[0], "seen": finite[1:]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores what `state` returned; checkpoints of earlier versions have only the count."""

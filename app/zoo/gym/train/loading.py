@@ -251,8 +251,10 @@ def warnings_as_events(emit: Callable[..., object]) -> Generator[None]:
             warnings.simplefilter("always", GymWarning)
             yield
     finally:  # after an error, too: the warnings may explain it
-        for one in caught:
-            if issubclass(one.category, GymWarning):
-                emit("warn", message=str(one.message))
+        for warning in caught:
+            if issubclass(warning.category, GymWarning):
+                emit("warn", message=str(warning.message))
             else:
-                warnings.showwarning(one.message, one.category, one.filename, one.lineno)
+                warnings.showwarning(
+                    warning.message, warning.category, warning.filename, warning.lineno
+                )

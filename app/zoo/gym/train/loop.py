@@ -163,9 +163,9 @@ def decided(job: Job, last_save_s: float) -> tuple[str | None, bool]:
     if not ranks.is_first:
         return cast("tuple[str | None, bool]", tuple(ranks.share(None)))
     overdue = time.monotonic() - last_save_s > CHECKPOINT_EVERY_S
-    found = job.leaving(), overdue
-    ranks.share(found)
-    return found
+    decision = job.leaving(), overdue
+    ranks.share(decision)
+    return decision
 
 
 def write_checkpoint(job: Job, progress: Progress) -> None:
@@ -203,13 +203,13 @@ def accumulate(method: Method, step: int, window: Window) -> dict[str, float]:
         require_additive(method.policy, method.objective, batches)
     retained = retained_batches(method.retained, method.plan, step)
     count = len(batches) + len(retained)
-    keys = [key_of(method.plan.config.seed, step, place) for place in range(count)]
-    found = accumulate_window(method.policy, method.objective, batches, keys, method.teacher)
+    keys = [key_of(method.plan.config.seed, step, index) for index in range(count)]
+    metrics = accumulate_window(method.policy, method.objective, batches, keys, method.teacher)
     if retained:
         keys = keys[len(batches) :]
-        kept = accumulate_window(method.policy, RetentionLoss(), retained, keys, method.start)
-        found |= {name: value for name, value in kept.items() if name != "loss"}
-    return found
+        extra = accumulate_window(method.policy, RetentionLoss(), retained, keys, method.start)
+        metrics |= {name: value for name, value in extra.items() if name != "loss"}
+    return metrics
 
 
 def named(metrics: Mapping[str, float]) -> dict[str, object]:
@@ -254,11 +254,11 @@ def remaining_s(progress: Progress, steps: int) -> float:
 def evaluate(job: Job, progress: Progress) -> None:
     """Evaluates on the held-out rows, and saves the weights if they are the best so far."""
     method, watch = job.method, Stopwatch()
-    found = method.evaluate()
-    score = method.score(found)
+    evaluation = method.evaluate()
+    score = method.score(evaluation)
     best = progress.step > 0 and method.improves(score, progress.best_score)
     if progress.step == 0:
-        progress.base_score, progress.base_tied = score, method.is_tied(found)
+        progress.base_score, progress.base_tied = score, method.is_tied(evaluation)
     progress.worse = 0 if best else progress.worse + (progress.step > 0)
     if best:
         progress.best_step, progress.best_score = progress.step, score
@@ -269,12 +269,12 @@ def evaluate(job: Job, progress: Progress) -> None:
     job.emit(
         "eval",
         step=progress.step,
-        **({} if found.loss is None else {"loss": float(found.loss)}),
-        **named(found.metrics),
-        tokens=found.tokens,
+        **({} if evaluation.loss is None else {"loss": float(evaluation.loss)}),
+        **named(evaluation.metrics),
+        tokens=evaluation.tokens,
         best=best,
     )
-    if (doubt := method.doubt(found)) is not None:
+    if (doubt := method.doubt(evaluation)) is not None:
         job.emit("warn", message=doubt)
     if job.answers and progress.step and job.answers.is_due():
         job.emit("answers", step=progress.step, answers=job.answers.shown())

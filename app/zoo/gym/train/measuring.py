@@ -54,8 +54,8 @@ def stored_fingerprint(folder: Path) -> str | None:
     env = read_object(folder / "env.json") if (folder / "env.json").is_file() else {}
     if isinstance(env.get("data"), str):
         return str(env["data"])
-    found = stored_split(folder)
-    return found[0] if found else None
+    split = stored_split(folder)
+    return split[0] if split else None
 
 
 def rows_of_run(folder: Path, config: TrainConfig, model_folder: Path) -> Measuring:
@@ -71,12 +71,12 @@ def rows_of_run(folder: Path, config: TrainConfig, model_folder: Path) -> Measur
         return Measuring(notes=(reason,))
     config = _as_asked(config, folder)
     rows = prepare_rows(config, model_folder, lambda dataset: _split(folder, config, dataset))
-    few = isinstance(rows.held_out, LazyUnits)
+    lazy = isinstance(rows.held_out, LazyUnits)
     note = f"{SAMPLED_ROWS:,} of the {len(rows.held_out):,} held-out rows are used"
     examples = _answered(_better(rows.held_out), config, model_folder)
     if rows.held_out and not examples:
         return Measuring(notes=("the run's rows have no answers to measure on",))
-    return Measuring(examples, (note,) if few else (), held_out=True)
+    return Measuring(examples, (note,) if lazy else (), held_out=True)
 
 
 def _as_asked(config: TrainConfig, folder: Path) -> TrainConfig:
@@ -91,7 +91,7 @@ def rows_of_files(
     config: TrainConfig,
     model_folder: Path,
     folder: Path | None,
-    own: Mapping[str, object] | None = None,
+    own_parts: Mapping[str, object] | None = None,
 ) -> Measuring:
     """Returns the rows of files, without those that a run was trained on.
 
@@ -103,7 +103,7 @@ def rows_of_files(
         config: how rows are encoded: a run's settings, or a new run's.
         model_folder: the base, whose tokenizer is used.
         folder: the run folder, None if there is no run.
-        own: what a delta's tokenizer has otherwise than the base's.
+        own_parts: what a delta's tokenizer has otherwise than the base's.
 
     Raises:
         InputError: the run was trained on every row.
@@ -121,30 +121,30 @@ def rows_of_files(
     config = config if folder is None else _as_asked(config, folder)
     if learned is None:
         unknown = "it is no longer known whether the run was trained on some of these rows"
-        encoded = _encode(records, config, model_folder, own)
+        encoded = _encode(records, config, model_folder, own_parts)
         return Measuring(encoded, (unknown,) if folder is not None else ())
     fresh = _unrelated(records, learned)
     examples = _encode(fresh, config, model_folder) if fresh else ()
     # parts of a text may be encoded to the same tokens; stored rows contain no text
     parts = fresh and not isinstance(learned, StoredRecords)
     tokens = {_tokens(row) for row in _encode(learned, config, model_folder)} if parts else set()
-    kept = tuple(row for row in examples if _tokens(row) not in tokens)
-    if not kept:
+    unseen = tuple(row for row in examples if _tokens(row) not in tokens)
+    if not unseen:
         raise InputError("--data: expected rows that the run was not trained on, got none")
-    left = len(records) - len(fresh) + len(examples) - len(kept)
-    total = max(len(records), left + len(kept))  # a text is many rows
+    left = len(records) - len(fresh) + len(examples) - len(unseen)
+    total = max(len(records), left + len(unseen))  # a text is many rows
     note = f"{left} of {total} rows left out: the run was trained on them"
-    return Measuring(kept, (note,) if left else (), held_out=True)
+    return Measuring(unseen, (note,) if left else (), held_out=True)
 
 
 def _encode(
     records: Sequence[Record],
     config: TrainConfig,
     model_folder: Path,
-    own: Mapping[str, object] | None = None,
+    own_parts: Mapping[str, object] | None = None,
 ) -> tuple[Example, ...]:
     tokenizer = tokenizer_of(model_folder, config.first_adapter, config.template)
-    tokenizer = with_own(tokenizer, own or {})
+    tokenizer = with_own(tokenizer, own_parts or {})
     encoded = encode_dataset(records, tokenizer, encode_options(config, model_folder))
     return _answered(_better(encoded.units), config, model_folder)
 
@@ -156,8 +156,8 @@ def _answered(
     prompts = [row.record for row in examples if row.record is not None]
     if not prompts:
         return examples
-    found = [record for record in map(with_answer, prompts) if record is not None]
-    return _encode(found, config, model_folder) if found else ()
+    answered = [record for record in map(with_answer, prompts) if record is not None]
+    return _encode(answered, config, model_folder) if answered else ()
 
 
 def _better(units: Sequence[Unit]) -> tuple[Example, ...]:
@@ -192,8 +192,8 @@ def _why_not(folder: Path, config: TrainConfig) -> str | None:
 
 
 def _split(folder: Path, config: TrainConfig, dataset: Dataset) -> Split:
-    found = stored_split(folder)
-    return split_at_end(dataset.records, config.val_size) if found is None else found[1]
+    split = stored_split(folder)
+    return split_at_end(dataset.records, config.val_size) if split is None else split[1]
 
 
 def _learned(folder: Path, config: TrainConfig) -> Sequence[Record] | None:
@@ -208,9 +208,9 @@ def _learned(folder: Path, config: TrainConfig) -> Sequence[Record] | None:
 def _unrelated(records: Sequence[Record], learned: Sequence[Record]) -> list[Record]:
     """Returns the rows that neither duplicate nor continue a learned one."""
     related = related_rows(chain(learned, records)).group
-    known = set(related[: len(learned)].tolist())
+    learned_ids = set(related[: len(learned)].tolist())
     return [
         record
         for record, group in zip(records, related[len(learned) :].tolist(), strict=True)
-        if group not in known
+        if group not in learned_ids
     ]

@@ -269,10 +269,10 @@ class Method(ABC):
             assert evaluation.loss is not None
             return float(evaluation.loss)
         if self.decides not in evaluation.metrics:
-            known = ", ".join(evaluation.metrics) or "none"
+            names = ", ".join(evaluation.metrics) or "none"
             raise InputError(
                 f"stage {self.plan.config.stage}: evaluation: expected the metric {self.decides!r},"
-                f" which chooses the best step, got {known}"
+                f" which chooses the best step, got {names}"
             )
         return float(evaluation.metrics[self.decides])
 

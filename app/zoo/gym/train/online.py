@@ -125,12 +125,12 @@ class Online(Method, Generic[C]):
 
     def _sampled(self, step: int) -> "list[list[Answer]]":
         """Returns answers to the prompts of a step, [N][G]; to more of them if it selects."""
-        wanted = self.plan.rows_per_step
+        count = self.plan.rows_per_step
         if not self.selects:
-            return self._answers(self.prompts.draw(wanted), step, 0)[0]
+            return self._answers(self.prompts.draw(count), step, 0)[0]
         answers: list[list[Answer]] = []
-        missing, left = wanted, MOST_DRAWN * wanted
-        while missing > wanted // 8 and left:
+        missing, left = count, MOST_DRAWN * count
+        while missing > count // 8 and left:
             indices = self.prompts.draw(min(self.prompts.wanted(missing), left))
             drawn, mixed = self._answers(indices, step, len(answers))
             answers += drawn
@@ -172,9 +172,9 @@ class Online(Method, Generic[C]):
         notes = (*unscored(answers, step), *alarms)
         if self.selects and not equal_N.all():
             chosen = np.flatnonzero(~equal_N)[: self.plan.rows_per_step].tolist()
-            others = [group for place, group in enumerate(answers) if place not in chosen]
-            self._store(others, np.zeros((len(others), rewards_NG.shape[1])), step)
-            answers, adjusted_NG = [answers[place] for place in chosen], adjusted_NG[chosen]
+            unused = [group for index, group in enumerate(answers) if index not in chosen]
+            self._store(unused, np.zeros((len(unused), rewards_NG.shape[1])), step)
+            answers, adjusted_NG = [answers[index] for index in chosen], adjusted_NG[chosen]
         penalised_NG = self.penalised(answers, adjusted_NG)
         advantages_NG = self.advantages(penalised_NG)
         self._store(answers, advantages_NG, step)
@@ -249,11 +249,11 @@ class Online(Method, Generic[C]):
         rows = [unit.rows[0] for unit in self.held_out]
         answers = greedy.answer(rows, 1, seed=self.settings.seed, step=0)
         rewards_NG = rewards_of(answers)
-        tokens = sum(len(one.ids) for group in answers for one in group)
+        tokens = sum(len(answer.ids) for group in answers for answer in group)
         metrics = metrics_of(answers, rewards_NG)
         self.spread.saw(metrics["reward"])
-        kept = [key for key in metrics if key in EVALUATED or key.startswith(PART)]
-        return Evaluation(None, tokens, {key: metrics[key] for key in kept})
+        reported = [key for key in metrics if key in EVALUATED or key.startswith(PART)]
+        return Evaluation(None, tokens, {key: metrics[key] for key in reported})
 
     # ---- the defaults of the settings
 
@@ -302,8 +302,8 @@ class Online(Method, Generic[C]):
             f"at most {LONGEST_ANSWER}, or half of the {facts.cutoff_len:,} tokens of a row",
         )
         processes = config.num_processes
-        wanted = max(1, config.answers_per_step // config.group_size // processes)
-        prompts = min(wanted, facts.rows)
+        count = max(1, config.answers_per_step // config.group_size // processes)
+        prompts = min(count, facts.rows)
         answers = counted(config.group_size, "answer")
         where = "step" if processes == 1 else f"step and each of {processes} processes"
         why = f"{counted(prompts, 'prompt')} per {where}, each with {answers}"
@@ -383,7 +383,7 @@ def rewards_of(answers: "Sequence[Sequence[Answer]]") -> "NDArray[np.float64]":
     """Returns the reward of each answer, [N, G]; NaN for a missing one."""
     import numpy as np
 
-    return np.array([[one.score.value for one in group] for group in answers])
+    return np.array([[answer.score.value for answer in group] for group in answers])
 
 
 def metrics_of(
@@ -392,21 +392,21 @@ def metrics_of(
     """Returns means over answers: reward, its standard deviation and parts, length, share cut."""
     import numpy as np
 
-    known = rewards_NG[~np.isnan(rewards_NG)]
-    flat = [one for group in answers for one in group]
-    found = {
-        "reward": float(known.mean()) if known.size else math.nan,
-        "reward_std": float(known.std(ddof=1)) if known.size > 1 else 0.0,
-        "completion_length": sum(len(one.ids) for one in flat) / len(flat),
-        "truncated": sum(one.truncated for one in flat) / len(flat),
+    present = rewards_NG[~np.isnan(rewards_NG)]
+    flat = [answer for group in answers for answer in group]
+    metrics = {
+        "reward": float(present.mean()) if present.size else math.nan,
+        "reward_std": float(present.std(ddof=1)) if present.size > 1 else 0.0,
+        "completion_length": sum(len(answer.ids) for answer in flat) / len(flat),
+        "truncated": sum(answer.truncated for answer in flat) / len(flat),
     }
-    if known.size < rewards_NG.size:
-        found["unscored"] = 1 - known.size / rewards_NG.size
+    if present.size < rewards_NG.size:
+        metrics["unscored"] = 1 - present.size / rewards_NG.size
     for name in flat[0].score.parts:
-        values = [one.score.parts[name] for one in flat]
+        values = [answer.score.parts[name] for answer in flat]
         scored = [value for value in values if not math.isnan(value)]
-        found[f"{PART}{name}"] = sum(scored) / len(scored) if scored else math.nan
-    return found
+        metrics[f"{PART}{name}"] = sum(scored) / len(scored) if scored else math.nan
+    return metrics
 
 
 def check_rewards(answers: "Sequence[Sequence[Answer]]", step: int) -> None:
@@ -415,7 +415,7 @@ def check_rewards(answers: "Sequence[Sequence[Answer]]", step: int) -> None:
     Raises:
         GuardError: that is the case; the message has the reason of the first answer.
     """
-    scores = [one.score for group in answers for one in group]
+    scores = [answer.score for group in answers for answer in group]
     if all(score.failed for score in scores):
         raise GuardError(
             f"step {step}: expected a reward for at least one answer, got none: {scores[0].reason}"

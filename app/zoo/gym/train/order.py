@@ -18,8 +18,8 @@ def rows_of_step(rows: Sequence[Row], step: int, rows_per_step: int, seed: int) 
     first = (step - 1) * rows_per_step
     chosen: list[Row] = []
     for position in range(first, first + rows_per_step):
-        epoch, place = divmod(position, len(rows))
-        chosen.append(rows[int(permutation(len(rows), seed, epoch)[place])])
+        epoch, index = divmod(position, len(rows))
+        chosen.append(rows[int(permutation(len(rows), seed, epoch)[index])])
     return chosen
 
 

@@ -107,9 +107,9 @@ class _Chooser:
         self.values: dict[str, Any] = {}
 
     def pick(self, key: str, value: Any, reason: str) -> Any:  # noqa: ANN401
-        given = getattr(self.config, key)
-        if given is not None and given != "auto":
-            return given
+        stated = getattr(self.config, key)
+        if stated is not None and stated != "auto":
+            return stated
         if key in self.values:
             return self.values[key]
         return self.replace(key, value, reason)
@@ -195,10 +195,10 @@ def _steps(chooser: _Chooser, facts: Facts, rows_per_step: int) -> int:
 
 def _rows_seen(epochs: float, seen: int, rows: int) -> str:
     """Returns a reason with the number of passes over the rows, after rounding to whole steps."""
-    wanted = f"{_epochs(epochs)} of {counted(rows, 'row')}"
+    asked = f"{_epochs(epochs)} of {counted(rows, 'row')}"
     if seen <= 1.05 * epochs * rows:
-        return wanted
-    return f"{wanted}, rounded up to whole steps: {_epochs(seen / rows)}"
+        return asked
+    return f"{asked}, rounded up to whole steps: {_epochs(seen / rows)}"
 
 
 def _epochs(number: float) -> str:
@@ -222,8 +222,8 @@ def _optimizer(chooser: _Chooser, facts: Facts, steps: int) -> None:
         ratio = chooser.pick("decay_ratio", 0.1, "the last tenth of the steps")
         stable = math.floor(steps * (1 - ratio))
     warmup, reason = _warmup(chooser.config.warmup_ratio, steps)
-    given = chooser.config.warmup_ratio is not None
-    chooser.pick("warmup_steps", warmup if given else min(warmup, stable), reason)
+    is_given = chooser.config.warmup_ratio is not None
+    chooser.pick("warmup_steps", warmup if is_given else min(warmup, stable), reason)
     if lora and chooser.config.adapter_name_or_path is None:
         chooser.pick("lora_alpha", 2.0 * chooser.config.lora_rank, "twice lora_rank")
     if chooser.config.optim == "badam" and chooser.config.badam_switch_mode != "fixed":
@@ -281,8 +281,8 @@ def _evaluation(chooser: _Chooser, facts: Facts, steps: int, train_tokens: float
     least = min(facts.held_out_rows, FEW_ROWS)
     # One of them is the evaluation before the first step.
     affordable = max(1, int(budget_tokens / row_tokens / least) - 1)
-    wanted = math.ceil(steps / min(EVALUATIONS, affordable, steps))
-    every = chooser.pick("eval_steps", wanted, "about 20 evaluations, fewer if they take too long")
+    count = math.ceil(steps / min(EVALUATIONS, affordable, steps))
+    every = chooser.pick("eval_steps", count, "about 20 evaluations, fewer if they take too long")
     evaluations = math.ceil(steps / every) + 1
     chooser.pick("early_stopping_steps", evaluations // 2, "half of the evaluations")
     affordable_rows = max(least, int(budget_tokens / row_tokens / evaluations))
@@ -331,12 +331,12 @@ def _with_codes(plan: Plan, engine: "Backend") -> Plan:
 
 def _with_padding(plan: Plan, engine: "Backend") -> Plan:
     """Returns the plan without a chosen packing that the engine does not have."""
-    if not engine.pads or not any(one.key == "packing" and one.value for one in plan.choices):
+    if not engine.pads or not any(entry.key == "packing" and entry.value for entry in plan.choices):
         return plan
     choice = Choice("packing", False, f"{engine.name} computes rows with padding")  # noqa: FBT003
-    others = tuple(one for one in plan.choices if one.key != "packing")
+    rest = tuple(entry for entry in plan.choices if entry.key != "packing")
     config = extend_config(plan.config, {"packing": False})
-    return replace(plan, config=config, choices=(*others, choice))
+    return replace(plan, config=config, choices=(*rest, choice))
 
 
 def with_precision(plan: Plan, precision: "Precision") -> Plan:

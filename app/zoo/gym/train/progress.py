@@ -114,9 +114,9 @@ def save(
                 _save_values(dict(method.policy.trained()), folder / MODEL_FILE)
             else:
                 method.policy.save_checkpoint(folder)
-                own = folder / METHOD_FOLDER
-                own.mkdir(mode=PRIVATE_FOLDER)
-                method.save(own)
+                method_folder = folder / METHOD_FOLDER
+                method_folder.mkdir(mode=PRIVATE_FOLDER)
+                method.save(method_folder)
         _write_state(folder, progress)
 
     return write_checkpoint(checkpoints, progress.step, write, keep=keep)
@@ -164,18 +164,20 @@ def restore(
             or it was written with another method or another way to choose the best step.
         StorageError: a damaged best step cannot be rewritten.
     """
-    found = checkpoint_to_resume(checkpoints)
-    if found.folder is None:
+    checkpoint = checkpoint_to_resume(checkpoints)
+    if checkpoint.folder is None:
         return replace(Progress(), **_choice_of(method)), ()
-    progress = Progress(**_read_state(found.folder))
+    progress = Progress(**_read_state(checkpoint.folder))
     _check_choice(method, progress, checkpoints.parent.name)
-    check_resumable(found.folder, found.step, steps)
+    check_resumable(checkpoint.folder, checkpoint.step, steps)
     warning = secure_best(progress, checkpoints)
-    _load(method.policy, found.folder)
-    if not (found.folder / MODEL_FILE).is_file():
-        own = found.folder / METHOD_FOLDER
-        method.load(own if own.is_dir() else found.folder)  # in earlier versions it had no folder
-    return progress, found.warnings + ((warning,) if warning else ())
+    _load(method.policy, checkpoint.folder)
+    if not (checkpoint.folder / MODEL_FILE).is_file():
+        method_folder = checkpoint.folder / METHOD_FOLDER
+        method.load(
+            method_folder if method_folder.is_dir() else checkpoint.folder
+        )  # in earlier versions it had no folder
+    return progress, checkpoint.warnings + ((warning,) if warning else ())
 
 
 def _choice_of(method: "Method") -> dict[str, Any]:
@@ -191,10 +193,10 @@ def _check_choice(method: "Method", progress: Progress, run: str) -> None:
         InputError: with another one; scores of different metrics cannot be compared.
     """
     for name, now in _choice_of(method).items():
-        before = getattr(progress, name)
-        if before not in ("", now):
+        stored = getattr(progress, name)
+        if stored not in ("", now):
             raise InputError(
-                f"run {run} cannot be resumed: {name}: expected {before}, with which its "
+                f"run {run} cannot be resumed: {name}: expected {stored}, with which its "
                 f"checkpoint was written, got {now}",
                 hint="start a new run for other settings",
             )
@@ -235,8 +237,8 @@ def save_best(
             _save_values(values, folder / BEST_FILE)
         _write_state(folder, progress)
 
-    kept, step = checkpoints / BEST_FOLDER, progress.best_step
-    write_checkpoint(kept, step, write, keep=1, also=_recorded_bests(checkpoints))
+    best, step = checkpoints / BEST_FOLDER, progress.best_step
+    write_checkpoint(best, step, write, keep=1, also=_recorded_bests(checkpoints))
 
 
 def secure_best(progress: Progress, checkpoints: Path) -> str | None:

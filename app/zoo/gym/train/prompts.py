@@ -40,8 +40,8 @@ class PromptQueue:
         drawn = list[int]()
         taken = set[int]()
         while len(drawn) < count:
-            epoch, place = divmod(self._position, self._count)
-            prompt = int(permutation(self._count, self._seed, epoch)[place])
+            epoch, index = divmod(self._position, self._count)
+            prompt = int(permutation(self._count, self._seed, epoch)[index])
             self._position += 1
             if len(taken) == self._count:
                 taken = set()  # of few prompts some are asked twice

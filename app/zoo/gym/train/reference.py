@@ -59,9 +59,9 @@ def with_reference(policy: "Policy", units: Sequence[Unit], file: Path) -> tuple
         if ranks.is_first:
             _store(file, scores, names)
         ranks.meet()
-    found = _read(file, rows_of(units))
+    stored = _read(file, rows_of(units))
     return tuple(
-        Unit(tuple(replace(row, extras=next(found)) for row in unit.rows)) for unit in units
+        Unit(tuple(replace(row, extras=next(stored)) for row in unit.rows)) for unit in units
     )
 
 
@@ -95,15 +95,15 @@ def score_rows(policy: "Policy", units: Sequence[Unit]) -> "list[NDArray[np.floa
     limit = batch_tokens(policy.parameter_count())
     parts = list(micro_batches(units, max_batch_tokens=limit))
     needs = frozenset({Stat.LOGPROBS})
-    own = scored(
+    local = scored(
         policy,
         policy.ranks,
         len(parts),
-        lambda place: policy.score(collate(parts[place]), needs),
+        lambda index: policy.score(collate(parts[index]), needs),
         needs,
     )
-    for part, found in zip(parts, policy.ranks.join(own), strict=True):
-        for row, values in zip(rows_of(part), found[Stat.LOGPROBS], strict=True):
+    for part, statistics in zip(parts, policy.ranks.join(local), strict=True):
+        for row, values in zip(rows_of(part), statistics[Stat.LOGPROBS], strict=True):
             if not np.isfinite(values).all():
                 raise InputError(f"{row.source}: expected finite log-probabilities, got NaN or Inf")
             scores[id(row)] = values[: len(row.ids)]
@@ -115,12 +115,12 @@ class _OnDisk(Mapping[str, Any]):
 
     def __init__(
         self,
-        others: Mapping[str, Any],
+        fields: Mapping[str, Any],
         values: Any,  # noqa: ANN401 - a file's slice
         start: int,
         stop: int,
     ) -> None:
-        self._others, self._values, self._start, self._stop = others, values, start, stop
+        self._others, self._values, self._start, self._stop = fields, values, start, stop
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401
         if name != REF_LOGPROBS:
@@ -156,9 +156,9 @@ def _fault(file: Path, names: Mapping[str, str], total: int) -> str | None:
 
     try:
         with safe_open(file, framework="np") as stored:
-            known: Mapping[str, str] = stored.metadata() or {}
+            header: Mapping[str, str] = stored.metadata() or {}
             for part, name in names.items():
-                if known.get(part) != name:
+                if header.get(part) != name:
                     return f"expected the scores of this run's {part}, got others"
             if REF_LOGPROBS not in stored.keys():  # noqa: SIM118 - it is not a mapping
                 return f"expected {REF_LOGPROBS}, got other tensors"
@@ -166,7 +166,7 @@ def _fault(file: Path, names: Mapping[str, str], total: int) -> str | None:
             if values.get_shape() != [total]:
                 return f"expected {total} scores, got the shape {values.get_shape()}"
             parts = (values[i : min(i + _PIECE, total)] for i in range(0, total, _PIECE))
-            if known.get("values") != _digest_of_values(parts):
+            if header.get("values") != _digest_of_values(parts):
                 return "expected the scores as they were stored, got damaged ones"
     except (OSError, SafetensorError) as error:
         return f"it cannot be read: {error}"
@@ -189,8 +189,8 @@ def _store(file: Path, scores: "Sequence[NDArray[np.float32]]", names: Mapping[s
     from safetensors.numpy import save_file
 
     with new_file(file) as beside:
-        about = {**names, "values": _digest_of_values(scores)}
-        save_file({REF_LOGPROBS: np.concatenate(scores)}, beside, metadata=about)
+        header = {**names, "values": _digest_of_values(scores)}
+        save_file({REF_LOGPROBS: np.concatenate(scores)}, beside, metadata=header)
 
 
 def _read(file: Path, rows: Sequence[Example]) -> Iterator[Mapping[str, Any]]:

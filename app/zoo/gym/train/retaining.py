@@ -74,19 +74,19 @@ def measured_before(policy: "Policy", base: Path, run: Path) -> Measured:
     return measured
 
 
-def share_of(config: TrainConfig, before: Measured | None, *, resumes: bool) -> float:
+def share_of(config: TrainConfig, measured: Measured | None, *, resumes: bool) -> float:
     """Returns the share of a step's rows that are the model's own answers.
 
     Args:
         config: the settings; in full training `retain` takes a second copy of the model, and is 0
             unless it is given.
-        before: the measurement before training, None if there is none.
+        measured: the measurement before training, None if there is none.
         resumes: whether the run has checkpoints; one that began without such rows has none.
     """
-    given = _retain(config)
-    if given is not None:
-        return given
-    knows = before is not None and before.answers_questions
+    share = _retain(config)
+    if share is not None:
+        return share
+    knows = measured is not None and measured.answers_questions
     return DEFAULT_SHARE if knows and config.trains_adapter and not resumes else 0.0
 
 
@@ -152,7 +152,7 @@ def retained_of_step(units: tuple[Unit, ...], plan: Plan, step: int) -> list[Uni
     """Returns the model's own answers that a step learns, in an order of their own."""
     first, last = retained_until(plan, step - 1), retained_until(plan, step)
     seed = plan.config.seed + SEED
-    return [rows_of_step(units, place + 1, 1, seed)[0] for place in range(first, last)]
+    return [rows_of_step(units, index + 1, 1, seed)[0] for index in range(first, last)]
 
 
 def retained_batches(units: tuple[Unit, ...], plan: Plan, step: int) -> "list[Batch]":
@@ -164,30 +164,31 @@ def retained_batches(units: tuple[Unit, ...], plan: Plan, step: int) -> "list[Ba
 
 
 def kept_after(
-    policy: "Policy", base: Path, before: Measured | None, own: Mapping[str, object]
+    policy: "Policy", base: Path, measured: Measured | None, tokens: Mapping[str, object]
 ) -> Kept | None:
     """Returns what is left after training; None if the model answered too little before."""
-    if before is None or not before.answers_questions:
+    if measured is None or not measured.answers_questions:
         return None
-    return compare(before, measure(policy, base, before, own))
+    return compare(measured, measure(policy, base, measured, tokens))
 
 
-def alarm_of(kept: Kept | None) -> str | None:
+def alarm_of(retained: Kept | None) -> str | None:
     """Returns a warning if more than a tenth of the right answers is lost."""
-    if kept is None or not kept.is_alarming:
+    if retained is None or not retained.is_alarming:
         return None
-    lost = kept.right - kept.kept
+    lost = retained.right - retained.kept
     return (
-        f"forgetting: {lost} of {kept.right} general questions that the model answered before are "
-        "answered wrong now: fewer steps, a lower learning_rate or a larger retain lose less"
+        f"forgetting: {lost} of {retained.right} general questions that the model answered "
+        "before are answered wrong now: fewer steps, a lower learning_rate or a larger retain lose "
+        "less"
     )
 
 
-def note_of(before: Measured, share: float) -> str:
+def note_of(measured: Measured, share: float) -> str:
     """Returns a sentence on what the model answers and what is done to keep it."""
-    right, asked = sum(before.right), len(questions())
-    if not before.answers_questions:
+    right, asked = sum(measured.right), len(questions())
+    if not measured.answers_questions:
         return f"retention is not measured: fewer than {LEAST_RIGHT} of {asked} questions are right"
     added = f"; answers of its own are added to the data, {share:.0%} of all rows"
-    kept = added if share else ""
-    return f"answers {right} of {asked} general questions right{kept}"
+    ending = added if share else ""
+    return f"answers {right} of {asked} general questions right{ending}"

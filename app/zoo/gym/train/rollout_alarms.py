@@ -57,7 +57,7 @@ def collapsed_share(
 
     highest = np.nanmax(rewards_NG, initial=-np.inf)
     lowest_N = np.nanmax(rewards_NG, axis=1, initial=-np.inf) < highest
-    same = [len({one.text for one in group}) == 1 for group in answers]
+    same = [len({answer.text for answer in group}) == 1 for group in answers]
     return float(np.mean(lowest_N & np.array(same)))
 
 
@@ -67,12 +67,15 @@ def length_correlation(
     """Returns how strictly rewards follow the lengths of answers within groups, 0 to 1."""
     import numpy as np
 
-    lengths_NG = np.array([[len(one.ids) for one in group] for group in answers], dtype=float)
+    lengths_NG = np.array([[len(answer.ids) for answer in group] for group in answers], dtype=float)
     known_NG = ~np.isnan(rewards_NG)
     rows = [
-        (rewards[known] - rewards[known].mean(), lengths[known] - lengths[known].mean())
-        for rewards, lengths, known in zip(rewards_NG, lengths_NG, known_NG, strict=True)
-        if known.any()
+        (
+            rewards[has_reward] - rewards[has_reward].mean(),
+            lengths[has_reward] - lengths[has_reward].mean(),
+        )
+        for rewards, lengths, has_reward in zip(rewards_NG, lengths_NG, known_NG, strict=True)
+        if has_reward.any()
     ]
     above = np.concatenate([reward for reward, _ in rows]) if rows else np.zeros(0)
     longer = np.concatenate([length for _, length in rows]) if rows else np.zeros(0)

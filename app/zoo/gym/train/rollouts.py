@@ -108,14 +108,14 @@ class Sampler:
             if rows or self.policy.divided
             else []
         )
-        own = {
+        local = {
             n * group_size + g: {
-                "ids": np.array(found.ids, dtype=np.int64),
-                "cut": np.array([found.finish == "length"]),
+                "ids": np.array(rollout.ids, dtype=np.int64),
+                "cut": np.array([rollout.finish == "length"]),
             }
-            for (n, g), found in zip(rows, rollouts, strict=True)
+            for (n, g), rollout in zip(rows, rollouts, strict=True)
         }
-        return [(one["ids"].tolist(), bool(one["cut"][0])) for one in ranks.join(own)]
+        return [(row["ids"].tolist(), bool(row["cut"][0])) for row in ranks.join(local)]
 
     def _scores(self, samples: Sequence[Sample]) -> list[Score]:
         """Returns the reward of each answer; it is asked once, whatever the number of processes.
@@ -129,7 +129,7 @@ class Sampler:
         return [
             Score(value, reason, parts)
             for value, reason, parts in ranks.share(
-                [(one.value, one.reason, dict(one.parts)) for one in scores]
+                [(score.value, score.reason, dict(score.parts)) for score in scores]
             )
         ]
 
@@ -155,7 +155,7 @@ def task_of_record(record: "Record") -> Task:
 
 def unscored(answers: "Sequence[Sequence[Answer]]", step: int) -> Iterator[str]:
     """Yields a warning about answers without a reward, with the first of them."""
-    failed = [one for group in answers for one in group if one.score.failed]
+    failed = [answer for group in answers for answer in group if answer.score.failed]
     if failed:
         total = sum(map(len, answers))
         text = ascii(failed[0].text[:60])
@@ -170,20 +170,20 @@ def sample_lines(
 ) -> Iterator[dict[str, object]]:
     """Yields the line of each answer in samples.jsonl."""
     for group, advantages in zip(answers, advantages_NG.tolist(), strict=True):
-        for one, advantage in zip(group, advantages, strict=True):
-            task = task_of(one.prompt)
+        for answer, advantage in zip(group, advantages, strict=True):
+            task = task_of(answer.prompt)
             yield {
                 "step": step,
-                "source": one.prompt.source,
+                "source": answer.prompt.source,
                 "prompt": task.query,
-                "completion": one.text,
-                "reward": None if one.score.failed else one.score.value,
-                "reason": one.score.reason,
+                "completion": answer.text,
+                "reward": None if answer.score.failed else answer.score.value,
+                "reason": answer.score.reason,
                 "parts": {
                     name: None if math.isnan(value) else value
-                    for name, value in one.score.parts.items()
+                    for name, value in answer.score.parts.items()
                 },
                 "advantage": advantage,
-                "tokens": len(one.ids),
-                "truncated": one.truncated,
+                "tokens": len(answer.ids),
+                "truncated": answer.truncated,
             }

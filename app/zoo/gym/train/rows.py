@@ -95,39 +95,39 @@ def prepare_rows(
         InputError: no row is usable.
     """
     dataset = read_rows(config)
-    own = own_tokenizer(model_folder, config.first_adapter, config.template)
-    tokenizer = own.tokenizer
+    tokens = own_tokenizer(model_folder, config.first_adapter, config.template)
+    tokenizer = tokens.tokenizer
     options = encode_options(config, model_folder)
     split = choose(dataset) if choose else new_split(config, dataset)
     train, held_out = split.apply(dataset.records)
     learned = encode_dataset(train, tokenizer, options)
-    kept = _encode_held_out(held_out, tokenizer, options)
-    truncated = learned.truncated + kept.truncated
-    unlearned = learned.dropped_unlearned + kept.dropped_unlearned
+    held_out_rows = _encode_held_out(held_out, tokenizer, options)
+    truncated = learned.truncated + held_out_rows.truncated
+    unlearned = learned.dropped_unlearned + held_out_rows.dropped_unlearned
     encoder = make_encoder(tokenizer, options)
-    found = survey(dataset.records, encoder)
-    lost = learned.lost + kept.lost
+    surveyed = survey(dataset.records, encoder)
+    lost = learned.lost + held_out_rows.lost
     alike = split.duplicates, split.same_prompt, learned.sampled, split.also_learned, lost
     return Rows(
         train=learned.units,
-        held_out=kept.units,
+        held_out=held_out_rows.units,
         seen=learned.seen,
-        held_out_seen=kept.seen,
+        held_out_seen=held_out_rows.seen,
         tokens=learned.tokens,
-        held_out_tokens=kept.tokens,
-        problems=(*dataset.problems, *learned.problems, *kept.problems),
+        held_out_tokens=held_out_rows.tokens,
+        problems=(*dataset.problems, *learned.problems, *held_out_rows.problems),
         truncated=truncated,
         unlearned=unlearned,
         notes=(
             *filter(None, [doubt_of_base(model_folder), _other_form(config, model_folder)]),
-            *own.notes,
+            *tokens.notes,
             *dataset.notes,
-            *notes_of(found, Figures(truncated, unlearned, *alike)),
+            *notes_of(surveyed, Figures(truncated, unlearned, *alike)),
         ),
         cutoff_len=options.cutoff_len,
-        system=found.common_system,
-        joint=found.common_joint,
-        tokenizer=own.parts,
+        system=surveyed.common_system,
+        joint=surveyed.common_joint,
+        tokenizer=tokens.parts,
         probes=(
             *draw_probes(held_out, encoder, held_out=True),
             *draw_probes(train, encoder, held_out=False),

@@ -135,7 +135,7 @@ def run_session(
             with warnings_as_events(run.events.emit):
                 load = partial(load_policy, plan.config, base.folder, engine, ranks=ranks)
                 policy = load(threads=threads, must_pack=must)
-            plan, before = with_retained(plan, run, policy, base.folder)
+            plan, measured = with_retained(plan, run, policy, base.folder)
             method = make_method(policy, plan, rows, folder)
             prepare_retained(method, base.folder, together)
             crew.ending.append(method.close)
@@ -143,11 +143,11 @@ def run_session(
                 probes = rows.probes if method.answers else ()
                 answers = Answers(policy, base.folder, probes, folder, rows.tokenizer)
                 job = Job(method, run.events.emit, leaving, run.checkpoints, answers)
-                found = _train(run, job, base, together, before)
+                result = _train(run, job, base, together, measured)
     # a calling program adds to the peak; a resumed run may have passed its peak earlier
     if need is not None and peak_is_ours and crew.is_first:
         remember_peak(footprints(), footprint_key(need, conditions), peak_bytes(policy))
-    return found
+    return result
 
 
 @contextmanager
@@ -180,18 +180,18 @@ def with_retained(
         The plan, and the measurement before training; None for a run that measures none.
     """
     config, is_first = plan.config, policy.ranks.is_first
-    method, before, share = load_method(config.stage), None, 0.0
+    method, measured, share = load_method(config.stage), None, 0.0
     if config.retention and method.answers:
-        before = measured_before(policy, base, run.env_file.parent)
+        measured = measured_before(policy, base, run.env_file.parent)
     if isinstance(config, RetainingConfig):
         resumes = run.checkpoints.exists()
-        share = share_of(config, before, resumes=resumes)
+        share = share_of(config, measured, resumes=resumes)
         plan = replace(plan, config=extend_config(config, {"retain": share}))
         if is_first:
             store_settings(run.config_file, run.env_file, plan.config)
-    if is_first and before is not None and before.answers:
-        run.events.emit("retention", step=0, message=note_of(before, share), right=before.count)
-    return plan, before
+    if is_first and measured is not None and measured.answers:
+        run.events.emit("retention", step=0, message=note_of(measured, share), right=measured.count)
+    return plan, measured
 
 
 def _train(
@@ -199,7 +199,7 @@ def _train(
     job: Job,
     base: "Resolved",
     together: ExitStack,
-    before: "Measured | None",
+    measured: "Measured | None",
 ) -> Mapping[str, object]:
     """Trains and writes the result, which the first process does alone."""
     from zoo.backends.base import MemoryInfo
@@ -212,14 +212,14 @@ def _train(
     check_places(run, config)
     check_same_weights(policy, "the start")
     progress = fit(job)
-    own = policy.memory()
-    peaks = {"host": float(own.peak_host_bytes), "device": float(own.peak_device_bytes)}
+    memory = policy.memory()
+    peaks = {"host": float(memory.peak_host_bytes), "device": float(memory.peak_device_bytes)}
     all_peaks = policy.ranks.total(peaks)
-    others = MemoryInfo(*(int(all_peaks[name] - peaks[name]) for name in ("host", "device")))
+    peer_memory = MemoryInfo(*(int(all_peaks[name] - peaks[name]) for name in ("host", "device")))
     policy.reassemble()
     together.close()
     is_first, policy.ranks = policy.ranks.is_first, NO_OTHERS
-    return finish(run, job, progress, base, others, before) if is_first else {}
+    return finish(run, job, progress, base, peer_memory, measured) if is_first else {}
 
 
 def warn(run: Workspace, message: str | None) -> None:

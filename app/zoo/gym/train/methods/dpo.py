@@ -100,15 +100,15 @@ class DpoConfig(RetainingConfig, frozen=True):
 
     def unread(self) -> dict[str, str]:
         """Returns why nothing reads a setting, by key: also those that none of the losses reads."""
-        names, found = set(self.losses), super().unread()
+        names, unread = set(self.losses), super().unread()
         for key, readers in READ_BY_LOSSES.items():
             if names <= set(LOSSES) and not readers & names:
                 text = f"has no effect with pref_loss {self.pref_loss}"
-                found[key] = f"{text}: expected one of {', '.join(_sorted(readers))}"
+                unread[key] = f"{text}: expected one of {', '.join(_sorted(readers))}"
         if self.f_divergence_type != "alpha_divergence":
             text = f"has no effect with f_divergence_type {self.f_divergence_type}"
-            found["f_alpha_divergence_coef"] = f"{text}: expected alpha_divergence"
-        return found
+            unread["f_alpha_divergence_coef"] = f"{text}: expected alpha_divergence"
+        return unread
 
     def conflicts(self) -> Sequence[tuple[str, str]]:
         """Returns what is no loss, and values that contradict each other."""
@@ -122,7 +122,7 @@ class DpoConfig(RetainingConfig, frozen=True):
         if self.f_divergence_type == "alpha_divergence" and self.f_alpha_divergence_coef == 1:
             text = "expected another number than 1, which is f_divergence_type reverse_kl"
             faults.append(("f_alpha_divergence_coef", text))
-        if not self.label_smoothing and (noisy := [one for one in names if one in NEEDS_NOISE]):
+        if not self.label_smoothing and (noisy := [loss for loss in names if loss in NEEDS_NOISE]):
             why = NEEDS_NOISE[noisy[0]]
             text = f"expected more than 0 for pref_loss {noisy[0]}, {why}, got 0"
             faults.append(("label_smoothing", text))
@@ -157,8 +157,8 @@ def _faults_of_weights(config: DpoConfig) -> list[tuple[str, str]]:
         good = False
     if good and len(weights) == len(losses):
         return []
-    wanted = "one number above 0 for each loss"
-    text = f"expected {wanted} ({', '.join(losses)}), got '{config.pref_loss_weights}'"
+    expected = "one number above 0 for each loss"
+    text = f"expected {expected} ({', '.join(losses)}), got '{config.pref_loss_weights}'"
     return [("pref_loss_weights", text)]
 
 

@@ -62,9 +62,9 @@ class RatedAnswers(Referenced):
         for name, units in (("", self.units), ("-held-out", self.held_out)):
             if units:
                 file = self.folder / f"reference-mismatched{name}.safetensors"
-                others = with_reference(self.policy, mismatched(units), file)
+                scored = with_reference(self.policy, mismatched(units), file)
                 self._mismatched |= {
-                    id(unit): other for unit, other in zip(units, others, strict=True)
+                    id(unit): other for unit, other in zip(units, scored, strict=True)
                 }
 
     @property
@@ -85,9 +85,9 @@ class RatedAnswers(Referenced):
     def constants(self, units: Sequence[Unit]) -> Mapping[str, float]:
         """Returns the divergence from the reference, and the numbers of good and bad answers."""
         good = sum(float(row.extras[RATING]) > 0 for row in rows_of(units))
-        others = [self._mismatched[id(unit)] for unit in units] if self._mismatched else []
+        mismatched = [self._mismatched[id(unit)] for unit in units] if self._mismatched else []
         return {
-            WINDOW_KL: divergence(self._gains(others)) if others else 0.0,
+            WINDOW_KL: divergence(self._gains(mismatched)) if mismatched else 0.0,
             WINDOW_GOOD: float(good),
             WINDOW_BAD: float(len(units) - good),
         }
@@ -107,18 +107,18 @@ def mismatched(units: Sequence[Unit]) -> tuple[Unit, ...]:
     rows = rows_of(units)
     longest = max(len(row.ids) for row in rows)
     prompts = [row.ids[: int(row.mask.argmax())].tobytes() for row in rows]
-    others = zip(rows, _next_different(prompts), strict=True)
-    return alone(_joined(row, rows[other], longest) for row, other in others)
+    pairs = zip(rows, _next_different(prompts), strict=True)
+    return alone(_joined(row, rows[other], longest) for row, other in pairs)
 
 
 def _next_different(values: Sequence[bytes]) -> list[int]:
     """Returns for each place the next one with another value, cyclically; else the next one."""
     count = len(values)
-    found: list[int | None] = [None] * count
-    for place in [*range(count)][::-1] * 2:  # the second time for what follows the end
-        after = (place + 1) % count
-        found[place] = after if values[after] != values[place] else found[after]
-    return [(place + 1) % count if at is None else at for place, at in enumerate(found)]
+    following: list[int | None] = [None] * count
+    for index in [*range(count)][::-1] * 2:  # the second time for what follows the end
+        second = (index + 1) % count
+        following[index] = second if values[second] != values[index] else following[second]
+    return [(index + 1) % count if at is None else at for index, at in enumerate(following)]
 
 
 def _joined(row: Example, other: Example, longest: int) -> Example:

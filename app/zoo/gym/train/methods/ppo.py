@@ -127,13 +127,13 @@ class PpoConfig(RolloutConfig, frozen=True):
 
     def unread(self) -> dict[str, str]:
         """Returns why nothing reads a setting, by key: also those of a reward without its part."""
-        found = super().unread()
+        unread = super().unread()
         if self.beta == 0:
-            found["kl_estimator"] = "has no effect with beta 0: there is no divergence"
+            unread["kl_estimator"] = "has no effect with beta 0: there is no divergence"
         if self.mask_truncated_completions:
             text = "has no effect with mask_truncated_completions: those answers are not learned"
-            found["missing_eos_penalty"] = text
-        return found
+            unread["missing_eos_penalty"] = text
+        return unread
 
 
 class Ppo(Online[PpoConfig]):
@@ -177,7 +177,7 @@ class Ppo(Online[PpoConfig]):
         import numpy as np
 
         penalty = self.settings.missing_eos_penalty or 0.0
-        cut_NG = np.array([[one.truncated for one in group] for group in answers])
+        cut_NG = np.array([[answer.truncated for answer in group] for group in answers])
         return rewards_NG - penalty * cut_NG
 
     def step_window(self, buffer: Buffer) -> Window:
@@ -185,10 +185,10 @@ class Ppo(Online[PpoConfig]):
         config = self.settings
         parts = min(config.num_mini_batches, len(buffer.units))
         if parts > 1:
-            place = (self.step - 1) % config.num_mini_batches
-            first_step = self.step - place  # of this pass over the answers
+            index = (self.step - 1) % config.num_mini_batches
+            first_step = self.step - index  # of this pass over the answers
             order = permutation(len(buffer.units), config.seed, first_step)
-            buffer = buffer.part(order[place % parts :: parts].tolist())
+            buffer = buffer.part(order[index % parts :: parts].tolist())
         return super().step_window(buffer)
 
     def advantages(self, rewards_NG: "NDArray[np.float64]") -> "NDArray[np.float64]":
@@ -211,17 +211,17 @@ class Ppo(Online[PpoConfig]):
         rewards = [_token_rewards(row, config) for row in rows]
         if config.whiten_rewards:
             rewards = whitened(rewards, shift=False)
-        found = [
+        advantages = [
             generalised_advantages(reward, value[row.mask], config.gamma, config.lam)
             for reward, value, row in zip(rewards, values, rows, strict=True)
         ]
         returns = [
             advantage + value[row.mask]
-            for advantage, value, row in zip(found, values, rows, strict=True)
+            for advantage, value, row in zip(advantages, values, rows, strict=True)
         ]
         buffer = buffer.with_extras(OLD_VALUES, values)
         buffer = buffer.with_extras(RETURNS, _placed(returns, rows))
-        return buffer.with_extras(TOKEN_ADVANTAGES, _placed(whitened(found), rows))
+        return buffer.with_extras(TOKEN_ADVANTAGES, _placed(whitened(advantages), rows))
 
 
 def _token_rewards(row: Example, config: PpoConfig) -> "NDArray[np.float64]":
@@ -235,9 +235,9 @@ def _placed(values: "list[NDArray[Any]]", rows: tuple[Example, ...]) -> "list[ND
     """Returns the values of learned tokens at their places, float32 [T], zeros elsewhere."""
     import numpy as np
 
-    found: list[NDArray[Any]] = []
+    arrays: list[NDArray[Any]] = []
     for value, row in zip(values, rows, strict=True):
         placed = np.zeros(len(row.ids), dtype=np.float32)
         placed[row.mask] = value
-        found.append(placed)
-    return found
+        arrays.append(placed)
+    return arrays

@@ -88,8 +88,8 @@ class RewardModelling(Preference):
         config = self.plan.config
         units = rows_of_step(self.units, step, self.plan.rows_per_step, config.seed)
         size = config.per_device_train_batch_size
-        found = make_window(self._ended(units), max_units=size, packs=self.packs(units))
-        return replace(found, learned_tokens=sum(unit.tokens for unit in units))
+        window = make_window(self._ended(units), max_units=size, packs=self.packs(units))
+        return replace(window, learned_tokens=sum(unit.tokens for unit in units))
 
     def _ended(self, units: Sequence[Unit]) -> tuple[Unit, ...]:
         return tuple(Unit(tuple(ended(row, self._padding) for row in unit.rows)) for unit in units)

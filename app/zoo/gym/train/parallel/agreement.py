@@ -21,9 +21,9 @@ def check_same_settings(ranks: "Ranks", settings: Mapping[str, object]) -> None:
     texts = {key: json.dumps(value, sort_keys=True) for key, value in settings.items()}
     first = ranks.share(texts)
     odd = sorted(key for key in first.keys() | texts.keys() if first.get(key) != texts.get(key))
-    found = ranks.gather_bytes(", ".join(odd).encode())
-    differing = next(filter(None, found), b"").decode()
-    _check_same(ranks, found, differing or "settings")
+    gathered = ranks.gather_bytes(", ".join(odd).encode())
+    differing = next(filter(None, gathered), b"").decode()
+    _check_same(ranks, gathered, differing or "settings")
 
 
 def check_same_weights(policy: "Policy", when: str) -> None:
@@ -42,8 +42,8 @@ def check_same_weights(policy: "Policy", when: str) -> None:
     _check_same(policy.ranks, policy.ranks.gather_bytes(digest.digest()), f"weights at {when}")
 
 
-def _check_same(ranks: "Ranks", found: Sequence[bytes], what: str) -> None:
-    odd = next((rank for rank, one in enumerate(found) if one != found[0]), None)
+def _check_same(ranks: "Ranks", gathered: Sequence[bytes], what: str) -> None:
+    odd = next((rank for rank, settings in enumerate(gathered) if settings != gathered[0]), None)
     if odd is not None:
         raise GuardError(
             f"the processes of this run have come apart: expected the same {what} in all "

@@ -58,5 +58,5 @@ def connected(engine: "Backend", crew: Crew, size: int) -> "Generator[Ranks]":
     if size == 1:
         yield NO_OTHERS
         return
-    with crew.start(size) as place, engine.connect(place) as ranks:
+    with crew.start(size) as rank, engine.connect(rank) as ranks:
         yield ranks

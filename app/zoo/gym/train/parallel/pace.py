@@ -44,10 +44,10 @@ def scored(
         teacher: the model that they are compared with.
         key: None if the pieces are scored without dropout.
     """
-    own = {place: score(place) for place in ranks.mine(count)}
+    local = {index: score(index) for index in ranks.mine(count)}
     if is_short(scorer, ranks, count):
         scorer.score(empty_batch(), needs, teacher=teacher, key=key)
-    return own
+    return local
 
 
 def keep_pace(
@@ -90,7 +90,7 @@ class _Nothing:
         self, xp: "ArrayNamespace", stats: "Mapping[Stat, Array]", batch: "Mapping[str, Array]"
     ) -> "LossAndMetrics":
         del batch
-        first, *others = (xp.sum(xp.clip(stats[stat], -1.0, 1.0)) for stat in sorted(self.needs))
-        for one in others:
-            first = first + one
+        first, *rest = (xp.sum(xp.clip(stats[stat], -1.0, 1.0)) for stat in sorted(self.needs))
+        for term in rest:
+            first = first + term
         return first * 0.0, {}

@@ -41,13 +41,13 @@ def keep_activations(
     fixed = config.stream_layers or config.activation_offloading or config.num_processes > 1
     if need is None or fixed or not chosen:
         return plan, need
-    kept = replace(need, checkpointing=False)
-    estimate = engine.estimate_memory(kept)
-    few = estimate.activations <= MOST_BYTES
-    if not few or estimate.total > MEMORY_SHARE * engine.free_bytes():
+    uncheckpointed = replace(need, checkpointing=False)
+    estimate = engine.estimate_memory(uncheckpointed)
+    fits = estimate.activations <= MOST_BYTES
+    if not fits or estimate.total > MEMORY_SHARE * engine.free_bytes():
         return plan, need
     reason = f"faster; up to {estimate.activations / 1e9:.2g} GB of activations fit in memory"
-    choices = [one for one in plan.choices if one.key != KEY]
+    choices = [entry for entry in plan.choices if entry.key != KEY]
     choices.append(Choice(KEY, False, reason))  # noqa: FBT003 - the value of a setting
     config = extend_config(config, {KEY: False})
-    return replace(plan, config=config, choices=tuple(choices)), kept
+    return replace(plan, config=config, choices=tuple(choices)), uncheckpointed

@@ -44,21 +44,21 @@ def with_adapter(config: TrainConfig, folder: Path | None = None) -> TrainConfig
     layers, codes = _of_layers(settings), {} if coded else _of_codes(settings, file)
     implied = layers | codes
     # a base that is quantised in its files is known only with its folder, so defaults may differ
-    told = (config.model_fields_set & layers.keys()) | (config.given & codes.keys())
-    everywhere = "lora_target" in told and config.lora_target == "all"
+    stated = (config.model_fields_set & layers.keys()) | (config.given & codes.keys())
+    everywhere = "lora_target" in stated and config.lora_target == "all"
     if everywhere and (folder is None or _covers(folder, settings, file)):
-        told -= {"lora_target"}
-    _refuse_others(config, {key: implied[key] for key in implied if key in told}, file)
-    found = config.model_copy(update=implied)
-    if faults := (*disagreements(found), *found.conflicts()):
-        text = "\n".join(_sentence(key, said, implied, file) for key, said in faults)
+        stated -= {"lora_target"}
+    _refuse_others(config, {key: implied[key] for key in implied if key in stated}, file)
+    merged = config.model_copy(update=implied)
+    if faults := (*disagreements(merged), *merged.conflicts()):
+        text = "\n".join(_sentence(key, message, implied, file) for key, message in faults)
         raise InputError(text, hint="an adapter that is trained further keeps its own settings")
-    return found
+    return merged
 
 
 def _of_layers(settings: Mapping[str, Any]) -> dict[str, object]:
     targets = settings.get("target_modules")
-    found: dict[str, object] = {
+    layers: dict[str, object] = {
         "lora_rank": settings.get("r", DEFAULTS["r"]),
         "lora_alpha": float(settings.get("lora_alpha", DEFAULTS["lora_alpha"])),
         "lora_dropout": float(settings.get("lora_dropout") or DEFAULTS["lora_dropout"]),
@@ -66,10 +66,10 @@ def _of_layers(settings: Mapping[str, Any]) -> dict[str, object]:
         "use_dora": True if settings.get("use_dora") else None,
     }
     if isinstance(targets, list):
-        found["lora_target"] = ",".join(sorted(cast("list[str]", targets)))
+        layers["lora_target"] = ",".join(sorted(cast("list[str]", targets)))
     elif targets:
-        found["lora_target"] = "all" if targets == ALL_LINEAR else targets
-    return found
+        layers["lora_target"] = "all" if targets == ALL_LINEAR else targets
+    return layers
 
 
 def _covers(folder: Path, settings: Mapping[str, Any], file: Path) -> bool:
@@ -110,16 +110,20 @@ def _refuse_others(config: TrainConfig, implied: Mapping[str, object], file: Pat
         raise InputError("\n".join(wrong), hint="leave it out")
 
 
-def _same(given: object, own: object) -> bool:
-    if isinstance(given, str) and isinstance(own, str):
-        return {part.strip() for part in given.split(",")} == set(own.split(","))
-    return bool(given) == bool(own) if own is None or isinstance(own, bool) else given == own
+def _same(value: object, stored: object) -> bool:
+    if isinstance(value, str) and isinstance(stored, str):
+        return {part.strip() for part in value.split(",")} == set(stored.split(","))
+    return (
+        bool(value) == bool(stored)
+        if stored is None or isinstance(stored, bool)
+        else value == stored
+    )
 
 
-def _sentence(key: str, said: str, implied: Mapping[str, object], file: Path) -> str:
+def _sentence(key: str, message: str, implied: Mapping[str, object], file: Path) -> str:
     if key not in implied:
-        return f"{key}: {said}"
-    return f"{key}={_shown(implied[key])} of {file}: {said}"
+        return f"{key}: {message}"
+    return f"{key}={_shown(implied[key])} of {file}: {message}"
 
 
 def _shown(value: object) -> str:

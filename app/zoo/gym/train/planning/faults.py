@@ -24,8 +24,8 @@ def check_engine(config: TrainConfig) -> None:
     config = with_adapter(config)
     spec = load_method(config.stage).load_spec(_settled(config))
     device = None if config.backend == "auto" else config.backend
-    if found := refused_settings(device, spec, config.num_processes):
-        raise joined(found)
+    if refused := refused_settings(device, spec, config.num_processes):
+        raise joined(refused)
     check_packages(config)
 
 
@@ -41,20 +41,20 @@ def check_start(config: TrainConfig, folder: Path) -> None:
     """
     from zoo.backends.ranks import PARALLEL, one_process_only
 
-    method, found = load_method(config.stage), list[GymError]()
+    method, errors = load_method(config.stage), list[GymError]()
     try:
         method.check_models(config, folder)
     except GymError as error:
-        found.append(error)
+        errors.append(error)
     try:
         engine = open_engine(config.backend)
-        found += engine.faults(folder, method.load_spec(_settled(config)))
+        errors += engine.faults(folder, method.load_spec(_settled(config)))
         if config.num_processes > 1 and engine.name not in PARALLEL:
-            found.append(one_process_only(engine.name, config.num_processes))
+            errors.append(one_process_only(engine.name, config.num_processes))
     except GymError as error:  # this machine lacks the device
-        found.append(error)
-    if found:
-        raise joined(found)
+        errors.append(error)
+    if errors:
+        raise joined(errors)
 
 
 def check_packages(config: TrainConfig) -> None:
@@ -107,6 +107,6 @@ def _settled(config: TrainConfig) -> TrainConfig:
 
 def joined(errors: Sequence[GymError]) -> GymError:
     """Returns several errors as one, with their messages and hints in order."""
-    kind = InputError if any(isinstance(one, InputError) for one in errors) else type(errors[0])
-    hints = dict.fromkeys(one.hint for one in errors if one.hint)
-    return kind("\n".join(one.message for one in errors), hint="; ".join(hints) or None)
+    kind = InputError if any(isinstance(error, InputError) for error in errors) else type(errors[0])
+    hints = dict.fromkeys(error.hint for error in errors if error.hint)
+    return kind("\n".join(error.message for error in errors), hint="; ".join(hints) or None)

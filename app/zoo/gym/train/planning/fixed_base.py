@@ -25,12 +25,12 @@ def check_fixed_base(config: TrainConfig, folder: Path) -> None:
         return
     base = open_weights(folder)
     names = [f"{name.strip()}{WEIGHT}" for name in config.lora_target.split(",")]
-    wanted = f"model_name_or_path={config.model_name_or_path}: expected the base of the round"
+    sentence = f"model_name_or_path={config.model_name_or_path}: expected the base of the round"
     hint = "zoo-gym round show names the base of a round"
     if missing := [name for name in names if name not in base.tensors]:
-        raise InputError(f"{wanted}, got one without tensor {missing[0]!r}", hint=hint)
-    found = identity(base, names)
-    if found != expected:
+        raise InputError(f"{sentence}, got one without tensor {missing[0]!r}", hint=hint)
+    digest = identity(base, names)
+    if digest != expected:
         raise InputError(
-            f"{wanted} (identity {expected[:12]}), got another ({found[:12]})", hint=hint
+            f"{sentence} (identity {expected[:12]}), got another ({digest[:12]})", hint=hint
         )

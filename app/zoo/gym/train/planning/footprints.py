@@ -54,13 +54,13 @@ def need_of(plan: Plan, folder: Path, rows: "Rows") -> "MemoryNeed | None":
     widest = max(method.width(config, unit, cutoff) for unit in rows.seen)
     held_out = max((method.width(config, unit, cutoff) for unit in rows.held_out_seen), default=0)
     limit = batch_tokens(count_parameters(folder))
-    others = [resolve(name, offline=True).folder for name in config.other_models.values()]
+    other_folders = [resolve(name, offline=True).folder for name in config.other_models.values()]
     scored = min(max(limit, held_out), held_out * plan.evaluation_rows)
     scores = 0 if method.generates else scored
     tokens = method.micro_batch_tokens(config, widest, count_parameters(folder))
     full, rows_per_unit = not config.trains_adapter, method.rows_per_unit(config)
     codes = stored_codes(folder, read_config(folder))
-    made = quantization_spec(config)
+    quantization = quantization_spec(config)
     adapter = adapter_of(config)
     sampled = max(widest, held_out) // rows_per_unit if method.generates else 0
     prompt = max(0, sampled - method.answer_tokens(config, cutoff)) if method.generates else 0
@@ -90,7 +90,7 @@ def need_of(plan: Plan, folder: Path, rows: "Rows") -> "MemoryNeed | None":
         streams=config.stream_layers,
         hidden_bytes=4,
         reads_vocabulary=method.reads_vocabulary(config),
-        other_parameters=sum(map(count_parameters, others)) + frozen,
+        other_parameters=sum(map(count_parameters, other_folders)) + frozen,
         sampled_rows=max(plan.rows_per_step * rows_per_unit, plan.evaluation_rows)
         if method.generates
         else 0,
@@ -98,7 +98,7 @@ def need_of(plan: Plan, folder: Path, rows: "Rows") -> "MemoryNeed | None":
         prompt_pairs=prompt**2 if config.flash_attn == "disabled" else 0,
         optimizer=method.load_spec(config).optimizer,
         sharing=config.num_processes if config.sharding == "full" else 1,
-        linear_bits=made.bits_a_weight if made is not None else codes.bits_a_weight,
+        linear_bits=quantization.bits_a_weight if quantization is not None else codes.bits_a_weight,
         coded=codes.weights,
     )
 
@@ -163,18 +163,18 @@ def footprint_key(need: "MemoryNeed", circumstances: Mapping[str, object]) -> st
 
 def known_peak(file: Path, key: str) -> int | None:
     """Returns the peak of an earlier run in bytes, or None, as for a damaged file."""
-    found = (read_json_object(file) or {}).get(key)
-    return found if isinstance(found, int) and found > 0 else None
+    peak = (read_json_object(file) or {}).get(key)
+    return peak if isinstance(peak, int) and peak > 0 else None
 
 
 def remember_peak(file: Path, key: str, peak_bytes: int) -> None:
     """Stores a measured peak for later estimates."""
-    kept = read_json_object(file) or {}
+    peaks = read_json_object(file) or {}
     ensure_folder(file.parent)
-    write_beside(file, json.dumps(kept | {key: peak_bytes}, indent=2, sort_keys=True) + "\n")
+    write_beside(file, json.dumps(peaks | {key: peak_bytes}, indent=2, sort_keys=True) + "\n")
 
 
 def peak_bytes(policy: "Policy") -> int:
     """Returns the peak memory of this process, on the accelerator if there is one."""
-    found = policy.memory()
-    return found.peak_device_bytes or found.peak_host_bytes
+    memory = policy.memory()
+    return memory.peak_device_bytes or memory.peak_host_bytes

@@ -62,5 +62,5 @@ def check_fit_everywhere(
         DoesNotFitError: see `check_fit`.
     """
     if fit is not None and device == "cuda" and ranks.size > 1:
-        found = ranks.gather_bytes(str(engine.free_bytes()).encode())
-        check_fit(fit, device, min(map(int, found)))
+        gathered = ranks.gather_bytes(str(engine.free_bytes()).encode())
+        check_fit(fit, device, min(map(int, gathered)))

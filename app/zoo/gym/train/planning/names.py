@@ -77,11 +77,11 @@ def check_names(config: TrainConfig, folder: Path) -> None:
         InputError: the base has no such layers or modules, or layers of other shapes; one line for
             each setting.
     """
-    base, found = _read(folder), list(stored_faults(config, folder))
+    base, faults = _read(folder), list(stored_faults(config, folder))
     if base is not None:
-        found += [*_of_adapter(config, base), *_of_freezing(config, base)]
-    if found:
-        raise joined(found)
+        faults += [*_of_adapter(config, base), *_of_freezing(config, base)]
+    if faults:
+        raise joined(faults)
 
 
 def _read(folder: Path) -> Base | None:
@@ -91,8 +91,8 @@ def _read(folder: Path) -> Base | None:
     if geometry is None or any("expert" in name for name in stored):
         return None
     shapes = {
-        name: UNKNOWN if one.code_bytes and len(one.shape) == 1 else one.shape
-        for name, one in stored.items()
+        name: UNKNOWN if weight.code_bytes and len(weight.shape) == 1 else weight.shape
+        for name, weight in stored.items()
     }
     if geometry.tied and HEAD not in shapes:
         table = next((shape for name, shape in shapes.items() if is_in("embed_tokens", name)), None)
@@ -112,9 +112,9 @@ def _of_adapter(config: TrainConfig, base: Base) -> Iterator[InputError]:
     if spec.targets != (ALL_LINEAR,):
         inside = [name for name in base.matrices if block_of(name) is not None or name == HEAD]
         yield from _unknown(key, spec.targets, base.matrices, ends, inside)
-    whole = {f"{part}{WEIGHT}" for name in base.weights for part in _modules(name)}
+    module_weights = {f"{part}{WEIGHT}" for name in base.weights for part in _modules(name)}
     outside = [name for name in base.weights if block_of(name) is None]
-    yield from _unknown("additional_target", spec.whole, whole, ends, outside)
+    yield from _unknown("additional_target", spec.whole, module_weights, ends, outside)
     if rotates and not base.turned:
         yield from list(_of_blocks(config, base))[:1]
 
@@ -131,11 +131,13 @@ def _of_factors(file: Path, base: Base) -> Iterator[InputError]:
         if weight is None:
             yield _other_model(file, f"expected layers of the base, got {module!r}")
             continue
-        shape, given = base.weights[weight], (second[0], first[1])
+        shape, adapter_shape = base.weights[weight], (second[0], first[1])
         shape = shape[::-1] if base.turned and weight != HEAD else shape
-        if shape not in {given, UNKNOWN}:
+        if shape not in {adapter_shape, UNKNOWN}:
             text = f"expected factors of a layer of {shape[0]} x {shape[1]}"
-            yield _other_model(file, f"{module}: {text}, got {given[0]} x {given[1]}")
+            yield _other_model(
+                file, f"{module}: {text}, got {adapter_shape[0]} x {adapter_shape[1]}"
+            )
 
 
 def _other_model(file: Path, text: str) -> InputError:
@@ -152,7 +154,7 @@ def _of_blocks(config: TrainConfig, base: Base) -> Iterator[InputError]:
         chosen = block_of(name) is not None if everywhere else _any_ends(spec.targets, name)
         inputs = base.weights[name][1]
         if chosen and inputs % size:
-            nearest = min(_divisors(inputs), key=lambda one: (abs(one - size), one))
+            nearest = min(_divisors(inputs), key=lambda divisor: (abs(divisor - size), divisor))
             yield InputError(
                 f"{key}: expected a divisor of the {inputs} inputs of "
                 f"{name.removesuffix(WEIGHT)!r}, got {size}",
@@ -161,7 +163,7 @@ def _of_blocks(config: TrainConfig, base: Base) -> Iterator[InputError]:
 
 
 def _divisors(number: int) -> list[int]:
-    return [one for one in range(1, number + 1) if number % one == 0]
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
 
 
 def _of_freezing(config: TrainConfig, base: Base) -> Iterator[InputError]:
@@ -211,8 +213,8 @@ def _unknown(
         if name != "all" and not any(fits(name, weight) for weight in weights):
             modules = (weight.split(".")[:-1] for weight in listed or weights)
             last = {parts[-1] for parts in modules if parts} - {""}
-            known = ", ".join(sorted(end for end in last if not end.isdigit()))
-            yield InputError(f"{key}: expected {expected}, got {name!r}", hint=hint.format(known))
+            endings = ", ".join(sorted(end for end in last if not end.isdigit()))
+            yield InputError(f"{key}: expected {expected}, got {name!r}", hint=hint.format(endings))
             return
 
 

@@ -60,18 +60,18 @@ def adapter_of(config: TrainConfig) -> Adapter:
             oft=(turns.rank, turns.block_size),
             whole=turns.whole,
         )
-    given = lora_spec(config)
-    return Adapter(given.rank, given.dora, given.dropout > 0, None, given.whole)
+    spec = lora_spec(config)
+    return Adapter(spec.rank, spec.dora, spec.dropout > 0, None, spec.whole)
 
 
 def _stored(settings: Mapping[str, Any], rank: int) -> Adapter:
     """Returns what an adapter's config says; `rank` is for one without a rank."""
-    found, size = settings.get("r"), settings.get("oft_block_size")
+    stored_rank, size = settings.get("r"), settings.get("oft_block_size")
     oft = None
     if settings["peft_type"] == "OFT" and isinstance(size, int) and size > 0:
         oft = (0, size)
     return Adapter(
-        found if isinstance(found, int) and found > 0 else rank,
+        stored_rank if isinstance(stored_rank, int) and stored_rank > 0 else rank,
         dora=settings.get("use_dora") is True,
         dropout=bool(settings.get("lora_dropout")),
         oft=oft,
@@ -134,8 +134,8 @@ def _factors_in(file: Path) -> "tuple[Adapted, ...] | None":
         for name, shape in shapes.items()
         if FIRST in name and len(shape) == 2
     ]
-    found = [Adapted(b[0], a[1], a[0]) for b, a in pairs if b is not None and len(b) == 2]
-    return tuple(found) or None
+    factors = [Adapted(b[0], a[1], a[0]) for b, a in pairs if b is not None and len(b) == 2]
+    return tuple(factors) or None
 
 
 def trained_in_place(config: TrainConfig, folder: Path, layers: int) -> "tuple[Matrix, ...] | None":
@@ -178,20 +178,20 @@ def _in_place(config: TrainConfig, folder: Path, layers: int) -> dict[str, tuple
         return shapes_of(folder, ())
     spec = freeze_spec(config)
     start, end = (layers - spec.layers, layers) if spec.layers >= 0 else (0, -spec.layers)
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for name, shape in shapes_of(folder, spec.extra).items():
-        place = block_of(name)
-        inside = place is not None and start <= place < end
-        names = spec.modules if inside else spec.extra if place is None else ()
+        block = block_of(name)
+        inside = block is not None and start <= block < end
+        names = spec.modules if inside else spec.extra if block is None else ()
         if any(each == "all" or is_in(each, name) for each in names):
-            found[name] = shape
-    return found
+            shapes[name] = shape
+    return shapes
 
 
 def matrices_in_layers(folder: Path) -> list[str]:
     """Returns the names of the modules in a model's blocks whose weights are matrices."""
-    found = shapes_of(folder, ()).items()
-    matrices = (name for name, shape in found if len(shape) == 2 and block_of(name) is not None)
+    shapes = shapes_of(folder, ()).items()
+    matrices = (name for name, shape in shapes if len(shape) == 2 and block_of(name) is not None)
     return [name.removesuffix(WEIGHT) for name in matrices if name.endswith(WEIGHT)]
 
 
@@ -201,13 +201,13 @@ def shapes_of(folder: Path, asked: Sequence[str]) -> dict[str, tuple[int, ...]]:
     If one of the names `asked` for is that of a tied head, the table has the head's name.
     """
     config = read_config(folder)
-    found = {name: one.shape for name, one in stored_weights(folder, config).items()}
+    shapes = {name: weight.shape for name, weight in stored_weights(folder, config).items()}
     if config.get("tie_word_embeddings"):
-        found.pop(HEAD, None)
-        table = next((name for name in found if is_in("embed_tokens", name)), None)
+        shapes.pop(HEAD, None)
+        table = next((name for name in shapes if is_in("embed_tokens", name)), None)
         if table is not None and any(is_in(each, HEAD) for each in asked):
-            found[HEAD] = found.pop(table)
-    return found
+            shapes[HEAD] = shapes.pop(table)
+    return shapes
 
 
 def block_of(name: str) -> int | None:

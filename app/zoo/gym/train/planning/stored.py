@@ -44,8 +44,8 @@ def stored_faults(config: TrainConfig, folder: Path) -> Iterator[InputError]:
 def _of_streaming(dtype: str, folder: Path, weights: list[StoredWeight]) -> Iterator[InputError]:
     """Yields a type that the weights would have to be changed to, so none stays in its file."""
     stored, loaded = LOADED[dtype]
-    total = sum(one.count for one in weights)
-    share = sum(one.count for one in weights if one.dtype in stored) / max(1, total)
+    total = sum(weight.count for weight in weights)
+    share = sum(weight.count for weight in weights if weight.dtype in stored) / max(1, total)
     if share < LEAST_STORED:
         yield InputError(
             f"stream_layers: {folder}: expected weights that are used as they are stored, got "

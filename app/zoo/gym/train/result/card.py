@@ -80,8 +80,11 @@ def _others(config: TrainConfig) -> str:
 
     start = config.adapter_name_or_path
     begun = "" if start is None else f"{_first_adapter(given_path(start))}\n"
-    found = ((key, resolve(name, offline=True)) for key, name in config.other_models.items())
-    lines = (f"{key}: {one.id}, revision {one.revision or 'not recorded'}.\n" for key, one in found)
+    models = ((key, resolve(name, offline=True)) for key, name in config.other_models.items())
+    lines = (
+        f"{key}: {model.id}, revision {model.revision or 'not recorded'}.\n"
+        for key, model in models
+    )
     return begun + "".join(lines)
 
 
@@ -106,6 +109,6 @@ def _changed(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "The run was resumed with changes; the settings above are those at its end.\n\n"
     for change in changes:
         for kind in ("changed", "versions"):
-            for key, (before, after) in dict(change.get(kind, {})).items():
-                yield f"- after step {change.get('step', 'unknown')}: {key} {before} -> {after}\n"
+            for key, (old, new) in dict(change.get(kind, {})).items():
+                yield f"- after step {change.get('step', 'unknown')}: {key} {old} -> {new}\n"
     yield "\n"

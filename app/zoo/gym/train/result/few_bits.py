@@ -23,13 +23,13 @@ def codes_of(config: TrainConfig) -> str | None:
     return f"{bits} bits ({(config.quantization_type or 'nf4').upper()}{double}, by {BNB})"
 
 
-def loading_note(config: TrainConfig, base: str, place: str) -> str:
+def loading_note(config: TrainConfig, base: str, folder: str) -> str:
     """Returns a section of a model card, empty for a base that was not quantised.
 
     Args:
         config: the settings at the end of the run.
         base: the name of the base.
-        place: where transformers loads it from.
+        folder: where transformers loads it from.
     """
     codes = codes_of(config)
     if codes is None:
@@ -41,11 +41,11 @@ def loading_note(config: TrainConfig, base: str, place: str) -> str:
     )
     return (
         f"## The base in few bits\n\nThe linear layers of {base} were in {codes} while this "
-        f"adapter was trained.\n{beside}\n{_example(config, place)}\n"
+        f"adapter was trained.\n{beside}\n{_example(config, folder)}\n"
     )
 
 
-def _example(config: TrainConfig, place: str) -> str:
+def _example(config: TrainConfig, folder: str) -> str:
     """Returns how peft loads the adapter on the same codes; only bitsandbytes' exist there."""
     if config.quantization_method == "mlx":
         return "peft has no codes of MLX: there it is for the base as it is in its files.\n"
@@ -60,6 +60,6 @@ def _example(config: TrainConfig, place: str) -> str:
         "from peft import PeftModel\n"
         "from transformers import AutoModelForCausalLM, BitsAndBytesConfig\n\n"
         f"codes = BitsAndBytesConfig({options})\n"
-        f'base = AutoModelForCausalLM.from_pretrained("{place}", quantization_config=codes)\n'
+        f'base = AutoModelForCausalLM.from_pretrained("{folder}", quantization_config=codes)\n'
         f'model = PeftModel.from_pretrained(base, "{HERE}")\n```\n'
     )

@@ -38,14 +38,14 @@ def finish(
     job: Job,
     progress: Progress,
     base: "Resolved",
-    others: "MemoryInfo | None" = None,
-    before: "Measured | None" = None,
+    peer_memory: "MemoryInfo | None" = None,
+    measured_before: "Measured | None" = None,
 ) -> dict[str, object]:
     """Writes the best step's weights as a folder that transformers and PEFT load.
 
     To verify the folder, it is loaded in place of the job's policy, which cannot train afterwards.
-    `others` is the peak memory of the other processes together, if the run had some; `before` what
-    the model answered before training.
+    `peer_memory` is the peak memory of the other processes together, if the run had some;
+    `measured_before` what the model answered before training.
 
     Returns:
         `model`, the folder in `output_dir` or else the run's own, and `metrics`.
@@ -58,27 +58,29 @@ def finish(
     take_best(job, progress)
     method, config = job.method, job.plan.config
     check_finite(method.policy)
-    metrics = metrics_of(method, progress, others)
+    metrics = metrics_of(method, progress, peer_memory)
     doubt = no_gain(method, progress)
     remove_copy(run, config)
     env = read_env(run.env_file)
-    own = own_in(env)
-    write_result(method.policy, run.result, base, config.first_adapter, own)
+    tokens = own_in(env)
+    write_result(method.policy, run.result, base, config.first_adapter, tokens)
     check_result(method.policy, run.result, method.units[0].rows[0].ids.tolist(), config)
     alarms = list(filter(None, [doubt, few_rows(method, progress)]))
     if not method.held_out and config.val_size:
         alarms.append("no row was held out: nothing shows what the model does with other rows")
     if job.answers:
-        shown, answers = job.answers.asked()
+        samples, answers = job.answers.asked()
         message = learned_sentence(answers)
-        run.events.emit("answers", step=progress.step, answers=shown, message=message)
+        run.events.emit("answers", step=progress.step, answers=samples, message=message)
         end = job.answers.end_like_others(base.folder) if config.trains_adapter else ""
         alarms += alarms_of(answers, end)
-    kept = kept_after(method.policy, base.folder, before, own)
-    if kept is not None:
-        metrics |= {"retention": kept.figures()}
-        run.events.emit("retention", step=progress.step, message=kept.sentence(), **kept.content())
-    alarms += filter(None, [alarm_of(kept)])
+    retained = kept_after(method.policy, base.folder, measured_before, tokens)
+    if retained is not None:
+        metrics |= {"retention": retained.figures()}
+        run.events.emit(
+            "retention", step=progress.step, message=retained.sentence(), **retained.content()
+        )
+    alarms += filter(None, [alarm_of(retained)])
     for alarm in alarms:
         run.events.emit("warn", message=alarm)
     doubts = ". ".join(alarms) or None
@@ -126,7 +128,7 @@ def write_result(
     folder: Path,
     base: "Resolved",
     adapter: Path | None = None,
-    own: Mapping[str, object] | None = None,
+    tokens: Mapping[str, object] | None = None,
 ) -> None:
     """Writes the model atomically, with tokenizer files.
 
@@ -141,18 +143,18 @@ def write_result(
         policy.save_result(beside, base=base_name(base))
         is_whole = not (beside / CONFIG_FILE).exists()
         source = base.folder if is_whole else adapter
-        if own and (source is None or not has_tokenizer(source)):
+        if tokens and (source is None or not has_tokenizer(source)):
             source = base.folder
         for name in TOKENIZER_FILES:
             if source is not None and (source / name).is_file():
                 shutil.copyfile(source / name, beside / name)
         if source is not None and (source / MORE).is_dir():
             shutil.copytree(source / MORE, beside / MORE)
-        write_own(beside, {TOKENIZER_KEY: own or {}})
+        write_own(beside, {TOKENIZER_KEY: tokens or {}})
 
 
 def metrics_of(
-    method: "Method", progress: Progress, others: "MemoryInfo | None" = None
+    method: "Method", progress: Progress, peer_memory: "MemoryInfo | None" = None
 ) -> dict[str, object]:
     """Returns what was measured; a loss is the method's own, for sft nats per learned token.
 
@@ -160,9 +162,9 @@ def metrics_of(
     """
     memory, processes = method.policy.memory(), method.plan.config.num_processes
     host_bytes, device_bytes = memory.peak_host_bytes, memory.peak_device_bytes
-    if others is not None:
-        host_bytes += others.peak_host_bytes
-        device_bytes += others.peak_device_bytes
+    if peer_memory is not None:
+        host_bytes += peer_memory.peak_host_bytes
+        device_bytes += peer_memory.peak_device_bytes
     return {
         "steps": progress.step,
         "tokens": progress.tokens,

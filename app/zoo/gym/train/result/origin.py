@@ -22,27 +22,27 @@ from zoo.gym.train.run_folder.settings import read_env
 
 
 def remember_form(
-    env_file: Path, system: str, joint: str, own: Mapping[str, object], *, resumes: bool
+    env_file: Path, system: str, joint: str, tokens: Mapping[str, object], *, resumes: bool
 ) -> None:
     """Stores how a run asks, unless it has stored that before; see `check_same_tokenizer`."""
-    check_same_tokenizer(env_file, own, resumes=resumes)
+    check_same_tokenizer(env_file, tokens, resumes=resumes)
     remembered(env_file, SYSTEM_KEY, lambda: system)
     remembered(env_file, JOINT_KEY, lambda: joint)
 
 
-def check_same_tokenizer(env_file: Path, own: Mapping[str, object], *, resumes: bool) -> None:
+def check_same_tokenizer(env_file: Path, tokens: Mapping[str, object], *, resumes: bool) -> None:
     """Stores what the tokenizer of a run has otherwise than the base's, and refuses another.
 
     Args:
         env_file: the run's `env.json`.
-        own: what it has from its first adapter or the setting `template`.
+        tokens: what it has from its first adapter or the setting `template`.
         resumes: whether the run has checkpoints; those of earlier versions used the base's alone.
 
     Raises:
         InputError: the run began with another.
     """
-    before = read_env(env_file).get(TOKENIZER_KEY, {} if resumes else own)
-    if remembered(env_file, TOKENIZER_KEY, lambda: dict(own)) != own or before != own:
+    stored = read_env(env_file).get(TOKENIZER_KEY, {} if resumes else tokens)
+    if remembered(env_file, TOKENIZER_KEY, lambda: dict(tokens)) != tokens or stored != tokens:
         raise InputError(
             "expected the chat template and end of texts that the run began with, got others",
             hint="put the file of template, or the adapter's tokenizer files, back; or start a new "

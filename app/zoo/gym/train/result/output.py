@@ -151,10 +151,10 @@ def copy_to_output(run: Workspace, config: TrainConfig) -> Path:
 
 def _check_overwritable(folder: Path) -> None:
     """Refuses to mix a result with a full model that no run of ours wrote."""
-    found = sorted(path.name for path in folder.iterdir() if _FULL_MODEL.fullmatch(path.name))
-    if found and not is_result(folder):
+    shards = sorted(path.name for path in folder.iterdir() if _FULL_MODEL.fullmatch(path.name))
+    if shards and not is_result(folder):
         raise InputError(
-            f"output_dir: expected no model or one that a run wrote, got '{folder / found[0]}'",
+            f"output_dir: expected no model or one that a run wrote, got '{folder / shards[0]}'",
             hint="choose another folder, or move that model away",
         )
 

@@ -64,7 +64,7 @@ def check_result(policy: "Policy", folder: Path, ids: Sequence[int], config: Tra
         )
 
 
-def difference(found: "NDArray[np.float32]", expected: "NDArray[np.float32]") -> float:
+def difference(actual: "NDArray[np.float32]", expected: "NDArray[np.float32]") -> float:
     """Returns |found - expected| / |expected|, infinite if their shapes differ.
 
     >>> import numpy as np
@@ -73,9 +73,9 @@ def difference(found: "NDArray[np.float32]", expected: "NDArray[np.float32]") ->
     """
     import numpy as np
 
-    if found.shape != expected.shape:
+    if actual.shape != expected.shape:
         return float("inf")
-    apart = np.linalg.norm(found.astype(np.float64) - expected)
+    apart = np.linalg.norm(actual.astype(np.float64) - expected)
     return float(apart / np.linalg.norm(expected.astype(np.float64)))
 
 

@@ -46,10 +46,10 @@ def refuse_other_base(env_file: Path, folder: Path, key: str = BASE_KEY) -> None
         return
     if not isinstance(stored, dict):
         raise InputError(f"{env_file}: {key}: expected digests, got a damaged value")
-    before, now = cast("dict[str, Any]", stored), base_digests(folder)
+    stored_parts, now = cast("dict[str, Any]", stored), base_digests(folder)
     # a run of an older version has stored digests of other parts
-    changed = [part for part, digest in now.items() if before.get(part, digest) != digest]
-    settings = before.get(CONFIG_PART)
+    changed = [part for part, digest in now.items() if stored_parts.get(part, digest) != digest]
+    settings = stored_parts.get(CONFIG_PART)
     if isinstance(settings, dict):
         changed += differing(settings, forward_settings(read_config(folder)))
     if changed:

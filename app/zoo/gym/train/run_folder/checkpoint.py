@@ -141,8 +141,8 @@ def checkpoint_to_resume(checkpoints: Path) -> Found:
     Raises:
         InputError: all checkpoints are damaged.
     """
-    found = find_checkpoint(checkpoints)
-    if found.folder is None and found.warnings:
+    checkpoint = find_checkpoint(checkpoints)
+    if checkpoint.folder is None and checkpoint.warnings:
         names = ", ".join(folder.name for folder, _ in _candidates(checkpoints))
         run = checkpoints.parent
         raise InputError(
@@ -150,7 +150,7 @@ def checkpoint_to_resume(checkpoints: Path) -> Found:
             f"got only damaged ones: {names}",
             hint=f"put one back, or start a new run: zoo-gym train {run / 'config.yaml'}",
         )
-    return found
+    return checkpoint
 
 
 def _fill(
@@ -207,9 +207,9 @@ def _step_folders(checkpoints: Path) -> dict[str, int]:
 
 def _prune(checkpoints: Path, step: int, keep: int, also: Collection[int]) -> None:
     steps = _step_folders(checkpoints)
-    kept = sorted({found for found in steps.values() if found <= step}, reverse=True)[:keep]
-    for name, found in steps.items():
-        if found not in {*kept, *also} or "." in name:
+    newest = sorted({number for number in steps.values() if number <= step}, reverse=True)[:keep]
+    for name, number in steps.items():
+        if number not in {*newest, *also} or "." in name:
             shutil.rmtree(checkpoints / name, ignore_errors=True)  # the next checkpoint tries again
 
 

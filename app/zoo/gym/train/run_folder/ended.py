@@ -64,8 +64,8 @@ def _newest(checkpoints: Path) -> int:
 
 
 def _settings(folder: Path) -> dict[str, Any]:
-    found = (read_json_object(folder / "env.json") or {}).get("settings")
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    settings = (read_json_object(folder / "env.json") or {}).get("settings")
+    return cast("dict[str, Any]", settings) if isinstance(settings, dict) else {}
 
 
 def _count(value: object) -> int:

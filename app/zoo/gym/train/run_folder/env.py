@@ -41,10 +41,10 @@ def remembered_count(env_file: Path, key: str, first: Callable[[], int]) -> int:
     Raises:
         InputError: the stored value is not a whole number, or negative.
     """
-    found = remembered(env_file, key, first)
-    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+    count = remembered(env_file, key, first)
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise InputError(f"{env_file}: {key}: expected a whole number, got a damaged value")
-    return found
+    return count
 
 
 def stored_threads(env_file: Path, folder: Path) -> int:
@@ -72,13 +72,13 @@ def stored_device(env_file: Path, backend: str = "auto") -> str:
     def chosen() -> str:
         return detect().name if backend == "auto" else require(backend)
 
-    found = str(remembered(env_file, "device", chosen))
+    device = str(remembered(env_file, "device", chosen))
     try:
-        return require(found)
+        return require(device)
     except (InputError, NotAvailableError) as error:
         here = detect().name
         raise InputError(
-            f"device: the run uses {found}, which this machine lacks: {error.message}",
+            f"device: the run uses {device}, which this machine lacks: {error.message}",
             hint=f"resume it here: zoo-gym runs resume {env_file.parent.name} --set device={here}",
         ) from None
 
@@ -112,8 +112,8 @@ def note_versions(env_file: Path, step: int) -> str | None:
     Raises:
         InputError: `env.json` is damaged.
     """
-    found, now = read_env(env_file).get("versions"), versions()
-    began = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    stored, now = read_env(env_file).get("versions"), versions()
+    began = cast("dict[str, object]", stored) if isinstance(stored, dict) else {}
     pairs = {name: (version, now.get(name)) for name, version in began.items()}
     differing = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     if not differing:

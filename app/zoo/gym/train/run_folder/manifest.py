@@ -34,12 +34,12 @@ def write_manifest(folder: Path, step: int) -> None:
 def manifest_fault(folder: Path, step: int) -> str | None:
     """Returns what is wrong with a folder, or None if every listed file is unchanged."""
     try:
-        found: object = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        value: object = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return "no manifest"
     except (ValueError, RecursionError):
         return "an unreadable manifest"
-    manifest = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    manifest = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     files = manifest.get("files")
     if not isinstance(files, dict) or (manifest.get("v"), manifest.get("step")) != (VERSION, step):
         return f"a manifest that is not of version {VERSION} and step {step}"

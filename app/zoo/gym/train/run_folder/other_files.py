@@ -37,7 +37,7 @@ def check_same_files(env_file: Path, config: TrainConfig) -> None:
     """
     env = read_env(env_file)
     if config.other_files and not {OTHER_FILES_KEY, FORMER_KEY} & env.keys():
-        now = {label: digest_of(label, place) for label, place in config.other_files.items()}
+        now = {label: digest_of(label, path) for label, path in config.other_files.items()}
         update_env(env_file, {OTHER_FILES_KEY: now})
     refuse_changed_files(env_file, config)
 
@@ -59,11 +59,11 @@ def refuse_changed_files(env_file: Path, config: TrainConfig) -> None:
         return
     if not isinstance(stored, dict):
         raise InputError(f"{env_file}: {OTHER_FILES_KEY}: expected digests, got a damaged value")
-    before = cast("Mapping[str, Any]", stored)
-    for label, place in config.other_files.items():
-        if digest_of(label, place) != before.get(label):
+    digests = cast("Mapping[str, Any]", stored)
+    for label, path in config.other_files.items():
+        if digest_of(label, path) != digests.get(label):
             raise InputError(
-                f"{label}: '{place}': expected the file that run {env_file.parent.name} began "
+                f"{label}: '{path}': expected the file that run {env_file.parent.name} began "
                 "with, got a changed file",
                 hint="put the old file back, or start a new run",
             )

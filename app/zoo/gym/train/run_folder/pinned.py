@@ -61,7 +61,7 @@ def dataset_files(config: TrainConfig) -> "DataFiles":
 
     A name that is no file is looked up in the `dataset_info.json` of that folder. Files of a folder
     in `dataset` whose names say validation are held out, unless `eval_dataset` or `val_size` is
-    given: those are then left out, as files to test with are.
+    evaluated: those are then left out, as files to test with are.
 
     Raises:
         InputError: a folder has no data files to learn from; a name is unknown; the shares of a mix
@@ -70,14 +70,14 @@ def dataset_files(config: TrainConfig) -> "DataFiles":
     from zoo.gym.data.mixing import check_mix
     from zoo.gym.data.reading.files import data_files, files_in
 
-    found = data_files(_places(config, config.dataset))
-    check_mix(len(found.train), mix_of(config))
+    files = data_files(_places(config, config.dataset))
+    check_mix(len(files.train), mix_of(config))
     if config.eval_dataset:
-        given = tuple(files_in(_places(config, config.eval_dataset)))
-        return replace(found, validation=given, test=(*found.validation, *found.test))
+        evaluated = tuple(files_in(_places(config, config.eval_dataset)))
+        return replace(files, validation=evaluated, test=(*files.validation, *files.test))
     if "val_size" in config.given:
-        return replace(found, validation=(), test=(*found.validation, *found.test))
-    return found
+        return replace(files, validation=(), test=(*files.validation, *files.test))
+    return files
 
 
 def left_out(config: TrainConfig) -> tuple[Ignored, ...]:
@@ -93,7 +93,7 @@ def _places(config: TrainConfig, names: Sequence[str]) -> list[Path]:
     from zoo.gym.data.reading.dataset_info import named_files
 
     folder = given_path(config.dataset_dir or "")
-    found: list[Path] = []
+    paths: list[Path] = []
     for name in names:
         path = folder / given_path(name)
         named = (
@@ -101,8 +101,8 @@ def _places(config: TrainConfig, names: Sequence[str]) -> list[Path]:
             if config.rows or path.exists()
             else named_files(name, folder if config.dataset_dir else None)
         )
-        found += named or [path]
-    return found
+        paths += named or [path]
+    return paths
 
 
 def mix_of(config: TrainConfig) -> "Mix":
@@ -125,12 +125,12 @@ def check_other_files(config: TrainConfig) -> None:
     Raises:
         InputError: one does not.
     """
-    for label, place in config.other_files.items():
+    for label, path in config.other_files.items():
         if label == "adapter_name_or_path":
-            _check_adapter(given_path(place))
-        elif not given_path(place).exists():
+            _check_adapter(given_path(path))
+        elif not given_path(path).exists():
             raise InputError(
-                f"{label.partition(' ')[0]}: no such file: '{place}'",
+                f"{label.partition(' ')[0]}: no such file: '{path}'",
                 hint="a relative path starts in the working folder; a function without a file is "
                 "module:function",
             )
@@ -217,14 +217,14 @@ def _pinned_name(model: Resolved) -> str:
     return f"{model.id}@{model.revision}" if model.is_in_cache else _absolute(str(model.folder))
 
 
-def _pinned_place(key: str, place: str) -> str:
+def _pinned_place(key: str, path: str) -> str:
     if key == "function":
-        file, _, name = place.rpartition(":")
-        return f"{_absolute(file)}:{name}" if file.endswith(".py") else place
+        file, _, name = path.rpartition(":")
+        return f"{_absolute(file)}:{name}" if file.endswith(".py") else path
     return (
-        _absolute(place)
+        _absolute(path)
         if key in {"adapter", "template"}
-        else _pinned_name(resolve(place, offline=True))
+        else _pinned_name(resolve(path, offline=True))
     )
 
 

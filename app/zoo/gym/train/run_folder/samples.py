@@ -35,15 +35,15 @@ def keep_samples(file: Path, last_step: int) -> None:
     if not file.is_file():
         return
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    kept = [line for line in lines if _step_of(line) <= last_step]
-    if len(kept) < len(lines):
-        write_beside(file, "".join(f"{line}\n" for line in kept))
+    earlier = [line for line in lines if _step_of(line) <= last_step]
+    if len(earlier) < len(lines):
+        write_beside(file, "".join(f"{line}\n" for line in earlier))
 
 
 def _step_of(line: str) -> float:
     """Returns the step of a line, infinity for a damaged one."""
     try:
-        found: Any = json.loads(line)
-        return int(found["step"])
+        sample: Any = json.loads(line)
+        return int(sample["step"])
     except (KeyError, TypeError, ValueError, RecursionError):
         return float("inf")

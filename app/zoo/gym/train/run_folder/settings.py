@@ -42,13 +42,13 @@ def read_env(env_file: Path) -> dict[str, Any]:
     Raises:
         InputError: it is missing, or not a JSON object.
     """
-    found = read_json_object(env_file)
-    if found is None:
+    env = read_json_object(env_file)
+    if env is None:
         raise InputError(
             f"{env_file}: expected a JSON object, got a missing or damaged file",
             hint="the run cannot be resumed: start a new one with the config.yaml next to it",
         )
-    return found
+    return env
 
 
 def update_env(env_file: Path, values: Mapping[str, object]) -> None:
@@ -75,11 +75,11 @@ def stored_settings(config_file: Path, env_file: Path) -> TrainConfig:
         InputError: a file is damaged, or `config.yaml` was edited; the message lists the keys.
         NotAvailableError: `config.yaml` is missing.
     """
-    given = _given(config_file)
+    edited = _given(config_file)
     stored = settings_in(env_file)
     if stored is None:
-        return given
-    _refuse_edits(config_file, edits(stored, given), env_file.parent.name)
+        return edited
+    _refuse_edits(config_file, edits(stored, edited), env_file.parent.name)
     return stored
 
 
@@ -110,18 +110,16 @@ def _given(config_file: Path) -> TrainConfig:
     return with_own_rows(read_settings(config_file), config_file.parent)
 
 
-def edits(stored: TrainConfig, given: TrainConfig) -> dict[str, tuple[Any, Any]]:
+def edits(stored: TrainConfig, edited: TrainConfig) -> dict[str, tuple[Any, Any]]:
     """Returns the stored and the given value of each setting that differs."""
-    before, now = _values(stored), _values(given)
+    old, now = _values(stored), _values(edited)
     # see `store_settings`
-    fields = type(given).model_fields
+    fields = type(edited).model_fields
     open_keys = {"date", *(key for key, field in fields.items() if is_chosen(field))}
     unfilled = {key for key in open_keys if now[key] is None}
     unfilled |= {"dtype"} if now["dtype"] == "auto" else set()
     return {
-        key: (before[key], now[key])
-        for key in before
-        if before[key] != now[key] and key not in unfilled
+        key: (old[key], now[key]) for key in old if old[key] != now[key] and key not in unfilled
     }
 
 
@@ -149,14 +147,14 @@ def change_settings(
         InputError: a key cannot be changed, a value is invalid, or another setting was edited.
         NotAvailableError: this machine lacks the device.
     """
-    wanted = _wanted(items)
-    given, env = _given(config_file), read_env(env_file)
-    stored = settings_in(env_file) or given
-    others = {key: pair for key, pair in edits(stored, given).items() if key not in wanted}
-    _refuse_edits(config_file, others, env_file.parent.name)
-    device = wanted.pop("device", None)
-    _check_after_warmup(wanted.get("max_steps"), stored.warmup_steps or 0, env_file.parent.name)
-    config = extend_config(stored, wanted | _accumulation(stored, wanted))
+    changes = _wanted(items)
+    edited, env = _given(config_file), read_env(env_file)
+    stored = settings_in(env_file) or edited
+    other_edits = {key: pair for key, pair in edits(stored, edited).items() if key not in changes}
+    _refuse_edits(config_file, other_edits, env_file.parent.name)
+    device = changes.pop("device", None)
+    _check_after_warmup(changes.get("max_steps"), stored.warmup_steps or 0, env_file.parent.name)
+    config = extend_config(stored, changes | _accumulation(stored, changes))
     require_processes(config)
     if device is not None:
         _refuse_other_codes(config, env.get("device"), device)
@@ -171,9 +169,9 @@ def change_settings(
             f"max_steps: expected at least {newest_step}, the step of the newest checkpoint, "
             f"got {config.max_steps}"
         )
-    before = _values(stored) | {"device": env.get("device")}
-    after = _values(config) | {"device": device or env.get("device")}
-    changed = {key: (before[key], after[key]) for key in after if before[key] != after[key]}
+    old = _values(stored) | {"device": env.get("device")}
+    new = _values(config) | {"device": device or env.get("device")}
+    changed = {key: (old[key], new[key]) for key in new if old[key] != new[key]}
     update_env(env_file, {"device": device} if device else {})
     if changed:
         record_change(env_file, newest_step, {"changed": changed})
@@ -181,13 +179,13 @@ def change_settings(
     return changed
 
 
-def _accumulation(stored: TrainConfig, wanted: Mapping[str, Any]) -> dict[str, int]:
+def _accumulation(stored: TrainConfig, changes: Mapping[str, Any]) -> dict[str, int]:
     """Returns how many batches another number of processes accumulates: a step keeps its rows.
 
     Raises:
         InputError: they cannot be divided among so many.
     """
-    processes = wanted.get("num_processes")
+    processes = changes.get("num_processes")
     each = stored.gradient_accumulation_steps
     if type(processes) is not int or processes < 1 or each is None:
         return {}
@@ -200,11 +198,11 @@ def _accumulation(stored: TrainConfig, wanted: Mapping[str, Any]) -> dict[str, i
     return {"gradient_accumulation_steps": batches // processes}
 
 
-def _refuse_other_codes(config: TrainConfig, before: object, device: object) -> None:
+def _refuse_other_codes(config: TrainConfig, old: object, device: object) -> None:
     """Refuses to go on over a base that another engine rounds to other values."""
-    if config.quantization_bit is not None and (before == "mlx") is not (device == "mlx"):
+    if config.quantization_bit is not None and (old == "mlx") is not (device == "mlx"):
         raise InputError(
-            f"device: expected the engine that rounded the base at the start ({before}) with "
+            f"device: expected the engine that rounded the base at the start ({old}) with "
             f"quantization_bit, got {device}, whose codes are others"
         )
 
@@ -217,8 +215,8 @@ def record_change(env_file: Path, step: int, change: Mapping[str, object]) -> No
 
 def changes_of(env_file: Path) -> list[dict[str, Any]]:
     """Returns the changes of a run that `record_change` stored."""
-    found: object = read_env(env_file).get("changes")
-    entries = cast("list[object]", found) if isinstance(found, list) else []
+    changes: object = read_env(env_file).get("changes")
+    entries = cast("list[object]", changes) if isinstance(changes, list) else []
     return [cast("dict[str, Any]", entry) for entry in entries if isinstance(entry, dict)]
 
 
@@ -233,8 +231,8 @@ def finish_at(env_file: Path, step: int | None) -> None:
 
 def finish_step(env_file: Path) -> int | None:
     """Returns the step at which a run was finished before its last one, None for any other."""
-    found = read_env(env_file).get(FINISH_KEY)
-    return found if type(found) is int and found > 0 else None
+    step = read_env(env_file).get(FINISH_KEY)
+    return step if type(step) is int and step > 0 else None
 
 
 def recipe_of(env_file: Path) -> dict[str, Any]:
@@ -250,8 +248,8 @@ def recipe_of(env_file: Path) -> dict[str, Any]:
         if "changed" in change
     ]
     step = finish_step(env_file)
-    found: dict[str, Any] = {"changes": changes} if changes else {}
-    return found | ({"finished_at_step": step} if step else {})
+    recipe: dict[str, Any] = {"changes": changes} if changes else {}
+    return recipe | ({"finished_at_step": step} if step else {})
 
 
 def settings_in(env_file: Path) -> TrainConfig | None:
@@ -260,15 +258,15 @@ def settings_in(env_file: Path) -> TrainConfig | None:
     Raises:
         InputError: they are damaged.
     """
-    found = read_env(env_file).get("settings")
-    if found is None:
+    stored = read_env(env_file).get("settings")
+    if stored is None:
         return None
-    settings = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    settings = cast("dict[str, Any]", stored) if isinstance(stored, dict) else {}
     kind = config_class(settings.get("stage"))
-    known = {key: settings[key] for key in kind.model_fields if key in settings}
-    known |= _absent(settings)
+    fields = {key: settings[key] for key in kind.model_fields if key in settings}
+    fields |= _absent(settings)
     try:
-        return with_own_rows(kind.from_text(known), env_file.parent)
+        return with_own_rows(kind.from_text(fields), env_file.parent)
     except ValidationError:
         raise InputError(
             f"{env_file}: settings: expected those that the run began with, got damaged ones",
@@ -287,23 +285,23 @@ def _check_after_warmup(steps: object, warmup: int, run_id: str) -> None:
 
 
 def _wanted(items: Sequence[str]) -> dict[str, Any]:
-    wanted: dict[str, Any] = {}
-    for item in items:
-        key, sign, text = item.partition("=")
+    changes: dict[str, Any] = {}
+    for change in items:
+        key, sign, text = change.partition("=")
         if not sign:
-            raise InputError(f"--set {shown(item)}: expected KEY=VALUE")
+            raise InputError(f"--set {shown(change)}: expected KEY=VALUE")
         if key not in CHANGEABLE:
             raise _fixed(key)
-        if key in wanted:
+        if key in changes:
             raise InputError(f"--set {key}: given more than once")
-        wanted[key] = value = parse_value(text)
+        changes[key] = value = parse_value(text)
         if value is None:
             raise InputError(f"--set {key}: expected a value, got nothing")
-    if "device" in wanted:
+    if "device" in changes:
         from zoo.backends.machine.detect import require
 
-        require(str(wanted["device"]))
-    return wanted
+        require(str(changes["device"]))
+    return changes
 
 
 def _fixed(key: str) -> InputError:
@@ -320,8 +318,8 @@ def _refuse_edits(config_file: Path, differing: Mapping[str, tuple[Any, Any]], r
         return
     lines = [
         f"{config_file}: {key} was edited since the run began: "
-        f"expected {'no value' if before is None else shown(before)}, got {shown(now)}"
-        for key, (before, now) in differing.items()
+        f"expected {'no value' if old is None else shown(old)}, got {shown(now)}"
+        for key, (old, now) in differing.items()
     ]
     if differing.keys() <= set(CHANGEABLE):
         named = " ".join(f"--set {key}={now}" for key, (_, now) in differing.items())

@@ -36,22 +36,22 @@ def run_split(folder: Path, config: TrainConfig, dataset: Dataset, data: str) ->
     Raises:
         InputError: the stored split is damaged, missing or changed, or is for other data.
     """
-    found = stored_split(folder)
-    if found is None:
+    stored = stored_split(folder)
+    if stored is None:
         old = (folder / "checkpoints").exists()
         split = (
             split_at_end(dataset.records, config.val_size) if old else new_split(config, dataset)
         )
         store_split(folder, split, data)
         return split
-    if found[0] != data:
+    if stored[0] != data:
         raise InputError(
             f"{folder / SPLIT_FILE}: expected the split of the run's data, got one of other data"
         )
     if _recorded(folder) is None:
         digest = _sha256((folder / SPLIT_FILE).read_bytes())
         update_env(folder / "env.json", {SPLIT_KEY: digest})
-    return found[1]
+    return stored[1]
 
 
 def new_split(config: TrainConfig, dataset: Dataset) -> Split:
@@ -85,14 +85,14 @@ def stored_split(folder: Path) -> tuple[str, Split] | None:
     path, recorded = folder / SPLIT_FILE, _recorded(folder)
     try:
         stored = path.read_bytes()
-        found: object = json.loads(stored)
+        value: object = json.loads(stored)
     except FileNotFoundError:
         if recorded is not None:
             raise _not_the_one_written(path, "no file") from None
         return None
     except (ValueError, RecursionError) as error:
         raise _damaged(path) from error
-    content = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    content = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     split, data = content.get("split"), content.get("data")
     if content.get("v") != VERSION or not isinstance(split, dict) or not isinstance(data, str):
         raise _damaged(path)
@@ -101,7 +101,7 @@ def stored_split(folder: Path) -> tuple[str, Split] | None:
     if not isinstance(rows, int) or not isinstance(held_out, list):
         raise _damaged(path)
     places = cast("list[object]", held_out)
-    if not all(isinstance(place, int) and 0 <= place < rows for place in places):
+    if not all(isinstance(index, int) and 0 <= index < rows for index in places):
         raise _damaged(path)
     # earlier versions split a long text only if it was the only row, and stored no `cut_row`
     duplicates, cut_row = fields.get("duplicates"), fields.get("cut_row", 0)
@@ -112,7 +112,7 @@ def stored_split(folder: Path) -> tuple[str, Split] | None:
         raise _not_the_one_written(path, "another one")
     return data, Split(
         rows,
-        tuple(sorted({place for place in places if isinstance(place, int)})),
+        tuple(sorted({index for index in places if isinstance(index, int)})),
         cut if isinstance(cut, int) else None,
         duplicates if isinstance(duplicates, int) else 0,
         cut_row if isinstance(cut_row, int) else 0,
@@ -123,8 +123,8 @@ def stored_split(folder: Path) -> tuple[str, Split] | None:
 def _recorded(folder: Path) -> str | None:
     """Returns the stored digest of the split that a run wrote, None if it stored none."""
     env_file = folder / "env.json"
-    found = read_env(env_file).get(SPLIT_KEY) if env_file.is_file() else None
-    return None if found is None else str(found)
+    recorded = read_env(env_file).get(SPLIT_KEY) if env_file.is_file() else None
+    return None if recorded is None else str(recorded)
 
 
 def _sha256(content: bytes) -> str:
