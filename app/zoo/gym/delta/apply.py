@@ -142,9 +142,9 @@ def _new_config(base: Path, dtype: OutType) -> str:
 def copied_files(base: Path) -> Iterator[Path]:
     """Yields the files of a base that `apply_delta` copies: tokenizer, chat templates, licence."""
     for file in sorted(base.iterdir()):
-        wanted = file.suffix in _COPIED or file.name.startswith(_LEGAL)
+        is_copied = file.suffix in _COPIED or file.name.startswith(_LEGAL)
         index = file.name.endswith(".index.json")
-        if file.is_file() and wanted and not index and file.name not in _NOT_COPIED:
+        if file.is_file() and is_copied and not index and file.name not in _NOT_COPIED:
             yield file
     templates = base / "additional_chat_templates"
     yield from (file for file in sorted(templates.rglob("*")) if file.is_file())

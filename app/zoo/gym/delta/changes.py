@@ -107,14 +107,16 @@ def weight_names(base: Weights, tuned: Weights) -> list[str]:
     if tied and HEAD in tuned.tensors and not head_is_copy(tuned.tensors):
         where = f"{tuned.source}: tensor {HEAD!r}"
         raise InputError(f"{where}: expected the tied embedding, as in the base, got other values")
-    before, after = own_tensors(base, tied=tied), own_tensors(tuned, tied=tied)
-    before = {name for name in before if name in after or not name.endswith(CONSTANTS)}
-    for name in sorted(before ^ after):
-        only, other = (base, tuned) if name in before else (tuned, base)
+    base_names, tuned_names = own_tensors(base, tied=tied), own_tensors(tuned, tied=tied)
+    base_names = {
+        name for name in base_names if name in tuned_names or not name.endswith(CONSTANTS)
+    }
+    for name in sorted(base_names ^ tuned_names):
+        only, other = (base, tuned) if name in base_names else (tuned, base)
         raise InputError(f"tensor {name!r} is in {only.source} but not in {other.source}")
-    for name in sorted(before):
+    for name in sorted(base_names):
         if base.shape(name) != tuned.shape(name):
             expected, got = list(base.shape(name)), list(tuned.shape(name))
             where = f"{tuned.source}: tensor {name!r}"
             raise InputError(f"{where}: expected shape {expected} as in the base, got {got}")
-    return sorted(name for name in before if 0 not in base.shape(name))
+    return sorted(name for name in base_names if 0 not in base.shape(name))

@@ -138,8 +138,10 @@ class _Subject:
         assert self.base is not None
         verify_base(self.delta, open_weights(self.base), self.base_id)
         stated = self.delta.header.base
-        whole = self.delta.header.whole_base is not None
-        checked = "its config and all tensors" if whole else "only the tensors that it lists"
+        has_whole_base = self.delta.header.whole_base is not None
+        checked = (
+            "its config and all tensors" if has_whole_base else "only the tensors that it lists"
+        )
         return f"{stated.id} ({stated.identity[:12]}): {checked}"
 
 

@@ -161,29 +161,39 @@ def create_delta(
     _refuse_name(base_id, base_revision)
     from_adapter = is_adapter(source)
     coding = choose_coding(config, from_adapter=from_adapter)
-    before, parents = open_weights(base), parents_of(base)
+    base_weights, parents = open_weights(base), parents_of(base)
     refuse_other_positions(source, base)
     if from_adapter:
         warn_of_other_base(source, base)
-    adapter = read_adapter(source, before) if from_adapter else None
-    after = adapter.weights if adapter else named_as(open_weights(source), before)
-    _refuse_overwriting(out, before, after, force=force)
-    names = weight_names(before, after) if adapter is None else adapter_names(adapter, before)
-    sizes = {name: before.nbytes(name) + _tuned_bytes(adapter, after, name) for name in names}
-    with Spool(out.parent) as spool, closing(reading_ahead(sizes, before, after)) as ahead:
-        hasher = IdentityHasher(before)
+    adapter = read_adapter(source, base_weights) if from_adapter else None
+    tuned_weights = adapter.weights if adapter else named_as(open_weights(source), base_weights)
+    _refuse_overwriting(out, base_weights, tuned_weights, force=force)
+    names = (
+        weight_names(base_weights, tuned_weights)
+        if adapter is None
+        else adapter_names(adapter, base_weights)
+    )
+    sizes = {
+        name: base_weights.nbytes(name) + _tuned_bytes(adapter, tuned_weights, name)
+        for name in names
+    }
+    with (
+        Spool(out.parent) as spool,
+        closing(reading_ahead(sizes, base_weights, tuned_weights)) as ahead,
+    ):
+        hasher = IdentityHasher(base_weights)
         tensors: list[TensorTerms] = []
         for name, _ in zip(passing(sizes, watch), ahead, strict=True):
-            change = _encode(adapter, before, after, name, coding)
+            change = _encode(adapter, base_weights, tuned_weights, name, coding)
             if change is not None:
                 spool.add_tensor(change)
                 hasher.add(name)
                 tensors.append(change.tensor)
         if not tensors:
             raise InputError(f"{source}: expected a fine-tune, got no change from the base {base}")
-        rest = whole_base(before, [tensor.name for tensor in tensors])
+        rest = whole_base(base_weights, [tensor.name for tensor in tensors])
         base_info = Base(identity=hasher.finish(), id=base_id, revision=base_revision)
-        check_named_base(base_info, before, [tensor.name for tensor in tensors])
+        check_named_base(base_info, base_weights, [tensor.name for tensor in tensors])
         origin = _with_record(origin, source, base)
         header = _header(form_of(coding), base_info, rest, tuple(tensors), origin)
         write_delta(out, header.model_copy(update={"parents": parents}), spool)
@@ -202,8 +212,10 @@ def _with_record(origin: Origin, source: Path, base: Path) -> Origin:
     if not source.is_dir():
         return origin
     record = read_json_object(source / ORIGIN_FILE) or {}
-    joint, own, form = joint_of(record), own_parts(base, source), form_in(record)
-    recipe = ({JOINT_KEY: joint} if joint else {}) | ({TOKENIZER_KEY: own} if own else {})
+    joint, own_tokens, form = joint_of(record), own_parts(base, source), form_in(record)
+    recipe = ({JOINT_KEY: joint} if joint else {}) | (
+        {TOKENIZER_KEY: own_tokens} if own_tokens else {}
+    )
     recipe |= {BASE_KEY: form} if form else {}
     system, data = record.get(DIGEST_KEY), record.get("data")
     recipe |= {DIGEST_KEY: system} if isinstance(system, str) else {}
@@ -223,10 +235,10 @@ def refuse_other_positions(source: Path, base: Path) -> None:
     """Refuses a model whose config scales positions unlike the base's, which a delta leaves out."""
     if not (source / "config.json").is_file() or (source / CONFIG_FILE).is_file():
         return
-    there, here = (rope_scaling(folder) for folder in (source, base))
-    if there != here:
+    theirs, here = (rope_scaling(folder) for folder in (source, base))
+    if theirs != here:
         raise InputError(
-            f"{source}: expected positions as in the base, {here}, got {there}: a delta has only "
+            f"{source}: expected positions as in the base, {here}, got {theirs}: a delta has only "
             "weights, and would be used with the config of the base",
             hint="share the whole folder of the model",
         )
@@ -246,18 +258,22 @@ def _report(delta: Delta, held_out: bool | None) -> DeltaReport:
 
 
 def _encode(
-    adapter: Adapter | None, before: Weights, after: Weights, name: str, coding: Coding
+    adapter: Adapter | None,
+    base_weights: Weights,
+    tuned_weights: Weights,
+    name: str,
+    coding: Coding,
 ) -> Encoded | None:
     if isinstance(coding, LowRank):
         assert adapter is not None
         return encode_adapted(adapter, name, coding)
-    return encode_weight(before, after, name, coding)
+    return encode_weight(base_weights, tuned_weights, name, coding)
 
 
-def _tuned_bytes(adapter: Adapter | None, after: Weights, name: str) -> int:
+def _tuned_bytes(adapter: Adapter | None, tuned_weights: Weights, name: str) -> int:
     if adapter is None:
-        return after.nbytes(name)
-    return sum(after.nbytes(factor) for factor in adapter.factors[name])
+        return tuned_weights.nbytes(name)
+    return sum(tuned_weights.nbytes(factor) for factor in adapter.factors[name])
 
 
 def _refuse_name(*names: str | None) -> None:

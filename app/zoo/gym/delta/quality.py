@@ -129,11 +129,11 @@ def measure_quality(
     if not any(bool(example.mask.any()) for example in measure.examples):
         raise InputError("quality: expected held-out rows with learned tokens, got none")
     dtype = "f32" if delta.header.form == "dense" else "auto"
-    before, known = _of_base(base, measure, dtype)
+    base_loss, base_retention = _of_base(base, measure, dtype)
     tuned_loss = divergence = None
     with delta_model(delta, base, scaled=scaled) as rebuilt, ExitStack() as stack:
         policy = _load(rebuilt, measure, dtype)
-        after = _score(policy, measure)
+        delta_loss = _score(policy, measure)
         if tuned is not None:
             original = _load(stack.enter_context(tuned_model(tuned, base)), measure, dtype)
             tuned_loss = _score(original, measure).loss
@@ -141,29 +141,29 @@ def measure_quality(
                 original, policy, measure.examples, max_batch_tokens=measure.max_batch_tokens
             )
             del original
-        kept = None
-        if known.answers_questions:
-            kept = compare(known, measure_retention(policy, base, known))
-    _refuse_not_finite(delta, before.loss, tuned_loss, after.loss, divergence)
+        retained = None
+        if base_retention.answers_questions:
+            retained = compare(base_retention, measure_retention(policy, base, base_retention))
+    _refuse_not_finite(delta, base_loss.loss, tuned_loss, delta_loss.loss, divergence)
     return Quality(
         rows=sum(bool(example.mask.any()) for example in measure.examples),
-        tokens=before.tokens,
-        base=before.loss,
+        tokens=base_loss.tokens,
+        base=base_loss.loss,
         tuned=tuned_loss,
-        delta=after.loss,
-        recovered=recovered(before.loss, tuned_loss, after.loss),
+        delta=delta_loss.loss,
+        recovered=recovered(base_loss.loss, tuned_loss, delta_loss.loss),
         kl=divergence,
-        drift=None if kept is None else kept.loss_after - kept.loss_before,
-        right=None if kept is None else kept.right,
-        kept=None if kept is None else kept.kept,
+        drift=None if retained is None else retained.loss_after - retained.loss_before,
+        right=None if retained is None else retained.right,
+        kept=None if retained is None else retained.kept,
     )
 
 
 def _refuse_not_finite(
-    delta: Delta, base: float, tuned: float | None, after: float, kl: float | None
+    delta: Delta, base: float, tuned: float | None, delta_loss: float, kl: float | None
 ) -> None:
-    found = {"base": base, "tuned": tuned, "delta": after, "kl": kl}
-    for name, value in found.items():
+    losses = {"base": base, "tuned": tuned, "delta": delta_loss, "kl": kl}
+    for name, value in losses.items():
         if value is not None and not math.isfinite(value):
             raise InputError(f"{delta.path}: quality: {name}: expected a number, got {value}")
 

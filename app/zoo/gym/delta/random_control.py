@@ -74,8 +74,8 @@ def random_signs(path: Path, out: Path, seed: int) -> Delta:
 def _shuffled(delta: Delta, seed: int) -> Iterator[Encoded]:
     import numpy as np
 
-    for place, tensor in enumerate(delta.header.tensors):
-        random = np.random.Generator(np.random.PCG64([seed, place]))
+    for index, tensor in enumerate(delta.header.tensors):
+        random = np.random.Generator(np.random.PCG64([seed, index]))
         parts = tensor_parts(delta, tensor)
         terms = tuple(term for term in tensor.terms if not isinstance(term, RawTerm))
         drawn: dict[str, NDArray[Any]] = {}
@@ -132,8 +132,8 @@ def _mirrored(
     columns, places = tensor.shape[-1], radix ** np.arange(per_byte)
     top = radix if radix > 4 else radix - 1  # 1 to 15 are centred on 8, 1 to 255 on 128
     mirrored = np.empty_like(codes)
-    for row, own in enumerate(codes):
-        digits = (own[:, None] // places % radix).reshape(-1)
+    for row, row_codes in enumerate(codes):
+        digits = (row_codes[:, None] // places % radix).reshape(-1)
         coins = random.integers(0, 2, columns, np.uint8) == 1
         digits[:columns] = np.where(coins, top - digits[:columns], digits[:columns])
         mirrored[row] = np.minimum(digits, radix - 1).reshape(-1, per_byte) @ places

@@ -64,14 +64,14 @@ class Rebuild:
         if self.base.dtype(name) not in FLOATS:
             yield stored_bytes(self.base, name)
             return
-        before = read_values(self.base, name).reshape(rows_and_columns(self.base.shape(name)))
-        rows, columns = before.values.shape
+        base_values = read_values(self.base, name).reshape(rows_and_columns(self.base.shape(name)))
+        rows, columns = base_values.values.shape
         tensor = self.terms.get(name)
         parts = tensor_parts(self.delta, tensor) if tensor else {}
         step = max(1, PIECE_WEIGHTS // max(1, columns) // ROWS_AT_ONCE) * ROWS_AT_ONCE
         for start in range(0, rows, step):
             block = slice(start, min(rows, start + step))
-            values = before.float32(slice(block.start * columns, block.stop * columns))
+            values = base_values.float32(slice(block.start * columns, block.stop * columns))
             values = values.reshape(block.stop - block.start, columns)
             if tensor is None:
                 yield self._kept(name, values)
@@ -83,9 +83,9 @@ class Rebuild:
     ) -> "NDArray[Any]":
         import numpy as np
 
-        after = values if self.dtype == "f32" else values.copy()
-        apply_rows(tensor, parts, rows, after, scaled=self.scaled)
-        written = self._in_type(tensor.name, after)
+        changed = values if self.dtype == "f32" else values.copy()
+        apply_rows(tensor, parts, rows, changed, scaled=self.scaled)
+        written = self._in_type(tensor.name, changed)
         if self.dtype == "bf16":
             change = decode_rows(tensor, parts, rows, values)
             change *= np.float32(self.scaled)
@@ -129,11 +129,11 @@ class Rebuild:
         change: "NDArray[np.float32]",
     ) -> None:
         for block in blocks(values.size):
-            kept = from_bf16(rounded[block]) - from_bf16(to_bf16(values[block]))
-            lost = (kept - change[block]).astype("f8")
-            wanted = change[block].astype("f8")
+            stored = from_bf16(rounded[block]) - from_bf16(to_bf16(values[block]))
+            lost = (stored - change[block]).astype("f8")
+            exact = change[block].astype("f8")
             self.lost_squares += float(lost @ lost)
-            self.delta_squares += float(wanted @ wanted)
+            self.delta_squares += float(exact @ exact)
 
     def rounding_loss(self) -> float | None:
         """Returns the rounding loss of the finished pass; None for float32."""

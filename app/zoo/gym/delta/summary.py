@@ -63,13 +63,13 @@ def _quality(quality: Quality | None, held_out: bool | None) -> str:
     if quality.tuned is not None:
         losses.append(f"tuned {quality.tuned:.4f}")
     losses.append(f"delta {quality.delta:.4f}")
-    kept = "" if quality.recovered is None else f", {quality.recovered:.1%} of the gain kept"
+    recovered = "" if quality.recovered is None else f", {quality.recovered:.1%} of the gain kept"
     rows, _, doubt = rows_in_words(quality.rows, held_out).partition("; ")
     more = "" if quality.top1 is None else f", same most likely token {quality.top1:.1%}"
     more += "" if quality.drift is None else f", drift {quality.drift:+.4f}"
     if quality.kept is not None:
         more += f", kept {quality.kept} of {quality.right} general answers"
-    more += "".join(f", {one.kind} {one.loss:.4f}" for one in quality.controls or ())
-    where = f"on {quality.tokens:,} tokens of {rows}{kept}{more}"
+    more += "".join(f", {control.kind} {control.loss:.4f}" for control in quality.controls or ())
+    where = f"on {quality.tokens:,} tokens of {rows}{recovered}{more}"
     measured = f"{', '.join(losses)} nats per token {where}" + (f"; {doubt}" if doubt else "")
     return f"measured by its maker: {measured}"

@@ -38,11 +38,11 @@ def ctrl_c_saves(control: "Control") -> Generator[None]:
     def leave(signum: int, frame: FrameType | None) -> None:
         control.leave()
 
-    before = signal.signal(signal.SIGINT, leave)
+    handler = signal.signal(signal.SIGINT, leave)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, handler)
 
 
 def rows_text(rows: Rows) -> str:
@@ -52,14 +52,14 @@ def rows_text(rows: Rows) -> str:
         InputError: a row contains a value that JSON cannot represent.
     """
     lines: list[str] = []
-    for place, row in enumerate(rows, 1):
+    for number, row in enumerate(rows, 1):
         try:
             line = json.dumps(dict(row), ensure_ascii=False, allow_nan=False) + "\n"
             line.encode("utf-8")
             lines.append(line)
         except (TypeError, ValueError, RecursionError) as error:
             raise InputError(
-                f"dataset: row {place}: expected text, numbers, lists and dicts, got another "
+                f"dataset: row {number}: expected text, numbers, lists and dicts, got another "
                 f"value: {error}"
             ) from None
     return "".join(lines)
@@ -155,7 +155,7 @@ def _train(
     _with_files(config, rows, partial(check_rows, config, base.folder))
     env: dict[str, object] = {"settings": config.model_dump(mode="json")}
     if idle := _without_effect(config, ignored):
-        env["without_effect"] = [asdict(one) for one in idle]
+        env["without_effect"] = [asdict(setting) for setting in idle]
     run = create_run(dump_config(config), env)
     run.events.on_event = on_event
     if rows:
@@ -192,9 +192,9 @@ def _train(
 
 def _without_effect(config: TrainConfig, ignored: Sequence[Ignored]) -> list[Ignored]:
     """Returns the settings without effect: those that the caller found, and those in `config`."""
-    known = {one.key for one in ignored}
+    keys = {setting.key for setting in ignored}
     more = (Ignored(key, "Python", why) for key, why in config.idle_settings())
-    return [*ignored, *(one for one in more if one.key not in known)]
+    return [*ignored, *(setting for setting in more if setting.key not in keys)]
 
 
 def quality_input(
@@ -233,9 +233,9 @@ def quality_input(
     if not paths and run is None:
         raise InputError("files: expected files of examples or a run, got neither")
     folder = model_folder("base", base)
-    found = None if run is None else open_run(text_of("run", run))
-    if found is not None:
-        config = read_settings(found.config_file)
+    opened = None if run is None else open_run(text_of("run", run))
+    if opened is not None:
+        config = read_settings(opened.config_file)
     else:
         today = dt.datetime.now().astimezone().date().isoformat()
         settings: dict[str, Any] = {"model_name_or_path": folder, "dataset": paths, "date": today}
@@ -243,10 +243,10 @@ def quality_input(
             settings["adapter_name_or_path"] = path_of("adapter", adapter)
         config = TrainConfig(**settings)
     if paths:
-        rows = rows_of_files(paths, config, folder, found.folder if found else None)
+        rows = rows_of_files(paths, config, folder, opened.folder if opened else None)
     else:
-        assert found is not None
-        rows = rows_of_run(found.folder, config, folder)
+        assert opened is not None
+        rows = rows_of_run(opened.folder, config, folder)
     for note in rows.notes:
         warnings.warn(note, GymWarning, stacklevel=2)
     return QualityInput(rows.examples, held_out=rows.held_out)
@@ -332,5 +332,7 @@ def _hold_out_last(run: "Run", config: TrainConfig, count: int) -> None:
     kinds, layout = load_method(config.stage).reads, layout_of(config)
     records = read_dataset([run.rows_file], kinds=kinds, layout=layout).records
     learned = run.rows_file.read_text(encoding="utf-8").count("\n") - count
-    places = [i for i, one in enumerate(records) if int(one.source.rpartition(":")[2]) > learned]
+    places = [
+        i for i, record in enumerate(records) if int(record.source.rpartition(":")[2]) > learned
+    ]
     store_split(run.folder, Split(len(records), tuple(places)), fingerprint([run.rows_file]))

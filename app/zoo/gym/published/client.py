@@ -137,27 +137,37 @@ class Client:
         state, phase = opened.state, opened.state.phase
         refuse_new(opened, key.public)
         if phase is not Phase.COMMIT:
-            own, entry = prepared_reveal(opened, key)
+            contribution, entry = prepared_reveal(opened, key)
             if improvement_data is not None:  # another one is refused
                 base = model_folder("base_model", base_model)
-                prepare(opened, _fine_tune(improvement_data), base, key, examples=own.examples)
-            if examples not in {None, own.examples}:
+                prepare(
+                    opened, _fine_tune(improvement_data), base, key, examples=contribution.examples
+                )
+            if examples not in {None, contribution.examples}:
                 raise InputError(
-                    f"examples: expected {own.examples}, as you committed, got {examples}"
+                    f"examples: expected {contribution.examples}, as you committed, got {examples}"
                 )
             act: Callable[[Own, Signed, Storage], str] = send_reveal
         else:
             base = model_folder("base_model", base_model)
             claimed = check_examples(opened.manifest, examples, "examples")
             source = _fine_tune(improvement_data)
-            own, entry = prepare(opened, source, base, key, examples=claimed)
+            contribution, entry = prepare(opened, source, base, key, examples=claimed)
             act = send_commitment
         if send and phase in {Phase.COMMIT, Phase.REVEAL}:
-            receipt: str | None = act(own, entry, opened.storage)
+            receipt: str | None = act(contribution, entry, opened.storage)
             remember_place(opened, used=True)
         else:
             receipt = receipt_of(opened, entry)
-        return Contributed(user_id, state.id, phase.value, receipt, own.digest, own.bytes, own.file)
+        return Contributed(
+            user_id,
+            state.id,
+            phase.value,
+            receipt,
+            contribution.digest,
+            contribution.bytes,
+            contribution.file,
+        )
 
     def aggregate_community_improvements(
         self, base_model: str, min_contributors: int | None = None, *, void: bool = False
@@ -182,17 +192,17 @@ class Client:
 
         opened = self._opened(base_model, None)
         least = 0 if min_contributors is None else whole_of("min_contributors", min_contributors)
-        found = len(opened.state.reveals)
-        if found < least:
+        revealed = len(opened.state.reveals)
+        if revealed < least:
             raise InputError(
-                f"min_contributors: expected at least {least}, got {found} reveals in phase "
+                f"min_contributors: expected at least {least}, got {revealed} reveals in phase "
                 f"{opened.state.phase}",
                 hint="without min_contributors the round's quorum counts: "
                 f"{opened.manifest.quorum}",
             )
         computed = publish(opened.storage, load_key(), void=void, least=least)
         report = computed.report
-        refused = {str(one): reason for one, reason in report.refused.items()}
+        refused = {str(digest): reason for digest, reason in report.refused.items()}
         return CommunityResult(
             opened.state.id,
             computed.delta.path,
@@ -222,39 +232,41 @@ class Client:
         raise AttributeError(f"'Client' has no attribute '{name}'")
 
 
-def _check_base(opened: "Opened", given: str) -> None:
+def _check_base(opened: "Opened", base: str) -> None:
     from zoo.gym.delta.reading.identity import identity
     from zoo.gym.delta.reading.weights import open_weights
     from zoo.models.resolve import is_path, is_same_model
 
-    if is_path(given):
+    if is_path(base):
         names = [tensor.name for tensor in opened.manifest.tensors]
-        found = identity(open_weights(Path(given)), names)
-        if found != opened.manifest.base.identity:
-            raise InputError(f"base_model: expected the base of the round, got another: {given}")
+        digest = identity(open_weights(Path(base)), names)
+        if digest != opened.manifest.base.identity:
+            raise InputError(f"base_model: expected the base of the round, got another: {base}")
         return
     named = opened.manifest.base.model
-    if not is_same_model(named, given):
-        raise InputError(f"base_model: expected {named}, the base of the round, got {given}")
+    if not is_same_model(named, base):
+        raise InputError(f"base_model: expected {named}, the base of the round, got {base}")
 
 
 def _check_config(opened: "Opened", config: "DeltaSoupConfig") -> None:
     from zoo.gym.published.soup.config import DeltaSoupConfig
 
-    given = instance_of("config", config, DeltaSoupConfig)
+    soup = instance_of("config", config, DeltaSoupConfig)
     manifest = opened.manifest
-    wanted = {"method": manifest.method, "min_contributors": manifest.quorum}
-    for name in sorted(given.model_fields_set):
+    stated = {"method": manifest.method, "min_contributors": manifest.quorum}
+    for name in sorted(soup.model_fields_set):
         if name not in _READ:
             raise InputError(f"config.{name}: expected none: the round's terms have fixed it")
-        if getattr(given, name) != wanted[name]:
+        if getattr(soup, name) != stated[name]:
             raise InputError(
-                f"config.{name}: expected {wanted[name]}, as the round's terms have it, got "
-                f"{getattr(given, name)}"
+                f"config.{name}: expected {stated[name]}, as the round's terms have it, got "
+                f"{getattr(soup, name)}"
             )
 
 
-def _fine_tune(given: StrPath | None) -> Path:
+def _fine_tune(fine_tune: StrPath | None) -> Path:
     from zoo.gym.tuned.source import resolve_tuned
 
-    return resolve_tuned("last" if given is None else str(path_of("improvement_data", given))).path
+    return resolve_tuned(
+        "last" if fine_tune is None else str(path_of("improvement_data", fine_tune))
+    ).path

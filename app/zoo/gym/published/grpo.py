@@ -59,19 +59,19 @@ class GRPOConfig(Arguments):
     how_to_make = "GRPOConfig(**({{**config.model_dump(), {}}}))"
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - each setting has its own type
-        given = _named(settings)
-        if "max_steps" not in given:
-            given.setdefault("num_train_epochs", DEFAULTS["max_epochs"])
+        named = _named(settings)
+        if "max_steps" not in named:
+            named.setdefault("num_train_epochs", DEFAULTS["max_epochs"])
         for name in ("group_size", "beta", "clip_range", "temperature_train"):
-            given.setdefault(ours(name), DEFAULTS[name])
-        normalised = given.pop("normalize_advantages", None)
-        spread = given.pop("temperature_eval", DEFAULTS["temperature_eval"])
+            named.setdefault(ours(name), DEFAULTS[name])
+        normalised = named.pop("normalize_advantages", None)
+        spread = named.pop("temperature_eval", DEFAULTS["temperature_eval"])
         self._set("temperature_eval", number_of("temperature_eval", spread))
         if normalised is not None:
-            given["scale_rewards"] = "group" if normalised else "none"
-        self._set("_given", given)
+            named["scale_rewards"] = "group" if normalised else "none"
+        self._set("_given", named)
         loaded = load_values(
-            {"model_name_or_path": "model", "dataset": "rows", "stage": "grpo", **given}
+            {"model_name_or_path": "model", "dataset": "rows", "stage": "grpo", **named}
         )
         config = loaded.config
         keys = type(config).model_fields.keys() - _NOT_HERE
@@ -96,16 +96,16 @@ class GRPOConfig(Arguments):
         if self.max_steps is not None and self.max_epochs is None:
             del published["max_epochs"]
         names = {ours(name) for name in DEFAULTS} | {"scale_rewards"}
-        others = {key: value for key, value in self.given.items() if key not in names}
+        rest = {key: value for key, value in self.given.items() if key not in names}
         if self.scale_rewards == "batch":
             del published["normalize_advantages"]
-            others["scale_rewards"] = "batch"
-        return published | others
+            rest["scale_rewards"] = "batch"
+        return published | rest
 
 
 def _named(settings: Mapping[str, object]) -> dict[str, object]:
     """Returns settings under our names; refuses those given twice or given elsewhere."""
-    found: dict[str, object] = {}
+    named: dict[str, object] = {}
     first: dict[str, str] = {}
     for name, value in settings.items():
         key = ours(name.removeprefix("grpo_"))
@@ -116,11 +116,11 @@ def _named(settings: Mapping[str, object]) -> dict[str, object]:
             )
         if key in first:
             raise InputError(f"{name}: already given as '{first[key]}'")
-        found[key], first[key] = value, name
-    if "normalize_advantages" in found and "scale_rewards" in found:
+        named[key], first[key] = value, name
+    if "normalize_advantages" in named and "scale_rewards" in named:
         raise InputError("normalize_advantages: already given as 'scale_rewards'")
-    instance_of("normalize_advantages", found.get("normalize_advantages", True), bool)
-    return found
+    instance_of("normalize_advantages", named.get("normalize_advantages", True), bool)
+    return named
 
 
 class GRPOTrainer(Trained):
@@ -189,8 +189,8 @@ class GRPOTrainer(Trained):
             if "max_samples" in values:
                 hint = "give fewer rows"
                 raise InputError("max_samples: not possible with an eval_dataset", hint=hint)
-            learned, kept = _rows("train_dataset", dataset), _rows("eval_dataset", eval_dataset)
-            dataset, held_out = [*learned, *kept], len(kept)
+            learned, evaluated = _rows("train_dataset", dataset), _rows("eval_dataset", eval_dataset)
+            dataset, held_out = [*learned, *evaluated], len(evaluated)
             values["val_size"] = held_out
         values |= {"model_name_or_path": self.model, "stage": "grpo"}
         loaded = load_values({**values, "dataset": dataset, "reward": self.reward})
@@ -199,8 +199,8 @@ class GRPOTrainer(Trained):
         return self._result
 
 
-def _rows(name: str, given: object) -> Sequence[Mapping[str, object]]:
-    rows = listed(given)
+def _rows(name: str, dataset: object) -> Sequence[Mapping[str, object]]:
+    rows = listed(dataset)
     if not are_rows(rows):
         raise InputError(
             f"{name}: expected rows, because an eval_dataset is given",

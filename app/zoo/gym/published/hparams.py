@@ -192,11 +192,11 @@ def run_sft(
     """
     from zoo.gym.published.api import train_here
 
-    given = (model_args, data_args, training_args, finetuning_args, generating_args)
+    arguments = (model_args, data_args, training_args, finetuning_args, generating_args)
     values: dict[str, object] = {}
-    for name, kind, one in zip(NAMES, FIVE, given, strict=True):
+    for name, kind, argument in zip(NAMES, FIVE, arguments, strict=True):
         hint = "get_train_args(settings) returns all five"
-        values |= instance_of(name, one, kind, hint=hint).to_dict()
+        values |= instance_of(name, argument, kind, hint=hint).to_dict()
     if values["stage"] != "sft":
         raise InputError(
             f"stage: run_sft trains with stage sft, got {shown(values['stage'])}",
@@ -214,7 +214,9 @@ def _config_of(values: Mapping[str, object]) -> TrainConfig:
     """Returns the settings among all values; a default counts as not given."""
     fields = config_class(values["stage"]).model_fields
     settings = {
-        key: one for key, one in values.items() if key not in fields or one != fields[key].default
+        key: value
+        for key, value in values.items()
+        if key not in fields or value != fields[key].default
     }
     return TrainConfig.model_validate(settings)
 

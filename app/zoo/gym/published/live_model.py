@@ -69,8 +69,8 @@ def is_same_model(name: str, other: object) -> bool:
     """
     folder = resolve(name, offline=True).folder
     if isinstance(other, str | os.PathLike):
-        found = resolve(other, offline=True).folder
-        return found.resolve() == folder.resolve() or _same_weights(found, folder)
+        resolved = resolve(other, offline=True).folder
+        return resolved.resolve() == folder.resolve() or _same_weights(resolved, folder)
     live: Any = other
     _check_live("ref_model", live)
     with tempfile.TemporaryDirectory(dir=ensure_folder(folders().cache)) as written:
@@ -89,8 +89,8 @@ def _check_live(name: str, model: Any) -> None:  # noqa: ANN401
 
 
 def _is_unchanged(folder: Path, tokenizer: Any, origin: Path) -> bool:  # noqa: ANN401
-    own = tokenizer is None or _same_tokenizer(tokenizer, origin)
-    return own and _same_config(folder, origin) and _same_weights(folder, origin)
+    is_same = tokenizer is None or _same_tokenizer(tokenizer, origin)
+    return is_same and _same_config(folder, origin) and _same_weights(folder, origin)
 
 
 def _origin(model: Any) -> Path | None:  # noqa: ANN401
@@ -115,19 +115,19 @@ def _own_tokenizer(origin: Path | None) -> Any:  # noqa: ANN401
 def _same_tokenizer(tokenizer: Any, folder: Path) -> bool:  # noqa: ANN401
     from zoo.gym.data import load_tokenizer
 
-    own: Any = load_tokenizer(folder)
-    same_words = tokenizer.get_vocab() == own.get_vocab()
-    return bool(same_words and tokenizer.chat_template == own.chat_template)
+    loaded: Any = load_tokenizer(folder)
+    same_words = tokenizer.get_vocab() == loaded.get_vocab()
+    return bool(same_words and tokenizer.chat_template == loaded.chat_template)
 
 
 def _same_config(folder: Path, other: Path) -> bool:
     """Returns whether two folders have equal settings of the model, defaults included."""
     from transformers import AutoConfig
 
-    found = [AutoConfig.from_pretrained(one, local_files_only=True) for one in (folder, other)]
+    configs = [AutoConfig.from_pretrained(path, local_files_only=True) for path in (folder, other)]
     first, second = (
-        {key: value for key, value in one.to_dict().items() if key not in _OF_THE_FILE}
-        for one in found
+        {key: value for key, value in path.to_dict().items() if key not in _OF_THE_FILE}
+        for path in configs
     )
     return first == second
 

@@ -58,12 +58,12 @@ class TrainingConfig(Arguments):
         twice = next((key for key in settings if ours(key) == "model_name_or_path"), None)
         if model is not None and twice is not None:
             raise InputError(f"{twice}: the model is already given as the first argument")
-        given = {**({} if model is None else {"model": model}), **settings}
-        given |= {key: listed(given[key]) for key in given if ours(key) == "dataset"}
-        loaded = _load(given, None)
+        named = {**({} if model is None else {"model": model}), **settings}
+        named |= {key: listed(named[key]) for key in named if ours(key) == "dataset"}
+        loaded = _load(named, None)
         values = {key: getattr(loaded.config, key) for key in type(loaded.config).model_fields}
         super().__init__(values, loaded.ignored)
-        vars(self)["_given"] = given
+        vars(self)["_given"] = named
 
     @property
     def given(self) -> dict[str, object]:
@@ -71,9 +71,9 @@ class TrainingConfig(Arguments):
         return dict(vars(self)["_given"])
 
 
-def _load(given: Mapping[str, object], dataset: object) -> Loaded:
+def _load(settings: Mapping[str, object], dataset: object) -> Loaded:
     """Checks settings; `dataset` replaces theirs, and without any the name of a file stands in."""
-    values = dict(given)
+    values = dict(settings)
     if dataset is not None:
         values = {key: value for key, value in values.items() if ours(key) != "dataset"}
         values["dataset"] = dataset
@@ -200,12 +200,12 @@ class Trainer(Trained):
         """
         from zoo.gym.published.api import train_here
 
-        given = self.config.given
-        if dataset is None and not any(ours(key) == "dataset" for key in given):
+        stated = self.config.given
+        if dataset is None and not any(ours(key) == "dataset" for key in stated):
             raise InputError(
                 "dataset: not given: expected a file or rows", hint='train(dataset="my.jsonl")'
             )
-        loaded = _load(self._on_result(given), dataset)
+        loaded = _load(self._on_result(stated), dataset)
         self._delta = None
         self._result = train_here(loaded.config, loaded.ignored)
         return self._result
@@ -254,12 +254,12 @@ class Trainer(Trained):
             refuse_changed(self._applied)
         return self._applied
 
-    def _on_result(self, given: Mapping[str, object]) -> dict[str, object]:
+    def _on_result(self, settings: Mapping[str, object]) -> dict[str, object]:
         """Returns the settings with an applied result in the place of the base."""
         if self._applied is None:
-            return dict(given)
-        others = {key: given[key] for key in given if ours(key) != "model_name_or_path"}
-        return {"model_name_or_path": str(self._applied.file), **others}
+            return dict(settings)
+        rest = {key: settings[key] for key in settings if ours(key) != "model_name_or_path"}
+        return {"model_name_or_path": str(self._applied.file), **rest}
 
     def __getattr__(self, name: str) -> object:
         if name in _LATER:

@@ -61,7 +61,7 @@ class ExperienceLibrary:
     @property
     def lessons(self) -> list[str]:
         """The text of each lesson."""
-        return [item.text for item in self.library.items]
+        return [lesson.text for lesson in self.library.items]
 
     def save(self, path: str | Path) -> str:
         """Writes the library to a new file and returns its digest.
@@ -79,9 +79,9 @@ class ExperienceLibrary:
             NotAvailableError: there is no file.
             InputError: it is no library, or was changed.
         """
-        found = store.load_given(str(path_of("path", path).absolute()))
-        library = found.library
-        for sentence in found.notices:
+        stored = store.load_given(str(path_of("path", path).absolute()))
+        library = stored.library
+        for sentence in stored.notices:
             _warn(sentence)
         return cls(library, str(library.evidence.get("verdict", "unproven")))
 
@@ -118,17 +118,17 @@ class TrainingFreeGRPO:
         hint = "TrainingFreeGRPO(base_model, GRPOConfig(...))"
         self.config = instance_of("config", chosen, GRPOConfig, hint=hint)
         self.base_model = text_of("base_model", base_model)
-        given: dict[str, object] = {"model": self.base_model, **_settings(self.config)}
+        values: dict[str, object] = {"model": self.base_model, **_settings(self.config)}
         if teacher is not None:
-            given["teacher"] = text_of("teacher", teacher)
+            values["teacher"] = text_of("teacher", teacher)
         if budget is not None:
-            given["max_usd"] = number_of("budget", budget)
+            values["max_usd"] = number_of("budget", budget)
         if max_tokens is not None:
-            given["max_tokens"] = whole_of("max_tokens", max_tokens)
+            values["max_tokens"] = whole_of("max_tokens", max_tokens)
         if name is not None:
             store.check_name(text_of("name", name))
         self._name = name
-        self._settings = ExperienceConfig.model_validate(given)
+        self._settings = ExperienceConfig.model_validate(values)
         self._learned: ExperienceLibrary | None = None
         self._budget = Budget(Cap())
 
@@ -154,8 +154,8 @@ class TrainingFreeGRPO:
             config, reward_model = config.model_copy(update={"reward": reward_model}), None
         elif reward_model is not None:
             config = config.model_copy(update={"reward": LIVE})
-        tasks, notes, found = _tasks(dataset)
-        name = found if self._name is None else self._name
+        tasks, notes, library_name = _tasks(dataset)
+        name = library_name if self._name is None else self._name
         prepared = prepare(config.model_copy(update={"name": name}), tasks, notes, reward_model)
         need = prepared.estimate
         for note in prepared.notes:
@@ -171,8 +171,8 @@ class TrainingFreeGRPO:
         metrics = _work(run, prepared.config, reward_model, self._left(prepared.cap))
         library, _ = read_library(run.result / "library.json")
         self._learned = ExperienceLibrary(library, str(metrics["verdict"]), metrics, run.id)
-        kept = counted(len(self._learned), "lesson")
-        print(f"run {run.id}: {self._learned.verdict}, {kept}", file=sys.stderr)
+        count = counted(len(self._learned), "lesson")
+        print(f"run {run.id}: {self._learned.verdict}, {count}", file=sys.stderr)
         return self._learned
 
     def infer(self, query: str, experiences: "ExperienceLibrary | str | None" = None) -> str:
@@ -191,17 +191,17 @@ class TrainingFreeGRPO:
         from zoo.gym.experience.infer import cap_of_answers, infer
         from zoo.gym.experience.models import named_models
 
-        given = self._learned if experiences is None else experiences
-        if isinstance(given, str):
-            named = store.load_given(given)
+        learned = self._learned if experiences is None else experiences
+        if isinstance(learned, str):
+            named = store.load_given(learned)
             library = named.library
             for sentence in named.notices:
                 _warn(sentence)
-        elif given is None:
+        elif learned is None:
             library = Library()
         else:
             hint = "pass what train() returned, or the name of a library"
-            library = instance_of("experiences", given, ExperienceLibrary, hint=hint).library
+            library = instance_of("experiences", learned, ExperienceLibrary, hint=hint).library
         text = text_of("query", query)
         cap = cap_of_answers(self._settings, named_models(self._settings))
         return infer(self._settings, text, library, _warn, self._left(cap)).text
@@ -218,18 +218,18 @@ def _settings(config: GRPOConfig) -> dict[str, object]:
     Raises:
         InputError: one has none.
     """
-    given = config.model_dump()
-    for key, value in given.items():
+    values = config.model_dump()
+    for key, value in values.items():
         changed = value != DEFAULTS.get(key)
         if key not in _USED | _ALSO and changed:
             raise InputError(
                 f"{key}: has no effect on TrainingFreeGRPO: {_NO_WEIGHTS}",
                 hint="GRPOTrainer trains weights",
             )
-    epochs = number_of("max_epochs", given.get("max_epochs", DEFAULTS["max_epochs"]))
+    epochs = number_of("max_epochs", values.get("max_epochs", DEFAULTS["max_epochs"]))
     if epochs != int(epochs):
         raise InputError(f"max_epochs: expected a whole number, got {epochs:g}")
-    used = {key: value for key, value in given.items() if key in _USED | _ALSO}
+    used = {key: value for key, value in values.items() if key in _USED | _ALSO}
     return {**used, "max_epochs": int(epochs)}
 
 
@@ -238,21 +238,23 @@ def _tasks(dataset: object) -> "tuple[list[Task], list[str], str]":
     from zoo.gym.experience.tasks import read_tasks
     from zoo.gym.published.api import rows_text
 
-    given = listed(dataset)
-    if isinstance(given, list) and not given:
+    rows = listed(dataset)
+    if isinstance(rows, list) and not rows:
         raise InputError("dataset: expected rows, or files of rows, got none")
-    if not are_rows(given):
-        paths = [path_of("dataset", one) for one in (given if isinstance(given, list) else [given])]
+    if not are_rows(rows):
+        paths = [path_of("dataset", task) for task in (rows if isinstance(rows, list) else [rows])]
         return (*read_tasks(paths), store.name_of(paths[0]))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "dataset.jsonl"
-        path.write_text(rows_text(tuple(given)), encoding="utf-8")
+        path.write_text(rows_text(tuple(rows)), encoding="utf-8")
         try:
             tasks, notes = read_tasks([path])
         except InputError as error:
             message = error.message.replace(f"{path}:", "dataset: row ")
             raise InputError(message.replace(str(path), "dataset"), hint=error.hint) from None
-    tasks = [replace(one, source=one.source.replace(f"{path}:", "dataset: row ")) for one in tasks]
+    tasks = [
+        replace(task, source=task.source.replace(f"{path}:", "dataset: row ")) for task in tasks
+    ]
     return tasks, [note.replace(str(path), "dataset") for note in notes], "python"
 
 
@@ -277,8 +279,8 @@ def _work(
             work(run, session)
     finally:
         run.identity_file.unlink(missing_ok=True)  # this process lives on, without the run
-    found: Mapping[str, Any] = done["metrics"]
-    return found
+    metrics: Mapping[str, Any] = done["metrics"]
+    return metrics
 
 
 def _warn(message: str) -> None:

@@ -128,17 +128,17 @@ def _read_own(path: Path) -> bytes:
             return file.read(_MOST_BYTES)
 
 
-def _refuse_others(path: Path, found: os.stat_result) -> None:
+def _refuse_others(path: Path, status: os.stat_result) -> None:
     """Refuses a file that is not the user's alone; Windows has neither owner nor mode here."""
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise InputError(f"{path}: expected a file, got something else")
     if os.name == "nt":
         return
-    if found.st_uid != os.geteuid():
+    if status.st_uid != os.geteuid():
         raise InputError(
-            f"{path}: expected a key of user {os.geteuid()}, got one of user {found.st_uid}"
+            f"{path}: expected a key of user {os.geteuid()}, got one of user {status.st_uid}"
         )
-    mode = stat.S_IMODE(found.st_mode)
+    mode = stat.S_IMODE(status.st_mode)
     if mode & ~PRIVATE_FILE:
         raise InputError(
             f"{path}: expected mode 600, got {mode:o}: others may have read your key",

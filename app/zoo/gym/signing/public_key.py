@@ -39,13 +39,13 @@ def parse_key(text: object) -> PublicKey:
     Raises:
         InputError: it is none, or one of small order.
     """
-    found = _TEXT.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
+    match = _TEXT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         raise InputError(
             "key: expected ed25519: and 64 hexadecimal digits, got another text",
             hint="its owner prints it: zoo-gym keys show",
         )
-    raw = bytes.fromhex(found[1])
+    raw = bytes.fromhex(match[1])
     if is_weak(raw):
         raise InputError(
             f"key {text}: expected a key of its owner alone, got one of small order, for which "

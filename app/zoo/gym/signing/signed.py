@@ -99,17 +99,17 @@ def sign(key: OwnKey, context: str, body: Mapping[str, object]) -> Signed:
     return Signed(context, dict(body), key.public, signature.hex())
 
 
-def verify(found: object, context: str) -> Signed:
+def verify(value: object, context: str) -> Signed:
     """Returns a signed object of a kind, as `Signed.as_json` writes it.
 
     Args:
-        found: what was read; anything.
+        value: what was read; anything.
         context: the kind that is expected.
 
     Raises:
         InputError: it is none, of another kind, or was changed.
     """
-    fields = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    fields = cast("dict[str, object]", value) if isinstance(value, dict) else {}
     body, signature = fields.get("body"), fields.get("signature")
     if fields.keys() != _KEYS or not isinstance(body, dict):
         raise InputError("signed object: expected context, body, key and signature, got others")
@@ -145,13 +145,13 @@ def read_signed(path: Path, context: str) -> Signed:
     """
     try:
         content = read_small(path, most_bytes=MOST_BYTES)
-        found: object = json.loads(content)
+        value: object = json.loads(content)
     except FileNotFoundError:
         raise NotAvailableError(f"{path}: expected a signed object, got nothing") from None
     except (OSError, ValueError, RecursionError):
         raise InputError(f"{path}: expected a signed object in JSON, got another file") from None
     try:
-        signed = verify(found, context)
+        signed = verify(value, context)
         if canonical(signed.as_json()) + b"\n" != content:
             raise InputError("signed object: expected canonical JSON, got another form of it")
     except InputError as error:

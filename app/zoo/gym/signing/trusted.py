@@ -31,7 +31,7 @@ def trusted_keys() -> dict[str, PublicKey]:
     path = trusted_file()
     if not path.exists():
         return {}
-    found: dict[str, PublicKey] = {}
+    keys: dict[str, PublicKey] = {}
     for entry in read_entries(path):
         where = f"{path}:{entry.line}"
         if not _NAME.fullmatch(entry.key) or entry.key == YOU:
@@ -40,10 +40,10 @@ def trusted_keys() -> dict[str, PublicKey]:
             key = parse_key(entry.value)
         except InputError as error:
             raise InputError(f"{where}: {error.message}", hint=error.hint) from None
-        if key in found.values():
+        if key in keys.values():
             raise InputError(f"{where}: expected each key once, got one with two names")
-        found[entry.key] = key
-    return found
+        keys[entry.key] = key
+    return keys
 
 
 def trust(name: str, key: PublicKey) -> None:
@@ -58,15 +58,15 @@ def trust(name: str, key: PublicKey) -> None:
             f"name '{name}': expected small letters, digits, '.', '-' and '_', at most 40, and not "
             f"'{YOU}'"
         )
-    known = trusted_keys()
-    if name in known:
+    keys = trusted_keys()
+    if name in keys:
         raise InputError(
-            f"name '{name}': expected a new one, got that of key {known[name].fingerprint}",
+            f"name '{name}': expected a new one, got that of key {keys[name].fingerprint}",
             hint=f"zoo-gym keys distrust {name}",
         )
     if signer := signer_name(key):
         raise InputError(f"key {key.fingerprint}: expected a new one, got that of {signer}")
-    _write({**known, name: key})
+    _write({**keys, name: key})
 
 
 def distrust(name: str) -> PublicKey:
@@ -76,13 +76,13 @@ def distrust(name: str) -> PublicKey:
         NotAvailableError: there is none of that name.
         StorageError: the list cannot be written.
     """
-    known = trusted_keys()
-    if name not in known:
+    keys = trusted_keys()
+    if name not in keys:
         raise NotAvailableError(
             f"no trusted key '{name}': expected the name of one", hint="zoo-gym keys list"
         )
-    key = known.pop(name)
-    _write(known)
+    key = keys.pop(name)
+    _write(keys)
     return key
 
 
@@ -94,7 +94,7 @@ def signer_name(key: PublicKey) -> str:
     """
     if has_key() and load_key().public == key:
         return YOU
-    return next((name for name, one in trusted_keys().items() if one == key), "")
+    return next((name for name, trusted in trusted_keys().items() if trusted == key), "")
 
 
 def _write(keys: dict[str, PublicKey]) -> None:

@@ -67,11 +67,11 @@ async def ask_command(words: Sequence[str], *, finish: bool = False) -> dict[str
         raise
     lines = output.decode("utf-8", "replace").splitlines()
     try:
-        found: object = json.loads(lines[-1])
+        value: object = json.loads(lines[-1])
     except (IndexError, ValueError):
         last = next(iter(reversed(noise.decode("utf-8", "replace").splitlines())), "no output")
         raise GymError(f"zoo-gym {words[0]} failed: {last}", code="tui.command_failed") from None
-    answer = cast("dict[str, Any]", found)
+    answer = cast("dict[str, Any]", value)
     if error := answer.get("error"):
         raise GymError(error["message"], hint=error["hint"], code="tui.command_refused")
     return answer

@@ -114,8 +114,8 @@ class History:
             case "checkpoint" if isinstance(event.get("step"), int):
                 self.saved_step = event["step"]
             case "answers":
-                found = event.get("answers")
-                entries: list[object] = found if isinstance(found, list) else []
+                answers = event.get("answers")
+                entries: list[object] = answers if isinstance(answers, list) else []
                 self.answers = [each for each in entries if isinstance(each, dict)]
                 if "message" in event:
                     self.notes.append(str(event["message"]))
@@ -157,12 +157,12 @@ def thinned(points: Sequence[Point], most: int) -> list[Point]:
     """Returns at most `most` points: means over equal parts, with the first and the last step."""
     if len(points) <= most:
         return list(points)
-    found: list[Point] = []
+    kept_points: list[Point] = []
     for i in range(most):
         part = points[i * len(points) // most : (i + 1) * len(points) // most]
         step = part[0][0] if i == 0 else part[-1][0]
-        found.append((step, sum(loss for _, loss in part) / len(part)))
-    return found
+        kept_points.append((step, sum(loss for _, loss in part) / len(part)))
+    return kept_points
 
 
 def meaning(history: History, *, measures_later: bool = False) -> str:
@@ -191,10 +191,10 @@ def _held_out_words(history: History) -> str:
     name, best, last = f"held-out {history.decides}", history.best(), history.scores[-1]
     if not last[0]:
         return f"The {name} has not been measured during training yet."
-    before = history.scores[0] if history.scores[0][0] == 0 else None
-    if before is None:
+    base = history.scores[0] if history.scores[0][0] == 0 else None
+    if base is None:
         return f"The {name} was not measured before training, so the gain is unknown."
-    if best is None or not history.improves(best[1], before[1]):
+    if best is None or not history.improves(best[1], base[1]):
         return f"The {name} is no better than before training: training has not helped yet."
     if last == best:
         return f"The {name} is at its best: the model learns, and does not only memorise."
@@ -218,9 +218,9 @@ def _trend(losses: Sequence[float], *, is_over: bool) -> str:
     if len(losses) < 2 * part:
         return "has no clear trend yet: there are too few steps"
     parts = (losses[:part], losses[-2 * part : -part], losses[-part:])
-    first, before, now = map(median, parts)
-    if not _is_near(now, before):
-        return f"{verb} {'falling' if now < before else 'rising'}"
+    first, middle, now = map(median, parts)
+    if not _is_near(now, middle):
+        return f"{verb} {'falling' if now < middle else 'rising'}"
     if _is_near(now, first):
         return f"{verb} steady"
     so_far = "fell" if now < first else "rose"
@@ -233,8 +233,8 @@ def _is_near(value: float, other: float) -> bool:
 
 def _update(metrics: dict[str, object], event: Event) -> None:
     """Updates metrics by those of an event; null stands for a value that is not finite."""
-    found = event.get("metrics")
-    for name, value in found.items() if isinstance(found, dict) else ():
+    stated = event.get("metrics")
+    for name, value in stated.items() if isinstance(stated, dict) else ():
         if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
             metrics[name] = value
 

@@ -64,12 +64,12 @@ class Spending:
                 content = file.read(_MOST_BYTES)
         except FileNotFoundError:
             return False
-        whole = content.rfind(b"\n") + 1
-        self.offset += whole
-        for line in content[:whole].splitlines():
+        complete = content.rfind(b"\n") + 1
+        self.offset += complete
+        for line in content[:complete].splitlines():
             if line.startswith((b'{"got"', b'{"lost"')):
                 self._add(line)
-        return whole > 0
+        return complete > 0
 
     def _add(self, line: bytes) -> None:
         try:
@@ -103,12 +103,12 @@ class LessonsRun:
         """
         if self.names == Names():
             self.names = names_of(run)
-        found = self.spending.read(run.folder / JOURNAL)
+        changed = self.spending.read(run.folder / JOURNAL)
         file = run.folder / LIBRARY
         if not self.lessons and file.is_file():
             self.lessons = _texts(file)
-            found = found or bool(self.lessons)
-        return found
+            changed = changed or bool(self.lessons)
+        return changed
 
 
 def names_of(run: Run) -> Names:
@@ -119,10 +119,10 @@ def names_of(run: Run) -> Names:
     settings = env.get("experience") or env.get("distillation")
     if not isinstance(settings, dict):
         return Names()
-    given = cast("Mapping[str, object]", settings)
-    model, teacher = str(given.get("model") or "?"), str(given.get("teacher") or "")
+    stored = cast("Mapping[str, object]", settings)
+    model, teacher = str(stored.get("model") or "?"), str(stored.get("teacher") or "")
     named = env.get("library")
-    library = given.get("name") or (
+    library = stored.get("name") or (
         cast("Mapping[str, object]", named).get("name") if isinstance(named, dict) else None
     )
     try:
@@ -147,4 +147,4 @@ def _texts(path: Path) -> tuple[str, ...]:
         library, _ = read_library(path)
     except GymError as error:
         return (error.message,)
-    return tuple(item.text for item in library.items)
+    return tuple(lesson.text for lesson in library.items)

@@ -62,21 +62,21 @@ def lessons_verdict(metrics: Mapping[str, Any]) -> str:
     effect, low, high = (_number(metrics.get(key)) for key in ("effect", "low", "high"))
     if effect is None:
         return f"{library} is {metrics.get('verdict')}: it was not tested"
-    found = f"{library} is {metrics.get('verdict')}: {100 * effect:+.1f} points of 100"
+    verdict = f"{library} is {metrics.get('verdict')}: {100 * effect:+.1f} points of 100"
     if low is None or high is None:
-        return f"{found}, with too few tasks for an interval"
-    return f"{found}, 95 % {100 * low:+.1f} to {100 * high:+.1f}"
+        return f"{verdict}, with too few tasks for an interval"
+    return f"{verdict}, 95 % {100 * low:+.1f} to {100 * high:+.1f}"
 
 
-def lessons_meters(history: History, about: LessonsRun) -> list[Meter]:
+def lessons_meters(history: History, lessons_run: LessonsRun) -> list[Meter]:
     """Returns the figures of a run that learns lessons; one that is not known yet is a dash."""
-    metrics, spent = history.status.metrics or {}, about.spending
+    metrics, spent = history.status.metrics or {}, lessons_run.spending
     tokens = sum(
-        int(_number(metrics.get(f"{one}_tokens")) or 0) for one in ("prompt", "completion")
+        int(_number(metrics.get(f"{kind}_tokens")) or 0) for kind in ("prompt", "completion")
     )
     calls, usd = _number(metrics.get("calls")), _number(metrics.get("spent_usd"))
     lessons = metrics.get("lessons", history.last.get("lessons"))
-    found = [
+    meters = [
         ("calls", f"{int(calls if calls is not None else spent.calls):,}"),
         ("tokens", f"{tokens or spent.tokens:,}"),
         ("spent", money(usd if usd is not None else spent.usd)),
@@ -84,22 +84,22 @@ def lessons_meters(history: History, about: LessonsRun) -> list[Meter]:
         ("lessons", "-" if lessons is None else str(lessons)),
     ]
     for key, name in (("reward_without", "reward without"), ("reward_with", "reward with")):
-        found += [(name, figure(metrics[key]))] if metrics.get(key) is not None else []
+        meters += [(name, figure(metrics[key]))] if metrics.get(key) is not None else []
     if metrics.get("tokens_added"):
-        found.append(("tokens added", str(metrics["tokens_added"])))
-    return found
+        meters.append(("tokens added", str(metrics["tokens_added"])))
+    return meters
 
 
-def lessons_body(history: History, about: LessonsRun) -> str:
+def lessons_body(history: History, lessons: LessonsRun) -> str:
     """Returns tasks, steps and lessons of a run that learns lessons, a line each."""
-    names = about.names
+    names = lessons.names
     lines = [f"model: {names.model}; teacher: {names.teacher or 'the same'}", *_tasks(history.plan)]
     lines += [_step(event) for _, event in sorted(history.lesson_steps.items())]
     if not history.lesson_steps and history.status.live:
         lines.append("The first step is not done yet.")
     edits = _edits(history)
-    if about.lessons:
-        lines += ["", f"{counted(len(about.lessons), 'lesson')} kept:", *_list(about.lessons)]
+    if lessons.lessons:
+        lines += ["", f"{counted(len(lessons.lessons), 'lesson')} kept:", *_list(lessons.lessons)]
     elif history.status.state == "done":
         lines += ["", "No lesson was kept."]
         lines += [f"{counted(len(edits), 'edit')} tried:", *_list(edits)] if edits else []
@@ -140,12 +140,12 @@ def distillation_verdict(history: History) -> str:
         return "No task was held out, so nothing was measured: unproven."
     ways = cast("Mapping[str, Mapping[str, Any]]", measured)
     lines = ["Gained over the model alone, in points of 100, on held-out tasks:"]
-    for way, found in ways.items():
+    for way, tested in ways.items():
         name = "lessons in prompt" if way == "library" else way
-        ends: list[float] = found["interval"] or []
+        ends: list[float] = tested["interval"] or []
         span = " to ".join(f"{100 * end:+.1f}" for end in ends)
         span = f"95 % {span}" if ends else "no interval"
-        lines.append(f"{name}: {100 * found['effect']:+.1f}, {span}, {found['verdict']}")
+        lines.append(f"{name}: {100 * tested['effect']:+.1f}, {span}, {tested['verdict']}")
     return "\n".join(lines)
 
 
@@ -181,9 +181,9 @@ def _step(event: Event) -> str:
     line += f", {groups.get('mixed groups', 0)} of {groups.get('groups', 0)} groups mixed"
     line += f", {counted(len(event.get('edits') or ()), 'edit')}"
     if isinstance(gate, dict):
-        found = cast("Mapping[str, Any]", gate)
-        line += f"; gate: {found.get('verdict')}"
-        effect = _number(found.get("effect"))
+        gated = cast("Mapping[str, Any]", gate)
+        line += f"; gate: {gated.get('verdict')}"
+        effect = _number(gated.get("effect"))
         line += "" if effect is None else f", {100 * effect:+.1f} points"
     return f"{line}; {event.get('lessons')} lessons"
 
@@ -191,7 +191,7 @@ def _step(event: Event) -> str:
 def _edits(history: History) -> list[str]:
     last = max(history.lesson_steps, default=None)
     edits = None if last is None else history.lesson_steps[last].get("edits")
-    return [str(one) for one in cast("list[object]", edits)] if isinstance(edits, list) else []
+    return [str(edit) for edit in cast("list[object]", edits)] if isinstance(edits, list) else []
 
 
 def _list(texts: "tuple[str, ...] | list[str]") -> list[str]:

@@ -31,10 +31,10 @@ def available_models() -> list[tuple[str, str]]:
     cached, imported = cached_ids(), imported_names()
     here = {PICO, *cached, *imported}
     listed = [entry for entry in registry() if here & {entry.alias, entry.hub_id}]
-    known = {name for entry in listed for name in (entry.alias, entry.hub_id)}
+    names = {name for entry in listed for name in (entry.alias, entry.hub_id)}
     rows = [(entry.alias, _about(entry)) for entry in listed]
-    rows += [(name, "imported from a GGUF file") for name in imported if name not in known]
-    return rows + [(name, "in the cache") for name in cached if name not in known]
+    rows += [(name, "imported from a GGUF file") for name in imported if name not in names]
+    return rows + [(name, "in the cache") for name in cached if name not in names]
 
 
 def missing_models() -> list[Entry]:
@@ -55,4 +55,4 @@ def _about(entry: Entry) -> str:
 
 
 def _existing(path: Path) -> Path:
-    return next(place for place in (path, *path.parents) if place.exists())
+    return next(folder for folder in (path, *path.parents) if folder.exists())

@@ -37,9 +37,9 @@ def commands(app: "GymApp", screen: Screen[Any]) -> Iterator[SystemCommand]:
     for active in screen.active_bindings.values():
         key, text = active.binding, active.binding.description
         if is_own(active):
-            about = f"{app.get_key_display(key)}  {active.tooltip}".strip()
-            yield SystemCommand(text, about, partial(app.run_action, key.action, active.node))
-    for title, about, action in PLACES:
-        yield SystemCommand(title, about, partial(app.run_action, action, app))
-    for title, about, name in THEMES:
-        yield SystemCommand(title, about, partial(setattr, app, "theme", name))
+            tooltip = f"{app.get_key_display(key)}  {active.tooltip}".strip()
+            yield SystemCommand(text, tooltip, partial(app.run_action, key.action, active.node))
+    for title, tooltip, action in PLACES:
+        yield SystemCommand(title, tooltip, partial(app.run_action, action, app))
+    for title, tooltip, name in THEMES:
+        yield SystemCommand(title, tooltip, partial(setattr, app, "theme", name))

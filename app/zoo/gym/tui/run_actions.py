@@ -35,13 +35,13 @@ ONCE_STOPPED = {
 """What a stop means for a run, by whether it can be resumed."""
 
 
-def is_offered(action: str, found: tuple[Run, str] | None) -> bool:
+def is_offered(action: str, controlled: tuple[Run, str] | None) -> bool:
     """Says whether an action of a screen can be done to a run in a state; None is no run."""
     if action not in STATES:
         return True
-    if found is None or found[1] not in STATES[action]:
+    if controlled is None or controlled[1] not in STATES[action]:
         return False
-    run, state = found
+    run, state = controlled
     if jobs.is_finishing(run, state):
         return False
     if action == "park":
@@ -52,11 +52,15 @@ def is_offered(action: str, found: tuple[Run, str] | None) -> bool:
     return ended.resumable if action == "resume" else ended.result is not None
 
 
-def why_idle(actions: Sequence[str], found: tuple[Run, str] | None) -> str | None:
+def why_idle(actions: Sequence[str], controlled: tuple[Run, str] | None) -> str | None:
     """Returns why a key does nothing to a run now; None if one of its actions is offered."""
-    if not actions or found is None or any(is_offered(action, found) for action in actions):
+    if (
+        not actions
+        or controlled is None
+        or any(is_offered(action, controlled) for action in actions)
+    ):
         return None
-    run, state = found
+    run, state = controlled
     if state in LIVE and run.control.pending() in {"stop", "park"}:
         why = f"{run.id} is still saving; wait until it has stopped"
     elif not any(state in STATES[action] for action in actions) or jobs.is_finishing(run, state):
@@ -127,8 +131,8 @@ def finish(app: App[Any], run: Run) -> None:
     _confirm(app, dialog, lambda: _request(app, run, jobs.finish, done))
 
 
-def remove(app: App[Any], run: Run, after: Callable[[], object]) -> None:
-    """Deletes a run, after a yes that names its size, and then calls `after`."""
+def remove(app: App[Any], run: Run, on_done: Callable[[], object]) -> None:
+    """Deletes a run, after a yes that names its size, and then calls `on_done`."""
 
     async def work() -> None:
         size = human_bytes(await asyncio.to_thread(jobs.size_bytes, run.folder))
@@ -138,18 +142,18 @@ def remove(app: App[Any], run: Run, after: Callable[[], object]) -> None:
             yes="Yes, delete it",
         )
         done = f"{run.id} is deleted: {size} freed"
-        _confirm(app, dialog, lambda: _request(app, run, jobs.remove, done, after))
+        _confirm(app, dialog, lambda: _request(app, run, jobs.remove, done, on_done))
 
     app.run_worker(work(), group="requests")
 
 
-def rename(app: App[Any], run: Run, after: Callable[[], object]) -> None:
-    """Gives a run the name typed in a dialog, and then calls `after`; an empty one removes it."""
+def rename(app: App[Any], run: Run, on_done: Callable[[], object]) -> None:
+    """Gives a run the name typed in a dialog, and then calls `on_done`; an empty one removes it."""
 
     def answered(name: str | None) -> None:
         if name is not None:
             done = f"{run.id} is named {name}" if name else f"{run.id} has no name"
-            _request(app, run, lambda run: jobs.rename(run, name or run.id), done, after)
+            _request(app, run, lambda run: jobs.rename(run, name or run.id), done, on_done)
 
     app.push_screen(NameDialog(run), answered)
 
@@ -167,7 +171,7 @@ def _request(
     run: Run,
     act: Callable[[Run], object],
     done: str,
-    after: Callable[[], object] | None = None,
+    on_done: Callable[[], object] | None = None,
 ) -> None:
     async def work() -> None:
         try:
@@ -178,8 +182,8 @@ def _request(
             app.notify(text, severity="error", timeout=ERROR_S, markup=False)
             return
         app.notify(done, markup=False)
-        if after is not None:
-            after()
+        if on_done is not None:
+            on_done()
 
     # a worker of the app: closing the screen must not cancel the request half-way
     app.run_worker(work(), group="requests")

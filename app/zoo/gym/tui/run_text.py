@@ -98,9 +98,9 @@ def newest_answers(history: History, most: int, width: int) -> str:
 def last_notes(history: History, most: int) -> str:
     """Returns the newest messages and the number of older ones; the headline's is left out."""
     notes = [note for note in history.notes if note != f"error: {history.status.message}"]
-    shown = notes[-most:]
-    older = len(notes) - len(shown)
-    return "\n".join([*([f"({counted(older, 'earlier message')})"] if older else []), *shown])
+    newest = notes[-most:]
+    older = len(notes) - len(newest)
+    return "\n".join([*([f"({counted(older, 'earlier message')})"] if older else []), *newest])
 
 
 def what_next(history: History, run: Run, ended: Ended | None = None) -> str:

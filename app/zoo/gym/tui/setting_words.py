@@ -24,29 +24,32 @@ def matching_settings(text: str) -> str:
     if not text or text[-1].isspace():
         return ""
     key, equals, _ = text.rsplit(maxsplit=1)[-1].partition("=")
-    found = _found(key.replace("-", "_").lower(), whole=bool(equals))
-    if len(found) == 1:
-        return textwrap.shorten(found[0], LINES * LINE, placeholder=" ...")
-    lines = found[:MOST]
-    if more := [line.partition(" ")[0] for line in found[MOST:]]:
+    matching = _found(key.replace("-", "_").lower(), is_whole=bool(equals))
+    if len(matching) == 1:
+        return textwrap.shorten(matching[0], LINES * LINE, placeholder=" ...")
+    lines = matching[:MOST]
+    if more := [line.partition(" ")[0] for line in matching[MOST:]]:
         lines.append(f"{len(more)} more: {', '.join(more)}")
     return "\n".join(textwrap.shorten(line, LINE, placeholder=" ...") for line in lines)
 
 
-def _found(part: str, *, whole: bool) -> list[str]:
+def _found(part: str, *, is_whole: bool) -> list[str]:
     """Returns a line for each setting with this name, or with the part in its name or meaning."""
     from zoo.gym.config.describe import describe_settings
     from zoo.gym.config.foreign import ALIASES
 
-    lines = {item.key: f"{item.key} ({item.kind}): {item.text}" for item in describe_settings()}
-    if whole:
+    lines = {
+        setting.key: f"{setting.key} ({setting.kind}): {setting.text}"
+        for setting in describe_settings()
+    }
+    if is_whole:
         key = ALIASES.get(part, part)
         return [lines[key]] if key in lines else []
     if len(part) < LEAST_LETTERS:
         return []
     named = sorted((key for key in lines if part in key), key=lambda key: not key.startswith(part))
-    others = (key for key, line in lines.items() if part in line.lower() and key not in named)
-    return [lines[key] for key in (*named, *others)]
+    mentioned = (key for key, line in lines.items() if part in line.lower() and key not in named)
+    return [lines[key] for key in (*named, *mentioned)]
 
 
 def plan_words(answer: Mapping[str, Any]) -> str:

@@ -96,9 +96,9 @@ def _code_signs(base: Values, tuned: Values, coding: Dense) -> "Coded | None":
     assert isinstance(term, SignTerm)
     arrays: dict[str, NDArray[Any]] = {"sign": bits, "scale": scales}
     rest = _change(base, tuned) if coding.planes > 1 else None
-    for before, plane in zip(plane_names(term), plane_names(term)[1:], strict=False):
+    for previous, plane in zip(plane_names(term), plane_names(term)[1:], strict=False):
         assert rest is not None
-        _add_plane(rest, arrays[f"sign{before}"], -arrays[f"scale{before}"], coding.scale, mask)
+        _add_plane(rest, arrays[f"sign{previous}"], -arrays[f"scale{previous}"], coding.scale, mask)
         nothing = Values(np.zeros_like(rest), "f32", "base")
         left = Values(rest, "f32", "the remainder")
         more, sizes, _ = _pack_plane(nothing, left, coding.scale, mask=masked)
@@ -138,8 +138,8 @@ def add_signs(term: SignTerm, parts: Parts, total: "NDArray[np.float32]", rows: 
     mask = parts["mask"][rows] if term.zero == "mask" else None
     for plane in plane_names(term):
         scales = parts[f"scale{plane}"]
-        own = scales[rows] if term.scale in {"row", "group"} else scales
-        _add_plane(total, parts[f"sign{plane}"][rows], own, term.scale, mask)
+        row_scales = scales[rows] if term.scale in {"row", "group"} else scales
+        _add_plane(total, parts[f"sign{plane}"][rows], row_scales, term.scale, mask)
 
 
 def _add_plane(

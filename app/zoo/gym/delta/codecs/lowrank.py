@@ -98,5 +98,5 @@ def add_product(
     from zoo.core import add_product as add_matrix
 
     A, B = decode_factors(term, parts, shape)
-    own = B if rows == slice(0, shape[0]) else B[:, rows].copy()
-    add_matrix(A, own, total)
+    columns = B if rows == slice(0, shape[0]) else B[:, rows].copy()
+    add_matrix(A, columns, total)

@@ -87,19 +87,19 @@ def _lowrank(config: DeltaConfig) -> LowRank:
 
 def _look_up(table: dict[str, dict[int | None, T]], config: DeltaConfig, form: Form) -> T:
     if config.codec not in table:
-        known = ", ".join(sorted(table))
-        raise InputError(f"codec: expected {known} for a {form} delta, got {config.codec!r}")
+        expected = ", ".join(sorted(table))
+        raise InputError(f"codec: expected {expected} for a {form} delta, got {config.codec!r}")
     by_bits = table[config.codec]
     if config.bits not in by_bits:
-        known = " or ".join(str(bits) for bits in by_bits if bits) or "none"
+        expected = " or ".join(str(bits) for bits in by_bits if bits) or "none"
         what = f"codec {config.codec!r}" if config.codec != "auto" else f"a {form} delta"
-        raise InputError(f"bits: expected {known} for {what}, got {config.bits}")
+        raise InputError(f"bits: expected {expected} for {what}, got {config.bits}")
     return by_bits[config.bits]
 
 
-def _refuse_sign_options(config: DeltaConfig, made: str) -> None:
+def _refuse_sign_options(config: DeltaConfig, artifact: str) -> None:
     defaults = DeltaConfig()
     for key in ("scale", "zero", "planes"):
         got = getattr(config, key)
         if got != getattr(defaults, key):
-            raise InputError(f"{key}: expected none for a {made} delta, got {got!r}")
+            raise InputError(f"{key}: expected none for a {artifact} delta, got {got!r}")

@@ -74,12 +74,12 @@ def within(index: "NDArray[Any]", start: int, stop: int) -> "tuple[slice, NDArra
     """Returns which values have indices from `start` to `stop`, and their indices from `start`."""
     import numpy as np
 
-    before, found = 0, [np.empty(0, np.int64)]
+    offset, parts = 0, [np.empty(0, np.int64)]
     for places in places_of(index):
         low, high = np.searchsorted(places, (start, stop))
-        before += int(low)
-        found.append(places[low:high] - start)
+        offset += int(low)
+        parts.append(places[low:high] - start)
         if high < places.size:
             break
-    inside = np.concatenate(found)
-    return slice(before, before + inside.size), inside
+    inside = np.concatenate(parts)
+    return slice(offset, offset + inside.size), inside

@@ -56,10 +56,10 @@ def change_of(base: Values, tuned: Values) -> "NDArray[np.float32]":
     """
     everything = slice(0, base.values.size)
     shape = base.values.shape
-    before, after = (side.float32(everything).reshape(shape) for side in (base, tuned))
-    for values, side in ((before, base), (after, tuned)):
+    base_values, tuned_values = (side.float32(everything).reshape(shape) for side in (base, tuned))
+    for values, side in ((base_values, base), (tuned_values, tuned)):
         refuse_not_finite(values, side.name)
-    change = after - before
+    change = tuned_values - base_values
     refuse_not_finite(change, "difference")
     return change
 
@@ -79,12 +79,12 @@ def changed_values(
 
     def places() -> "Iterator[NDArray[np.int64]]":
         for part in blocks(flat.size):
-            before, after = base.float32(part), tuned.float32(part)
-            for side, read in ((base, before), (tuned, after)):
+            base_values, tuned_values = base.float32(part), tuned.float32(part)
+            for side, read in ((base, base_values), (tuned, tuned_values)):
                 refuse_not_finite(read, f"{side.name}: from value {part.start}")
-            found = np.flatnonzero(before.view(np.uint32) != after.view(np.uint32))
-            values.append(flat[part][found])
-            yield found + part.start
+            changed = np.flatnonzero(base_values.view(np.uint32) != tuned_values.view(np.uint32))
+            values.append(flat[part][changed])
+            yield changed + part.start
 
     steps = steps_to(places())
     return steps, np.concatenate(values), _KINDS[tuned.dtype]

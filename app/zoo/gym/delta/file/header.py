@@ -232,12 +232,12 @@ class DeltaHeader(Model):
 
     def content(self) -> dict[str, Any]:
         """Returns the header as the file has it."""
-        found = self.model_dump(mode="json")
+        fields = self.model_dump(mode="json")
         if self.version == "1":
-            del found["parents"]
+            del fields["parents"]
         if self.quality is not None:
-            found["quality"] = self.quality.content()
-        return found
+            fields["quality"] = self.quality.content()
+        return fields
 
 
 def check_version(header: DeltaHeader, version: Version) -> None:
@@ -246,8 +246,8 @@ def check_version(header: DeltaHeader, version: Version) -> None:
     Raises:
         ValueError: a field is missing, null or not of this version; identified.
     """
-    given = header.quality.model_fields_set if header.quality else set[str]()
-    measured = [name for name in _MEASURED_IN_2 if name in given]
+    stated = header.quality.model_fields_set if header.quality else set[str]()
+    measured = [name for name in _MEASURED_IN_2 if name in stated]
     if version == "1":
         more = [f"quality.{name}" for name in measured]
         more += ["parents"] * ("parents" in header.model_fields_set)

@@ -61,9 +61,9 @@ class Spool:
 
     def add_tensor(self, encoded: "Encoded") -> None:
         """Appends all parts of a tensor's terms."""
-        own = len(encoded.tensor.name) + 1
+        prefix = len(encoded.tensor.name) + 1
         for part in term_parts(encoded.tensor):
-            self.add(part, encoded.arrays[part.name[own:]])
+            self.add(part, encoded.arrays[part.name[prefix:]])
 
     def copy_to(self, file: IO[bytes]) -> None:
         """Writes all parts, widest type first."""
@@ -99,7 +99,7 @@ def file_bytes(header: DeltaHeader) -> int:
 
 def replace_header(delta: Delta, header: DeltaHeader) -> Delta:
     """Rewrites a delta file with another header for the same parts, and reloads it."""
-    in_order = sorted(delta.parts.items(), key=lambda item: item[1].start)
+    in_order = sorted(delta.parts.items(), key=lambda part: part[1].start)
     entries = [Entry(name, info.dtype, tuple(info.shape)) for name, info in in_order]
     with new_file(delta.path) as temporary:
         with storage_errors(delta.path), temporary.open("wb") as file:

@@ -83,15 +83,15 @@ def other_form(
         folder: the base that it is used on.
         has_template: whether a chat template is used that is not the base's.
     """
-    stored, own = form_in(record), record.get(TOKENIZER_KEY)
-    if has_template or (isinstance(own, dict) and "chat_template" in own):
+    stored, stored_tokenizer = form_in(record), record.get(TOKENIZER_KEY)
+    if has_template or (isinstance(stored_tokenizer, dict) and "chat_template" in stored_tokenizer):
         stored.pop("template", None)
     here = form_digests(folder) if stored else {}
-    others = [FORM_PARTS[part] for part, digest in stored.items() if here[part] != digest]
-    if not others:
+    changed = [FORM_PARTS[part] for part, digest in stored.items() if here[part] != digest]
+    if not changed:
         return None
     return (
-        f"{folder} has another {' and '.join(others)} than the base of training: prompts are not "
+        f"{folder} has another {' and '.join(changed)} than the base of training: prompts are not "
         "those that the fine-tune has learned"
     )
 
@@ -167,10 +167,10 @@ def _json_digest(value: object) -> str:
 
 
 def _digest(named: Iterable[tuple[str, str]]) -> str:
-    whole = hashlib.sha256()
+    total = hashlib.sha256()
     for name, digest in named:
-        whole.update(f"{name}\0{hashlib.sha256(digest.encode()).hexdigest()}\n".encode())
-    return whole.hexdigest()
+        total.update(f"{name}\0{hashlib.sha256(digest.encode()).hexdigest()}\n".encode())
+    return total.hexdigest()
 
 
 def _file_digest(file: Path) -> str:

@@ -58,5 +58,5 @@ def digest_of(system: str) -> str:
 
 def is_result(folder: Path) -> bool:
     """Returns whether a folder has the record that a run of ours writes into its result."""
-    found = read_json_object(folder / ORIGIN_FILE) or {}
-    return isinstance(found.get("v"), int) and {"data", DIGEST_KEY, BASE_KEY} <= found.keys()
+    record = read_json_object(folder / ORIGIN_FILE) or {}
+    return isinstance(record.get("v"), int) and {"data", DIGEST_KEY, BASE_KEY} <= record.keys()

@@ -113,17 +113,17 @@ def usage_of(
         system: whether it was trained with a system prompt.
         scores: whether it is a reward model.
     """
-    has_template = any("chat_template" in stated_parts(place) for place in (folder, base.folder))
+    has_template = any("chat_template" in stated_parts(origin) for origin in (folder, base.folder))
     form = None if has_template else joint
     if not adapter:
         return Usage(joint=form, system=system, scores=scores)
-    place = base.id if base.revision else BASE
+    origin = base.id if base.revision else BASE
     is_listed = base.revision is not None or _licence_of(base.id) is not None
     has_tokenizer = any((folder / name).is_file() for name in _TOKENIZERS)
     return Usage(
         base=base.id if is_listed else BASE,
-        base_place=place,
-        tokenizer=HERE if has_tokenizer else place,
+        base_place=origin,
+        tokenizer=HERE if has_tokenizer else origin,
         template=not has_tokenizer and (folder / TEMPLATE).is_file(),
         joint=form,
         system=system,

@@ -56,14 +56,14 @@ def plan_base(text: str) -> PlanBase:
     except NotAvailableError:
         return _of_folder(text)
     shape = entry.geometry
-    whole = dense_terms(shape, Dense("sign"))
+    dense = dense_terms(shape, Dense("sign"))
     name, model_id = f"{entry.alias} ({entry.hub_id or 'built in'})", entry.hub_id or entry.alias
-    return PlanBase(name, model_id, entry.parameters, linear_shapes(shape), whole)
+    return PlanBase(name, model_id, entry.parameters, linear_shapes(shape), dense)
 
 
 def _of_folder(text: str) -> PlanBase:
     try:
-        found = resolve(text, offline=True)
+        model = resolve(text, offline=True)
     except NotAvailableError as error:
         if Path(text).is_file():
             raise InputError(
@@ -73,10 +73,10 @@ def _of_folder(text: str) -> PlanBase:
             f"--base '{text}': expected a listed model or one on this machine, got neither",
             hint=error.hint if "did you mean" in str(error.hint) else "zoo-gym models lists them",
         ) from error
-    weights = open_weights(found.folder)
-    tied = bool(read_config(found.folder).get("tie_word_embeddings"))
+    weights = open_weights(model.folder)
+    tied = bool(read_config(model.folder).get("tie_word_embeddings"))
     linear: dict[str, tuple[int, int]] = {}
-    whole: list[TensorTerms] = []
+    dense: list[TensorTerms] = []
     for name in weights.tensors:
         shape = weights.shape(name)
         if tied and name == HEAD:
@@ -87,10 +87,10 @@ def _of_folder(text: str) -> PlanBase:
                 f"tensor {name!r} with shape {list(shape)} and type {weights.dtype(name)}"
             )
         term = dense_term(Dense("sign")) if len(shape) == 2 else RawTerm()
-        whole.append(TensorTerms(name=name, shape=shape, terms=(term,)))
+        dense.append(TensorTerms(name=name, shape=shape, terms=(term,)))
         if len(shape) == 2 and _IN_A_BLOCK.search(name):
             linear[name] = (shape[0], shape[1])
     if not linear:
         raise InputError(f"--base {text}: expected a model with numbered blocks, got none")
-    parameters = count_parameters(found.folder)
-    return PlanBase(found.id, found.id, parameters, linear, whole, found.notice)
+    parameters = count_parameters(model.folder)
+    return PlanBase(model.id, model.id, parameters, linear, dense, model.notice)

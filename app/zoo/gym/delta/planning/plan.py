@@ -61,8 +61,8 @@ def plan_deltas(geometry: "Geometry", base_id: str, *, rank: int = RANK) -> list
         base_id: its name in the header.
         rank: the rank of low-rank deltas.
     """
-    whole = dense_terms(geometry, Dense("sign"))
-    return plan_shapes(linear_shapes(geometry), whole, base_id, rank=rank)
+    dense = dense_terms(geometry, Dense("sign"))
+    return plan_shapes(linear_shapes(geometry), dense, base_id, rank=rank)
 
 
 def plan_shapes(

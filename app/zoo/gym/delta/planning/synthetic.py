@@ -121,8 +121,8 @@ def _read(plan: Planned, file: Path, report: Report) -> Trial:
     error = energy = 0.0
     for at, tensor in enumerate(delta.header.tensors, 1):
         report(f"{plan.name}: applying tensor {at} of {len(delta.header.tensors)}")
-        lost, wanted = _apply(plan, delta, tensor)
-        error, energy = error + lost, energy + wanted
+        lost, expected = _apply(plan, delta, tensor)
+        error, energy = error + lost, energy + expected
     sizes = (delta.payload_bytes, delta.file_bytes)
     as_planned = sizes == (plan.payload_bytes, plan.file_bytes)
     return Trial(plan.name, *sizes, as_planned, kept=1 - error / energy)
@@ -139,15 +139,15 @@ def _apply(plan: Planned, delta: Delta, tensor: TensorTerms) -> tuple[float, flo
     error = energy = 0.0
     for start in range(0, tensor.shape[0], _ROWS_AT_ONCE):
         rows = slice(start, min(start + _ROWS_AT_ONCE, tensor.shape[0]))
-        before = from_bf16(base.values[rows])
-        after = before.copy()
-        apply_rows(tensor, parts, rows, after)
+        base_values = from_bf16(base.values[rows])
+        applied = base_values.copy()
+        apply_rows(tensor, parts, rows, applied)
         if factors is None:
-            wanted = from_bf16(tuned.values[rows]) - before
+            expected = from_bf16(tuned.values[rows]) - base_values
         else:
-            wanted = factors[1][:, rows].T @ factors[0]
-        lost = (after - before - wanted).reshape(-1)
-        flat = wanted.reshape(-1)
+            expected = factors[1][:, rows].T @ factors[0]
+        lost = (applied - base_values - expected).reshape(-1)
+        flat = expected.reshape(-1)
         error += float(np.dot(lost, lost))
         energy += float(np.dot(flat, flat))
     return error, energy

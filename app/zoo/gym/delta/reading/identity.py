@@ -68,9 +68,9 @@ class IdentityHasher:
         """
         if _stamps(self._weights) != self._stamps:
             raise InputError(f"{self._weights.source} was changed while it was read")
-        found = self._hasher.finish()
-        _known[_key(self._weights, self._names)] = found
-        return found
+        digest = self._hasher.finish()
+        _known[_key(self._weights, self._names)] = digest
+        return digest
 
 
 def whole_base(weights: Weights, listed: Iterable[str]) -> WholeBase:
@@ -82,8 +82,8 @@ def _untouched(weights: Weights, listed: Iterable[str]) -> str:
     """Returns the hash of all other tensors: a tied head once, and no constants."""
     from zoo.core import digest
 
-    others = own_tensors(weights, tied=is_tied(weights)) - set(listed)
-    names = sorted(name for name in others if not name.endswith(CONSTANTS))
+    rest = own_tensors(weights, tied=is_tied(weights)) - set(listed)
+    names = sorted(name for name in rest if not name.endswith(CONSTANTS))
     return identity(weights, names) if names else digest(b"")
 
 
@@ -163,18 +163,18 @@ def verify_base(
     Warns:
         GymWarning: the delta is an older one, which records only the tensors that it lists.
     """
-    given = base_id or base.source.resolve().name
+    named = base_id or base.source.resolve().name
     stated = delta.header.base
     name = f"{stated.id!r} ({stated.identity[:12]})"
     expected = f"{delta.path} belongs to another base: expected {name}"
     hint = f"--base {stated.id}" + (f"@{stated.revision}" if stated.revision else "")
     for tensor in delta.header.tensors:
         if tensor.name not in base.tensors:
-            got = f"got {given!r}, which has no tensor {tensor.name!r}"
+            got = f"got {named!r}, which has no tensor {tensor.name!r}"
             raise InputError(f"{expected}, {got}", hint=hint)
-    found = identity(base, [tensor.name for tensor in delta.header.tensors])
-    if found != stated.identity:
-        raise InputError(f"{expected}, got {given!r} ({found[:12]})", hint=hint)
+    digest = identity(base, [tensor.name for tensor in delta.header.tensors])
+    if digest != stated.identity:
+        raise InputError(f"{expected}, got {named!r} ({digest[:12]})", hint=hint)
     for tensor in delta.header.tensors:
         where = f"{delta.path}: tensor {tensor.name!r}"
         if tensor.shape != base.shape(tensor.name):
@@ -186,7 +186,7 @@ def verify_base(
     difference = _other_rest(delta, base)
     if difference is not None and not force:
         hint += "; on this base all the same: zoo-gym delta apply --force"
-        raise InputError(f"{expected}, got {given!r}, whose {difference}", hint=hint)
+        raise InputError(f"{expected}, got {named!r}, whose {difference}", hint=hint)
     return difference
 
 
@@ -225,5 +225,5 @@ def _key(weights: Weights, names: Sequence[str]) -> _Key:
 
 
 def _stamps(weights: Weights) -> tuple[tuple[Path, int, int], ...]:
-    found = ((file, file.stat()) for file in weights.files)
-    return tuple((file, status.st_size, status.st_mtime_ns) for file, status in found)
+    stats = ((file, file.stat()) for file in weights.files)
+    return tuple((file, status.st_size, status.st_mtime_ns) for file, status in stats)

@@ -29,7 +29,7 @@ def named_as(tuned: Weights, base: Weights) -> Weights:
     """
     shorter = {name: name.partition(".")[2] for name in tuned.tensors if name not in base.tensors}
     names = {name: short for name, short in shorter.items() if short in base.tensors}
-    tensors = {names.get(name, name): place for name, place in tuned.tensors.items()}
+    tensors = {names.get(name, name): tensor for name, tensor in tuned.tensors.items()}
     return replace(tuned, tensors=tensors) if len(tensors) == len(tuned.tensors) else tuned
 
 
@@ -41,7 +41,7 @@ def tensors_of(modules: Iterable[str], base: Weights) -> dict[str, str]:
     names = {module: tensor_of(module, base) for module in modules}
     elsewhere = [module for module, name in names.items() if name not in base.tensors]
     if elsewhere and base.source.is_dir():
-        places = {place: name for name, place in _parameters(base).items()}
+        places = {parameter: name for name, parameter in _parameters(base).items()}
         names |= {module: places.get(module + WEIGHT, names[module]) for module in elsewhere}
     return names
 
@@ -49,7 +49,8 @@ def tensors_of(modules: Iterable[str], base: Weights) -> dict[str, str]:
 def modules_of(base: Path) -> dict[str, str]:
     """Returns the loaded model's layers by the names of their weights in the files."""
     return {
-        name: place.removesuffix(WEIGHT) for name, place in _parameters(open_weights(base)).items()
+        name: parameter.removesuffix(WEIGHT)
+        for name, parameter in _parameters(open_weights(base)).items()
     }
 
 
@@ -85,7 +86,7 @@ def check_places(
     candidates = _siblings(present, base) if config.get("target_modules") != ALL_LINEAR else []
     missing = targeted(config, candidates, str(config_file)) - present
     if missing and base.source.is_dir():  # stacked experts are no longer layers
-        missing &= {place.removesuffix(WEIGHT) for place in _parameters(base).values()}
+        missing &= {parameter.removesuffix(WEIGHT) for parameter in _parameters(base).values()}
     refuse_strays(str(file), sorted(unexpected), sorted(missing))
 
 
@@ -100,15 +101,15 @@ def _siblings(present: set[str], base: Weights) -> list[str]:
     places = {_place(module)[0] for module in present}
     stored = {module: tensor_of(module, base).removesuffix(WEIGHT) for module in present}
     prefixes = {module.removesuffix(name) for module, name in stored.items()}
-    found: set[str] = set()
+    siblings: set[str] = set()
     for name in base.tensors:
         if name.endswith(WEIGHT) and len(base.shape(name)) == 2:
             for module in (prefix + name.removesuffix(WEIGHT) for prefix in prefixes):
-                place, layer = _place(module)
+                parent, layer = _place(module)
                 inside = layer >= 0 and (not isinstance(layers, int) or layer < layers)
-                if inside and place in places:
-                    found.add(module)
-    return sorted(found)
+                if inside and parent in places:
+                    siblings.add(module)
+    return sorted(siblings)
 
 
 def _place(module: str) -> tuple[str, int]:

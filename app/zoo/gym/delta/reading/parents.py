@@ -23,10 +23,10 @@ def parents_of(folder: Path) -> tuple[str, ...]:
     if not file.is_file():
         return ()
     fields = read_json_object(file)
-    found = cast("list[object]", fields.get("parents")) if fields else None
-    if not isinstance(found, list) or len(set(map(str, found))) != len(found):
+    entries = cast("list[object]", fields.get("parents")) if fields else None
+    if not isinstance(entries, list) or len(set(map(str, entries))) != len(entries):
         raise InputError(f"{file}: expected a list of parents, each once, got something else")
-    for one in found:
-        if not isinstance(one, str) or not _DIGEST.fullmatch(one):
-            raise InputError(f"{file}: parents: expected digests, got {str(one)!r:.80}")
-    return tuple(cast("list[str]", found))
+    for entry in entries:
+        if not isinstance(entry, str) or not _DIGEST.fullmatch(entry):
+            raise InputError(f"{file}: parents: expected digests, got {str(entry)!r:.80}")
+    return tuple(cast("list[str]", entries))

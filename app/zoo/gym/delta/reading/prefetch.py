@@ -94,8 +94,8 @@ def _read_all(names: Sequence[str], models: Sequence[Weights], pace: Pace) -> No
         for name in names:
             if not pace.begin():
                 return
-            found = [model.tensors[name] for model in models if name in model.tensors]
-            pace.read(sum(_read(files[path], info, room, pace) for path, info in found))
+            tensors = [model.tensors[name] for model in models if name in model.tensors]
+            pace.read(sum(_read(files[path], info, room, pace) for path, info in tensors))
 
 
 def _read(file: "FileIO", info: "TensorInfo", room: memoryview, pace: Pace) -> int:

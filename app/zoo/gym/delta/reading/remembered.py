@@ -49,18 +49,18 @@ def find_base(name: str, check: Check) -> Path | None:
     Raises:
         InputError: folders of that base have other chat templates, and none has the name alone.
     """
-    known = _known()
-    for places in ([one for one in known if one.name == Path(name).name], known):
-        found = next((one for one in places if is_base(one, check)), None)
-        if found is None:
+    remembered = _known()
+    for places in ([folder for folder in remembered if folder.name == Path(name).name], remembered):
+        base = next((folder for folder in places if is_base(folder, check)), None)
+        if base is None:
             continue
         for other in places:
-            if _template(other) != _template(found) and is_base(other, check):
+            if _template(other) != _template(base) and is_base(other, check):
                 raise InputError(
-                    f"expected one folder of the base {name}, got {found} and {other}, whose "
+                    f"expected one folder of the base {name}, got {base} and {other}, whose "
                     "chat templates differ"
                 )
-        return found
+        return base
     return None
 
 
@@ -74,8 +74,8 @@ def _template(folder: Path) -> object:
 def _known() -> list[Path]:
     """Returns the remembered folders that are there, the one used last first."""
     files = sorted(_top().glob("*.json"), key=lambda file: file.stat().st_mtime_ns, reverse=True)
-    found = [(read_json_object(file) or {}).get(_FOLDER) for file in files]
-    return [Path(one) for one in found if isinstance(one, str) and Path(one).is_dir()]
+    folders = [(read_json_object(file) or {}).get(_FOLDER) for file in files]
+    return [Path(folder) for folder in folders if isinstance(folder, str) and Path(folder).is_dir()]
 
 
 def is_base(folder: Path, check: Check) -> bool:

@@ -44,27 +44,30 @@ def combined(
         InputError: too few count, or the rule cannot use them.
         StorageError: the result cannot be written.
     """
-    products = in_form([load_delta(one.file) for one in every], coding).gram()
-    positions, users = [one.place for one in every], [one.user for one in every]
+    products = in_form([load_delta(contribution.file) for contribution in every], coding).gram()
+    positions, users = (
+        [contribution.place for contribution in every],
+        [contribution.user for contribution in every],
+    )
     reasons, gram = without_copies(products, positions, coding.form, users)
     refused = {users[row]: reason for row, reason in reasons.items()}
-    kept = [one for one in every if one.user not in refused]
-    if len(kept) < least:
+    chosen = [contribution for contribution in every if contribution.user not in refused]
+    if len(chosen) < least:
         raise InputError(
-            f"aggregate: expected at least {least} contributors, got {len(kept)} of {least} "
+            f"aggregate: expected at least {least} contributors, got {len(chosen)} of {least} "
             f"({_not_counted(refused)})"
         )
-    rule = config.rule(len(kept))
-    contributions = in_form([load_delta(one.file) for one in kept], coding)
-    selection = select(rule, contributions, _given(kept, config, profiles), gram=gram)
-    refused |= {kept[row].user: reason for row, reason in selection.refused.items()}
+    rule = config.rule(len(chosen))
+    contributions = in_form([load_delta(contribution.file) for contribution in chosen], coding)
+    selection = select(rule, contributions, _given(chosen, config, profiles), gram=gram)
+    refused |= {chosen[row].user: reason for row, reason in selection.refused.items()}
     used: dict[str, JsonValue] = {
         "method": selection.rule.method.value,
         "f": selection.rule.f,
     }
-    warnings = _warnings(rule, len(kept), config, refused)
+    warnings = _warnings(rule, len(chosen), config, refused)
     shares = selection.shares
-    counted = [(kept[row], shares[row]) for row in selection.kept]
+    counted = [(chosen[row], shares[row]) for row in selection.kept]
     report = report_of(used, coding, counted, refused, warnings=warnings)
     recipe: dict[str, JsonValue] = {"rule": used, "contributors": len(counted)}
     return write_result(combine(selection, contributions), coding, recipe, out), report
@@ -106,7 +109,7 @@ def report_of(
 
 
 def _given(
-    kept: Sequence[Contribution],
+    chosen: Sequence[Contribution],
     config: DeltaSoupConfig,
     profiles: Mapping[str, ContributorProfile],
 ) -> "NDArray[np.float32] | None":
@@ -116,38 +119,40 @@ def _given(
     if not config.needs:
         return None
     if config.needs == "reputations":
-        weights = [profiles[one.user].get_weight() for one in kept]
+        weights = [profiles[contribution.user].get_weight() for contribution in chosen]
         if not any(weights):
             raise InputError(
                 "weighted_mean: expected reputations above 0, got none",
                 hint="a quality_validator gives them",
             )
         return np.array(weights, np.float32)
-    silent = next((one.user for one in kept if one.examples is None), None)
+    silent = next(
+        (contribution.user for contribution in chosen if contribution.examples is None), None
+    )
     if silent is not None:
         raise InputError(
             f"federated_average: expected a number of examples of {silent}, got none",
             hint='contribute(user_id, model, metadata={"examples": 1000})',
         )
-    return np.array([one.examples for one in kept], np.float32)
+    return np.array([contribution.examples for contribution in chosen], np.float32)
 
 
 def _warnings(rule: Rule, n: int, config: DeltaSoupConfig, refused: Mapping[str, str]) -> list[str]:
-    found: list[str] = []
+    warned: list[str] = []
     asked = 0 if why_no_share(config.method) else config.asked_f(n)
     if 0 < rule.f < asked:
-        found.append(
+        warned.append(
             f"{config.method.value}: withstands {rule.f} of {n} contributors, where "
             f"byzantine_threshold={config.byzantine_threshold:g} asks for {asked}"
         )
     if takes_f(config.method) and rule.f == 0:
-        found.append(
+        warned.append(
             f"{config.method.value}: nothing malicious is withstood with {n} contributors: the "
             f"result is made by {rule.method.value} with f = 0"
         )
     if refused:
-        found.append(_not_counted(refused))
-    return found
+        warned.append(_not_counted(refused))
+    return warned
 
 
 def _not_counted(refused: Mapping[str, str]) -> str:

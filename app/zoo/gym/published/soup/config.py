@@ -199,10 +199,10 @@ class DeltaSoupConfig(Settings, frozen=True):
         if n < 3 and self.method is AggregationMethod.BYZANTINE_ROBUST:
             return rule_for(AggregationMethod.MEAN, n)
         if self.method is _PERCENT_OF:
-            wanted = int(self.trim_percent * n + 1e-9)
+            count = int(self.trim_percent * n + 1e-9)
         else:
-            wanted = default_f(n, self.byzantine_threshold)
-        return rule_for(self.method, n, min(wanted, most_f(self.method, n)))
+            count = default_f(n, self.byzantine_threshold)
+        return rule_for(self.method, n, min(count, most_f(self.method, n)))
 
     @property
     def needs(self) -> str:

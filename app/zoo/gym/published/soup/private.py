@@ -44,7 +44,7 @@ def drawn(
     for contribution in every:
         total += read_values(contribution.file, coding, privacy)
     spending = ledger.Spending(privacy.epsilon, privacy.delta, privacy.noise)
-    ledger.spend(f"soup {privacy.seed}", [f"user {one.user}" for one in every], spending)
+    ledger.spend(f"soup {privacy.seed}", [f"user {entry.user}" for entry in every], spending)
     add_noise(total, privacy)
     rule: dict[str, JsonValue] = {"method": "private_mean", "f": 0}
     recipe: dict[str, JsonValue] = {"rule": rule, "contributors": contributors}

@@ -96,9 +96,9 @@ class AggregateResult:
         return apply_delta(self.delta.path, base=folder, out=target).folder
 
     def _check_file(self) -> None:
-        found = load_delta(self.delta.path).digest
-        if found != self.digest:
+        digest = load_delta(self.delta.path).digest
+        if digest != self.digest:
             raise InputError(
-                f"{self.delta.path}: expected the result {self.digest[:12]}, got {found[:12]}",
+                f"{self.delta.path}: expected the result {self.digest[:12]}, got {digest[:12]}",
                 hint="combine again: soup.aggregate()",
             )

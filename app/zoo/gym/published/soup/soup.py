@@ -88,8 +88,10 @@ class DeltaSoup:
             StorageError: the coded change cannot be written.
         """
         user = self._new_user(user_id)
-        said = dict(instance_of("metadata", metadata or {}, dict))
-        examples = whole_of("metadata.examples", said["examples"]) if "examples" in said else None
+        stated = dict(instance_of("metadata", metadata or {}, dict))
+        examples = (
+            whole_of("metadata.examples", stated["examples"]) if "examples" in stated else None
+        )
         if examples is not None and not 1 <= examples <= MOST_EXAMPLES:
             raise InputError(f"metadata.examples: expected 1 to 2^40, got {examples}")
         folder = self._scratch.folder
@@ -97,13 +99,13 @@ class DeltaSoup:
         file = folder / f"{len(self._contributions)}.safetensors"
         digest, more = self._coded(source, recorded, base_model, file)
         # In a private soup nothing that one user gave decides what another one reads here.
-        known = () if self._privacy else self._contributions.values()
-        if any(one.digest == digest for one in known):
+        earlier = () if self._privacy else self._contributions.values()
+        if any(contribution.digest == digest for contribution in earlier):
             raise InputError(f"{user}: expected a fine-tune of its own, got that of another user")
         quality = self._quality(user, file)
-        place = len(self._contributions)
+        position = len(self._contributions)
         self._contributions[user] = Contribution(
-            user, file, digest, place, examples, quality, {**said, **more}
+            user, file, digest, position, examples, quality, {**stated, **more}
         )
         self._result = None
         return digest
@@ -131,10 +133,10 @@ class DeltaSoup:
         least = self.config.min_contributors
         if min_contributors is not None:
             least = whole_of("min_contributors", min_contributors)
-        found = len(self._contributions)
-        if found < max(1, least):
+        count = len(self._contributions)
+        if count < max(1, least):
             raise InputError(
-                f"aggregate: expected at least {max(1, least)} contributors, got {found} of "
+                f"aggregate: expected at least {max(1, least)} contributors, got {count} of "
                 f"{max(1, least)}"
             )
         if self._privacy is not None and self._result is not None:
@@ -142,7 +144,7 @@ class DeltaSoup:
         coding, base, out = self._coding, self._base, self._scratch.new_result()
         assert coding is not None
         assert base is not None
-        every = sorted(self._contributions.values(), key=lambda one: one.digest)
+        every = sorted(self._contributions.values(), key=lambda contribution: contribution.digest)
         if self._privacy is not None:
             delta, report = drawn(every, coding, self._privacy, out)
         else:
@@ -169,7 +171,7 @@ class DeltaSoup:
             raise InputError("rewards: expected enable_rewards=True, got False")
         if self._result is None:
             raise InputError("rewards: expected a call of aggregate() before")
-        counted = {one["user"]: one["share"] for one in self._result.report["contributions"]}
+        counted = {entry["user"]: entry["share"] for entry in self._result.report["contributions"]}
         everyone = dict.fromkeys(self._contributions, 0)
         if config.reward_rule == "published":
             qualities = {user: self._needed_quality(user) for user in counted}
@@ -238,21 +240,21 @@ class DeltaSoup:
         Raises:
             InputError: nobody says which it is, or it is another one.
         """
-        known = self._base
+        current = self._base
         if base_model is not None:
-            own = base_folder(str(base_model), "base_model")
-        elif known is not None:
-            return known
+            folder = base_folder(str(base_model), "base_model")
+        elif current is not None:
+            return current
         elif recorded:
-            own = base_folder(recorded, "base_model")
+            folder = base_folder(recorded, "base_model")
         else:
             raise InputError(
                 f"{source}: expected a fine-tune that records its base, got one without",
                 hint="contribute(user_id, model, base_model=...)",
             )
-        if known is not None and own.resolve() != known.resolve():
-            raise InputError(f"base_model: expected {known}, that of the soup, got {own}")
-        return own
+        if current is not None and folder.resolve() != current.resolve():
+            raise InputError(f"base_model: expected {current}, that of the soup, got {folder}")
+        return folder
 
     def _quality(self, user: str, file: Path) -> float | None:
         profile = self.profiles.setdefault(user, ContributorProfile(user))

@@ -40,9 +40,9 @@ class ExplainDialog(ModalScreen[None]):
         Binding("1,2,n", "close", show=False),
     ]
 
-    def __init__(self, about: Screen[object]) -> None:
+    def __init__(self, screen: Screen[object]) -> None:
         super().__init__()
-        self.about = about
+        self.about = screen
 
     def compose(self) -> ComposeResult:
         """Writes the page."""
@@ -68,9 +68,9 @@ def _table(rows: list[tuple[str, str]]) -> Table:
 
 
 def _keys(screen: Screen[object]) -> list[tuple[str, str]]:
-    found = [
+    keys = [
         (screen.app.get_key_display(active.binding), active.tooltip or active.binding.description)
         for active in screen.active_bindings.values()
         if is_own(active)
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(keys))

@@ -49,9 +49,9 @@ class NameDialog(ModalScreen[str | None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         """Shows below the field what is wrong with the name."""
         problem = self._problem(event.value.strip())
-        shown = self.query_one("#problem", Static)
-        shown.update(problem or "")
-        shown.display = problem is not None
+        widget = self.query_one("#problem", Static)
+        widget.update(problem or "")
+        widget.display = problem is not None
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Answers by Enter if the name is valid."""

@@ -45,8 +45,8 @@ class ControlScreen(GymScreen):
 
     def on_key(self, event: Key) -> None:
         """Says why a key that controls runs does nothing now, because its hint is hidden then."""
-        found = [one for one in ControlScreen.BINDINGS if isinstance(one, Binding)]
-        actions = [one.action for one in found if one.key == event.key]
+        bindings = [binding for binding in ControlScreen.BINDINGS if isinstance(binding, Binding)]
+        actions = [binding.action for binding in bindings if binding.key == event.key]
         actions = [action for action in actions if action in run_actions.STATES]
         why = run_actions.why_idle(actions, self.controlled())
         if why is not None:
@@ -54,35 +54,35 @@ class ControlScreen(GymScreen):
 
     def action_pause(self) -> None:
         """Pauses the run."""
-        if found := self.controlled():
-            run_actions.pause(self.app, found[0])
+        if controlled := self.controlled():
+            run_actions.pause(self.app, controlled[0])
 
     def action_resume(self) -> None:
         """Resumes the run."""
-        if found := self.controlled():
-            run_actions.resume(self.app, found[0])
+        if controlled := self.controlled():
+            run_actions.resume(self.app, controlled[0])
 
     def action_park(self) -> None:
         """Parks the run."""
-        if found := self.controlled():
-            run_actions.park(self.app, found[0])
+        if controlled := self.controlled():
+            run_actions.park(self.app, controlled[0])
 
     def action_stop(self) -> None:
         """Stops the run, after a yes."""
-        if found := self.controlled():
-            run_actions.stop(self.app, found[0])
+        if controlled := self.controlled():
+            run_actions.stop(self.app, controlled[0])
 
     def action_finish(self) -> None:
         """Makes a result of the run's best step, after a yes."""
-        if found := self.controlled():
-            run_actions.finish(self.app, found[0])
+        if controlled := self.controlled():
+            run_actions.finish(self.app, controlled[0])
 
     def action_rename(self) -> None:
         """Gives the run a name."""
-        if found := self.controlled():
-            run_actions.rename(self.app, found[0], self.renamed)
+        if controlled := self.controlled():
+            run_actions.rename(self.app, controlled[0], self.renamed)
 
     def action_remove(self) -> None:
         """Deletes the run, after a yes."""
-        if found := self.controlled():
-            run_actions.remove(self.app, found[0], self.removed)
+        if controlled := self.controlled():
+            run_actions.remove(self.app, controlled[0], self.removed)

@@ -95,23 +95,23 @@ Training continues when you close this app.
     async def _read(self) -> None:
         try:
             rows = await asyncio.to_thread(list_runs)
-            about = await asyncio.to_thread(machine_text, rows)
+            described = await asyncio.to_thread(machine_text, rows)
             names = await asyncio.to_thread(run_names, rows)
         except (GymError, OSError) as error:
             self.query_one("#machine", Static).update(visible(f"The runs cannot be read: {error}"))
             return
-        self.query_one("#machine", Static).update(visible(about))
+        self.query_one("#machine", Static).update(visible(described))
         self._offer(offers(rows, names, time.time()))
 
-    def _offer(self, found: list[tuple[str, str]]) -> None:
-        if found == self._offers:
+    def _offer(self, offered: list[tuple[str, str]]) -> None:
+        if offered == self._offers:
             return
-        options, ids = self.query_one(Choices), [action for action, _ in found]
+        options, ids = self.query_one(Choices), [action for action, _ in offered]
         # the cursor stays on what the user moved it to; unmoved it stays on top
         chosen = options.highlighted_option if options.highlighted else None
-        self._offers = found
+        self._offers = offered
         options.clear_options()
-        options.add_options(Option(visible(text), id=action) for action, text in found)
+        options.add_options(Option(visible(text), id=action) for action, text in offered)
         options.highlighted = ids.index(chosen.id) if chosen and chosen.id in ids else 0
 
 
@@ -125,24 +125,24 @@ def offers(rows: list[RunRow], names: Mapping[str, str], now: float) -> list[tup
     rest = [row for row in rows if _is_recent(row, now)][:MOST_RUNS]
     done = [row for row in rows if row.state == "done"][:1]
     new = ("app.start", "Train a model on my examples: drop their file here, or press n")
-    found = [(_watch(row), f"Watch {about(row)}") for row in live]
-    found += [
+    offered = [(_watch(row), f"Watch {about(row)}") for row in live]
+    offered += [
         (f"resume('{row.id}')", f"Resume {about(row)}")
         if row.state == "paused" or read_ended(Path(row.folder)).resumable
         else (_watch(row), f"Open {about(row)}")
         for row in rest
     ]
-    found.append(new)
-    found += [(_watch(row), f"Open {about(row)}") for row in done]
+    offered.append(new)
+    offered += [(_watch(row), f"Open {about(row)}") for row in done]
     if rows:
-        found.append(("app.go('runs')", f"All runs ({len(rows)})"))
-    found.append(
+        offered.append(("app.go('runs')", f"All runs ({len(rows)})"))
+    offered.append(
         ("app.command('demo')", "Demo: train, compress and test the built-in model, in minutes")
     )
-    found.append(
+    offered.append(
         ("app.command('doctor')", "Doctor: test this machine, see what fits and what is missing")
     )
-    return found
+    return offered
 
 
 def machine_text(rows: list[RunRow]) -> str:

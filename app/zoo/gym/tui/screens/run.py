@@ -234,9 +234,9 @@ The run does not need this window: you can close it and open the run again later
         between = "\n" if self.has_class("-wide") else "   "  # beside the chart or below it
         self._write("#metrics", between.join(watched_metrics(history)))
         self._write("#meaning", explained)
-        few = self.size.height < 28
-        self._write("#answers", newest_answers(history, 1 if few else 3, self.size.width))
-        self._write("#notes", last_notes(history, 3 if few else 6))
+        is_low = self.size.height < 28
+        self._write("#answers", newest_answers(history, 1 if is_low else 3, self.size.width))
+        self._write("#notes", last_notes(history, 3 if is_low else 6))
         self._write("#next", following)
         self._shown = visible("\n".join([head, *history.notes, following]))
 
@@ -251,8 +251,8 @@ The run does not need this window: you can close it and open the run again later
             head = lessons_text.distillation_headline(history) or head
             if history.status.state == "done":
                 following = lessons_text.distillation_next(history, self.run)
-            found = lessons_text.distillation_verdict(history)
-            return head, following, found or meaning(history, measures_later=True)
+            verdict = lessons_text.distillation_verdict(history)
+            return head, following, verdict or meaning(history, measures_later=True)
         return head, following, meaning(history)
 
     def _write(self, part: str, text: str) -> None:
@@ -260,11 +260,11 @@ The run does not need this window: you can close it and open the run again later
         text = visible(text)
         if self._parts.get(part) == text:
             return
-        before, self._parts[part] = self._parts.get(part), text
+        previous, self._parts[part] = self._parts.get(part), text
         widget = self.query_one(part, Static)
         # a layout pass costs a second drawing: only where the number of lines may change
         room = self.size.width - 2 if part in {"#state", "#progress"} else 0
-        fits = before and text and max(len(before), len(text)) <= room
+        fits = previous and text and max(len(previous), len(text)) <= room
         widget.update(text, layout=not fits)
         widget.display = bool(text)
 

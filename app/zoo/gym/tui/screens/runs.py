@@ -128,11 +128,11 @@ A failed run was ended by an error: open it to read which.
 
     def _show(self, rows: list[RunRow]) -> None:
         """Updates the cells if the list is the same, else the whole list; the cursor stays."""
-        table, before, chosen = self._table, self.rows, self._current
+        table, previous, chosen = self._table, self.rows, self._current
         self.rows = rows[:MOST_ROWS]
         ids, cells = [row.id for row in self.rows], [self._cells(row) for row in self.rows]
         table.fit(cells)
-        if ids != [row.id for row in before]:
+        if ids != [row.id for row in previous]:
             table.clear()
             for run_id, row in zip(ids, cells, strict=True):
                 table.add_row(*row, key=run_id)
@@ -157,5 +157,5 @@ def _note(rows: list[RunRow]) -> str:
     if not rows:
         return EMPTY
     live = sum(row.state in {"queued", "running", "paused"} for row in rows)
-    shown = f", the newest {MOST_ROWS} shown" if len(rows) > MOST_ROWS else ""
-    return f"{len(rows)} {'run' if len(rows) == 1 else 'runs'}{shown}, {live} active"
+    hidden = f", the newest {MOST_ROWS} shown" if len(rows) > MOST_ROWS else ""
+    return f"{len(rows)} {'run' if len(rows) == 1 else 'runs'}{hidden}, {live} active"

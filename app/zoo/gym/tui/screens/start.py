@@ -95,8 +95,8 @@ class StartScreen(GymScreen):
             yield Static(id="path-problem", classes="problem", markup=False)
             yield Static("2 Model", classes="title")
             with RadioSet(id="model", compact=True):
-                for i, (name, about) in enumerate(self.models):
-                    yield RadioButton(visible(f"{name}  {about}"), value=i == 0, compact=True)
+                for i, (name, summary) in enumerate(self.models):
+                    yield RadioButton(visible(f"{name}  {summary}"), value=i == 0, compact=True)
             yield Static(_absent(), classes="note", markup=False)
             yield Static(id="model-problem", classes="problem", markup=False)
             yield Static("3 Settings", classes="title")
@@ -214,8 +214,8 @@ class StartScreen(GymScreen):
     @property
     def stage(self) -> list[str]:
         """The stage among the settings, empty if there is none or an unknown one."""
-        given = [word.partition("=") for word in self.settings]
-        return [value for key, _, value in given if key == "stage" and value in METHODS][-1:]
+        stated = [word.partition("=") for word in self.settings]
+        return [value for key, _, value in stated if key == "stage" and value in METHODS][-1:]
 
     @property
     def model(self) -> str:
@@ -238,19 +238,19 @@ class StartScreen(GymScreen):
             self.run_worker(self._ask(*key), exclusive=True, group="inspect")
 
     async def _ask(self, path: str, model: str, *stage: str) -> None:
-        found = self.query_one("#found", Static)
-        found.update(f"Reading it with the tokenizer of {model} ...")
+        widget = self.query_one("#found", Static)
+        widget.update(f"Reading it with the tokenizer of {model} ...")
         chosen = [word for name in stage for word in ("--stage", name)]
         words = ["data", "inspect", path, "--model", model, *chosen, "--offline"]
         try:
             answer = await ask_command(words)
         except GymError as error:
             self._inspecting, self._entered = None, False
-            found.update("This file cannot be used for training.")
+            widget.update("This file cannot be used for training.")
             self._refuse(error)
             return
         self._inspected = path, model, *stage
-        found.update(visible(inspection_words(answer, stage_given=bool(stage))))
+        widget.update(visible(inspection_words(answer, stage_given=bool(stage))))
         self._go_to_start()
         await self._check()
 
@@ -311,20 +311,20 @@ class StartScreen(GymScreen):
         return field
 
     def _plan(self, text: str) -> None:
-        shown = self.query_one("#plan", Static)
-        shown.display = bool(text)
-        shown.update(visible(text))
+        widget = self.query_one("#plan", Static)
+        widget.display = bool(text)
+        widget.update(visible(text))
 
-    def _list(self, known: str) -> None:
+    def _list(self, text: str) -> None:
         """Shows settings above what is below their field, so that nothing moves."""
-        shown = self.query_one("#known", Static)
-        shown.display = bool(known) and self.focused is self.query_one("#settings")
-        shown.update(visible(known))
+        widget = self.query_one("#known", Static)
+        widget.display = bool(text) and self.focused is self.query_one("#settings")
+        widget.update(visible(text))
 
     def _problem(self, field: Field, text: str) -> None:
-        shown = self.query_one(f"#{field}-problem", Static)
-        shown.display = bool(text)
-        shown.update(visible(text))
+        widget = self.query_one(f"#{field}-problem", Static)
+        widget.display = bool(text)
+        widget.update(visible(text))
 
 
 def _absent() -> str:

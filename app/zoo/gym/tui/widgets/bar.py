@@ -34,7 +34,7 @@ class Bar(Static):
         """Names what is open here."""
         parts = ["[b $primary]zoo-gym[/]"]
         for key, mode, name in PLACES:
-            shown = f"[b]> {key} {name}[/]" if mode == self.app.current_mode else f"  {key} {name}"
-            parts.append(f"[@click=app.go('{mode}')]{shown}[/]")
+            label = f"[b]> {key} {name}[/]" if mode == self.app.current_mode else f"  {key} {name}"
+            parts.append(f"[@click=app.go('{mode}')]{label}[/]")
         line = Content.from_markup("  ".join(parts))
         self.update(line + Content(visible(f"  > {opened}")) if opened else line)

@@ -41,12 +41,12 @@ class TextLog(RichLog):
 
     def add(self, text: str) -> None:
         """Adds text whose last line may be continued by a later call."""
-        whole, self._ends_in_line = self._ends_in_line, text.endswith("\n")
+        ends_in_line, self._ends_in_line = self._ends_in_line, text.endswith("\n")
         lines = [visible(line) for line in text.removesuffix("\n").split("\n")]
-        if not whole:
+        if not ends_in_line:
             lines[0] = self.text_lines.pop() + lines[0]
         self.text_lines.extend(lines)
-        if whole:
+        if ends_in_line:
             self._show(lines)
         else:
             self._show_all()
