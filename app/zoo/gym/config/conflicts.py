@@ -19,8 +19,8 @@ LEAST_SHARE = 0.001
 
 def disagreements(config: "TrainConfig") -> list[tuple[str, str]]:
     """Returns (key, message) for each setting that conflicts with others."""
-    given = config.given
-    faults = [(key, text) for key, text in config.unread().items() if key in given]
+    stated = config.given
+    faults = [(key, text) for key, text in config.unread().items() if key in stated]
     faults += faults_of_tuning(config)
     faults += _faults_of_optimizer(config)
     faults += _faults_of_quantization(config)
@@ -71,8 +71,8 @@ def hint_of_optimizer(config: "TrainConfig") -> str | None:
     """
     if config.optim not in ONLY_IN_PLACE or not config.trains_adapter:
         return None
-    others = _for_adapters_alone(config)
-    leave = f" without {', '.join(others)}" if others else ""
+    for_adapters = _for_adapters_alone(config)
+    leave = f" without {', '.join(for_adapters)}" if for_adapters else ""
     return f"finetuning_type=full{leave}; or leave optim out to train an adapter"
 
 
@@ -80,7 +80,7 @@ def _for_adapters_alone(config: "TrainConfig") -> list[str]:
     """Returns the given settings that only an adapter reads."""
     of_base = {"quantization_bit": config.quantization_bit, "stream_layers": config.stream_layers}
     of_adapter = (key for key, kinds in READ_BY.items() if not set(kinds) & set(IN_PLACE))
-    return [key for key, given in of_base.items() if given] + [
+    return [key for key, is_given in of_base.items() if is_given] + [
         key for key in of_adapter if key in config.given and getattr(config, key) is not False
     ]
 
@@ -115,7 +115,7 @@ def _readers_of_codes(config: "TrainConfig") -> list[tuple[str, str]]:
         "pissa_init": config.pissa_init,
     }
     text = "reads the weights of the base: expected quantization_bit 4, got 8"
-    return [(key, text) for key, given in reads.items() if given]
+    return [(key, text) for key, is_given in reads.items() if is_given]
 
 
 def _faults_of_streaming(config: "TrainConfig") -> list[tuple[str, str]]:

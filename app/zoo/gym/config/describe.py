@@ -106,10 +106,10 @@ def _types(annotation: Any) -> tuple[Any, ...]:  # noqa: ANN401 - any type expre
 def _limits(field: FieldInfo) -> str:
     """Returns the bounds of a number in words: `1 or more`, `above 0 to 1`."""
     bounds = {
-        name: getattr(item, name)
-        for item in field.metadata
+        name: getattr(limit, name)
+        for limit in field.metadata
         for name in ("ge", "gt", "le", "lt")
-        if hasattr(item, name)
+        if hasattr(limit, name)
     }
     if not bounds:
         return ""
@@ -123,16 +123,20 @@ def _limits(field: FieldInfo) -> str:
 
 def _defaults(key: str) -> str:
     """Returns the default of a setting, with the stages if they have others."""
-    found = _by_stage(key, _default)
-    return next(iter(found)) if key == "stage" or len(found) == 1 else f"default {_each(found)}"
+    by_stage = _by_stage(key, _default)
+    return (
+        next(iter(by_stage))
+        if key == "stage" or len(by_stage) == 1
+        else f"default {_each(by_stage)}"
+    )
 
 
 def _all_limits(key: str) -> str:
     """Returns the bounds of a setting, with the stages if they have others."""
-    found = _by_stage(key, _limits)
-    if len(found) == 1:
-        return next(iter(found))
-    return _each({limits or "any": names for limits, names in found.items()})
+    by_stage = _by_stage(key, _limits)
+    if len(by_stage) == 1:
+        return next(iter(by_stage))
+    return _each({limits or "any": names for limits, names in by_stage.items()})
 
 
 def _by_stage(key: str, describe: Callable[[FieldInfo], str]) -> dict[str, list[str]]:
@@ -143,8 +147,8 @@ def _by_stage(key: str, describe: Callable[[FieldInfo], str]) -> dict[str, list[
     return stages
 
 
-def _each(found: Mapping[str, list[str]]) -> str:
-    return ", ".join(f"{text} for {' and '.join(names)}" for text, names in found.items())
+def _each(by_stage: Mapping[str, list[str]]) -> str:
+    return ", ".join(f"{text} for {' and '.join(names)}" for text, names in by_stage.items())
 
 
 def _default(field: FieldInfo) -> str:

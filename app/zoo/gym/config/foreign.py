@@ -348,8 +348,8 @@ def refusal(key: str, value: object = None) -> str | None:
 
 def _method(value: object) -> object:
     """Returns the method of `bitdelta` or `{method: bitdelta, bits: 1}`, in lower case."""
-    found = cast("dict[object, object]", value).get("method") if isinstance(value, dict) else value
-    return found.lower() if isinstance(found, str) else None
+    method = cast("dict[object, object]", value).get("method") if isinstance(value, dict) else value
+    return method.lower() if isinstance(method, str) else None
 
 
 def switched_off(value: object) -> bool:

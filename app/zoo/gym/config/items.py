@@ -89,20 +89,20 @@ def settings_file(word: str) -> Path:
     return existing(word, "a YAML file of settings, or a recipe", names)
 
 
-def existing(word: str, what: str = "a file of examples", others: Sequence[str] = ()) -> Path:
+def existing(word: str, what: str = "a file of examples", names: Sequence[str] = ()) -> Path:
     """Returns the path, or raises NotAvailableError with the nearest existing file.
 
     Args:
         word: the path as given.
         what: what is expected there.
-        others: names that are accepted besides, to suggest if no file is near.
+        names: names that are accepted besides, to suggest if no file is near.
 
     Raises:
         InputError: it cannot be a path.
     """
     path = given_path(word)
     if not path.exists():
-        near = nearest_file(word) or next(iter(difflib.get_close_matches(word, others)), None)
+        near = nearest_file(word) or next(iter(difflib.get_close_matches(word, names)), None)
         mean = f". Did you mean '{near}'?" if near else ""
         raise NotAvailableError(f"{word}: no such file: expected {what}{mean}")
     return path

@@ -35,7 +35,7 @@ from zoo.gym.wiring import wired
 
 
 @dataclass(frozen=True)
-class Given:
+class Setting:
     """A value from the user.
 
     Attributes:
@@ -93,8 +93,8 @@ def load_config(
             has one line per error.
         NotAvailableError: a file is missing.
     """
-    items = [_from_item(item) for item in overrides]
-    named = [Given(key, value, f"--{key}", "flag") for key, value in flags.items()]
+    items = [_from_item(override) for override in overrides]
+    named = [Setting(key, value, f"--{key}", "flag") for key, value in flags.items()]
     return _load([*(_from_file(path) for path in files), [*items, *named]])
 
 
@@ -108,14 +108,14 @@ def load_values(values: Mapping[str, object]) -> Loaded:
         InputError: something is wrong; the message has one line per error.
     """
     live: dict[str, object] = {}
-    layer: list[Given] = []
+    layer: list[Setting] = []
     for key, value in values.items():
-        given = listed(value) if ours(key) == "dataset" else value
-        if ours(key) == "dataset" and are_rows(given):
-            live["dataset"], given = given, (ROWS_IN_MEMORY,)
-        elif ours(key) == "reward" and has_function(given):
-            live["reward"], given = given, LIVE_REWARD
-        layer.append(Given(key, given, key, "Python"))
+        stated = listed(value) if ours(key) == "dataset" else value
+        if ours(key) == "dataset" and are_rows(stated):
+            live["dataset"], stated = stated, (ROWS_IN_MEMORY,)
+        elif ours(key) == "reward" and has_function(stated):
+            live["reward"], stated = stated, LIVE_REWARD
+        layer.append(Setting(key, stated, key, "Python"))
     loaded = _load([layer])
     return replace(loaded, config=loaded.config.model_copy(update=live))
 
@@ -125,23 +125,25 @@ def ours(key: str) -> str:
     return foreign.ALIASES.get(key, key)
 
 
-def _load(layers: Sequence[list[Given]]) -> Loaded:
+def _load(layers: Sequence[list[Setting]]) -> Loaded:
     """Merges the layers, later ones winning."""
     faults: dict[str, str] = {}
     ignored: list[Ignored] = []
-    merged: dict[str, Given] = {}
+    merged: dict[str, Setting] = {}
     context = _context_of(layers)
     for layer in _with_round(layers):
-        known = _sort_out(layer, context, faults, ignored)
-        faults |= _given_twice(known)
-        _drop_overruled(merged, known)
-        ignored += _switch_off(merged, known)
-        merged |= {given.key: _over(merged.get(given.key), given) for given in _values(known)}
+        settings = _sort_out(layer, context, faults, ignored)
+        faults |= _given_twice(settings)
+        _drop_overruled(merged, settings)
+        ignored += _switch_off(merged, settings)
+        merged |= {
+            setting.key: _over(merged.get(setting.key), setting) for setting in _values(settings)
+        }
     _use_stage_of_loss(merged)
     hints: list[str] = []
     config = _check(merged, faults, hints)
     if config is None or faults:
-        order = [given.label for layer in layers for given in layer]
+        order = [setting.label for layer in layers for setting in layer]
         raise _as_error(faults, order, hints)
     ignored += [Ignored(key, merged[key].origin, why) for key, why in config.idle_settings()]
     origins = {
@@ -150,12 +152,12 @@ def _load(layers: Sequence[list[Given]]) -> Loaded:
     return Loaded(config, origins, tuple(ignored))
 
 
-def _over(weaker: Given | None, given: Given) -> Given:
+def _over(weaker: Setting | None, setting: Setting) -> Setting:
     """Returns a value whose origin also names what it wins over."""
-    if weaker is None or weaker.value == given.value:
-        return given
+    if weaker is None or weaker.value == setting.value:
+        return setting
     lost = f"{report.shown(weaker.value)} of {weaker.origin}"
-    return replace(given, origin=f"{given.origin}, over {lost}")
+    return replace(setting, origin=f"{setting.origin}, over {lost}")
 
 
 def dump_config(config: TrainConfig) -> str:
@@ -170,38 +172,38 @@ def extend_config(config: TrainConfig, values: Mapping[str, object]) -> TrainCon
         InputError: a value contradicts a setting; the message has one line for each.
     """
     faults: dict[str, str] = {}
-    own = config.model_dump(exclude_unset=True) | {"stage": config.stage}
-    settings = {**own, **values}
-    given = {key: Given(key, value, key, "chosen") for key, value in settings.items()}
+    stated = config.model_dump(exclude_unset=True) | {"stage": config.stage}
+    settings = {**stated, **values}
+    merged = {key: Setting(key, value, key, "chosen") for key, value in settings.items()}
     hints: list[str] = []
-    extended = _check(given, faults, hints)
+    extended = _check(merged, faults, hints)
     if extended is None:
-        raise _as_error(faults, list(given), hints)
+        raise _as_error(faults, list(merged), hints)
     return extended.with_values_of(config)
 
 
-def _from_file(path: Path) -> list[Given]:
+def _from_file(path: Path) -> list[Setting]:
     return [
-        Given(entry.key, entry.value, f"{path}:{entry.line}: {entry.key}", f"{path}:{entry.line}")
+        Setting(entry.key, entry.value, f"{path}:{entry.line}: {entry.key}", f"{path}:{entry.line}")
         for entry in read_entries(path)
     ]
 
 
-def _from_item(item: str) -> Given:
-    key, _, text = item.partition("=")
-    return Given(key.strip(), parse_value(text), item, "key=value")
+def _from_item(words: str) -> Setting:
+    key, _, text = words.partition("=")
+    return Setting(key.strip(), parse_value(text), words, "key=value")
 
 
 def _sort_out(
-    layer: Iterable[Given], context: "_Context", faults: dict[str, str], ignored: list[Ignored]
-) -> list[Given]:
+    layer: Iterable[Setting], context: "_Context", faults: dict[str, str], ignored: list[Ignored]
+) -> list[Setting]:
     """Returns the settings of a layer under our names; separates ignored and wrong ones."""
-    settings: list[Given] = []
-    for given in layer:
+    settings: list[Setting] = []
+    for setting in layer:
         try:
-            rewritten = _rewritten(given, context)
+            rewritten = _rewritten(setting, context)
         except InputError as error:
-            faults[given.label] = error.message
+            faults[setting.label] = error.message
             continue
         for part in rewritten:
             if isinstance(part, Ignored):
@@ -211,7 +213,7 @@ def _sort_out(
     return _without_plain_optimizer(settings, ignored)
 
 
-def _ours(given: Given, faults: dict[str, str], ignored: list[Ignored]) -> Iterator[Given]:
+def _ours(given: Setting, faults: dict[str, str], ignored: list[Ignored]) -> Iterator[Setting]:
     """Yields a setting under our name; nothing for one that is wrong or has no effect."""
     key, value = ours(given.key), given.value
     is_ours = key in all_fields()
@@ -250,52 +252,52 @@ class _Context:
     stage: object
 
 
-def _context_of(layers: Sequence[list[Given]]) -> _Context:
-    settings = [given for layer in layers for given in layer]
-    stages = [given.value for given in settings if ours(given.key) == "stage"]
-    return _Context(frozenset(given.key for given in settings), stages[-1] if stages else None)
+def _context_of(layers: Sequence[list[Setting]]) -> _Context:
+    settings = [setting for layer in layers for setting in layer]
+    stages = [setting.value for setting in settings if ours(setting.key) == "stage"]
+    return _Context(frozenset(setting.key for setting in settings), stages[-1] if stages else None)
 
 
-def _divided(given: Given, _: _Context) -> list[Given | Ignored]:
+def _divided(setting: Setting, _: _Context) -> list[Setting | Ignored]:
     """Returns the settings that a published `distributed` stands for."""
-    if foreign.switched_off(given.value):
-        return [Ignored(distributed.KEY, given.origin, "switched off")]
-    parts: list[Given | Ignored] = [
-        replace(given, key=key, value=value)
-        for key, value in distributed.meaning(given.value).items()
+    if foreign.switched_off(setting.value):
+        return [Ignored(distributed.KEY, setting.origin, "switched off")]
+    parts: list[Setting | Ignored] = [
+        replace(setting, key=key, value=value)
+        for key, value in distributed.meaning(setting.value).items()
     ]
-    if isinstance(given.value, Mapping) and "backend" in given.value:
+    if isinstance(setting.value, Mapping) and "backend" in setting.value:
         reason = distributed.WHY_NO_BACKEND
-        parts.append(Ignored("distributed: backend", given.origin, reason))
+        parts.append(Ignored("distributed: backend", setting.origin, reason))
     return parts
 
 
-def _thinking(given: Given, _: _Context) -> list[Given | Ignored]:
+def _thinking(setting: Setting, _: _Context) -> list[Setting | Ignored]:
     """Returns our setting for a published switch of thinking, which means something off as well."""
-    think = foreign.THINK.get(str(given.value).lower())
+    think = foreign.THINK.get(str(setting.value).lower())
     if think is None:
-        got = report.shown(given.value)
+        got = report.shown(setting.value)
         raise InputError(f"expected true or false, or think template, keep or drop, got {got}")
-    return [replace(given, key="think", value=think)]
+    return [replace(setting, key="think", value=think)]
 
 
-def _length(given: Given, context: _Context) -> list[Given | Ignored]:
+def _length(setting: Setting, context: _Context) -> list[Setting | Ignored]:
     """Returns LLaMA-Factory's length of sampled answers under our name, where answers are."""
     samples = context.stage is not None and (
         "max_completion_length" in config_class(context.stage).model_fields
     )
-    return [replace(given, key="max_completion_length") if samples else given]
+    return [replace(setting, key="max_completion_length") if samples else setting]
 
 
-def _quantization(given: Given, context: _Context) -> list[Given | Ignored]:
+def _quantization(setting: Setting, context: _Context) -> list[Setting | Ignored]:
     """Returns the settings that published values of a quantised base stand for."""
-    settings = meaning(given.key, given.value, bits_given="quantization_bit" in context.keys)
+    settings = meaning(setting.key, setting.value, bits_given="quantization_bit" in context.keys)
     if settings is None:
-        return [given]
-    return [replace(given, key=key, value=value) for key, value in settings.items()]
+        return [setting]
+    return [replace(setting, key=key, value=value) for key, value in settings.items()]
 
 
-REWRITES: Mapping[str, Callable[[Given, _Context], list[Given | Ignored]]] = {
+REWRITES: Mapping[str, Callable[[Setting, _Context], list[Setting | Ignored]]] = {
     distributed.KEY: _divided,
     foreign.THINKING: _thinking,
     "max_new_tokens": _length,
@@ -305,12 +307,12 @@ REWRITES: Mapping[str, Callable[[Given, _Context], list[Given | Ignored]]] = {
 """Published keys with values that stand for other settings of ours, or for several."""
 
 
-def _rewritten(given: Given, context: _Context) -> list[Given | Ignored]:
-    rewrite = REWRITES.get(given.key)
-    return [given] if rewrite is None else rewrite(given, context)
+def _rewritten(setting: Setting, context: _Context) -> list[Setting | Ignored]:
+    rewrite = REWRITES.get(setting.key)
+    return [setting] if rewrite is None else rewrite(setting, context)
 
 
-def _with_round(layers: Sequence[list[Given]]) -> Sequence[list[Given]]:
+def _with_round(layers: Sequence[list[Setting]]) -> Sequence[list[Setting]]:
     """Returns the layers with the settings of a private round below them, in place of its name.
 
     Raises:
@@ -318,81 +320,85 @@ def _with_round(layers: Sequence[list[Given]]) -> Sequence[list[Given]]:
             one.
         NotAvailableError: there is no such round.
     """
-    named = [one for layer in layers for one in layer if one.key == "round"]
+    named = [setting for layer in layers for setting in layer if setting.key == "round"]
     if not named:
         return layers
     for layer in layers:
-        twice = [one.label for one in layer if one.key == "round"]
+        twice = [setting.label for setting in layer if setting.key == "round"]
         if len(twice) > 1:
             raise InputError(f"{twice[1]}: already given as '{twice[0]}'")
     last = named[-1]
-    found = wired("settings of a round")(str(last.value))
-    others = [[one for one in layer if one.key != "round"] for layer in layers]
-    for one in (one for layer in others for one in layer):
-        key = ours(one.key)
-        if key in found and key != "model_name_or_path" and not _alike(one.value, found[key]):
+    fixed = wired("settings of a round")(str(last.value))
+    rest = [[setting for setting in layer if setting.key != "round"] for layer in layers]
+    for setting in (setting for layer in rest for setting in layer):
+        key = ours(setting.key)
+        if key in fixed and key != "model_name_or_path" and not _alike(setting.value, fixed[key]):
             raise InputError(
-                f"{one.label}: expected {found[key]}, as the round has it, got {one.value}",
+                f"{setting.label}: expected {fixed[key]}, as the round has it, got {setting.value}",
                 hint="leave it out",
             )
-    return [[Given(key, value, last.label, "round") for key, value in found.items()], *others]
+    return [[Setting(key, value, last.label, "round") for key, value in fixed.items()], *rest]
 
 
-def _alike(given: object, found: object) -> bool:
+def _alike(first_value: object, second_value: object) -> bool:
     """Says whether two values are the same as text, names in any order."""
-    first, second = ({part.strip() for part in str(value).split(",")} for value in (given, found))
+    first, second = (
+        {part.strip() for part in str(value).split(",")} for value in (first_value, second_value)
+    )
     return first == second
 
 
-def _drop_overruled(merged: dict[str, Given], layer: Iterable[Given]) -> None:
+def _drop_overruled(merged: dict[str, Setting], layer: Iterable[Setting]) -> None:
     """Removes settings that a stronger layer overrides under another key."""
-    given = {one.key: one.value for one in layer if one.value is not None}
+    values = {setting.key: setting.value for setting in layer if setting.value is not None}
     for winner, loser in PAIRS:
-        if loser in given and winner not in given:
+        if loser in values and winner not in values:
             merged.pop(winner, None)
 
 
-def _switch_off(merged: dict[str, Given], layer: Iterable[Given]) -> list[Ignored]:
+def _switch_off(merged: dict[str, Setting], layer: Iterable[Setting]) -> list[Ignored]:
     """Removes what weaker layers switched on and this one off; returns idle switches."""
     idle: list[Ignored] = []
-    for one in layer:
-        if isinstance(one.value, _Switch) and not one.value.on:
-            if one.key in merged and merged[one.key].value == one.value.value:
-                del merged[one.key]
+    for setting in layer:
+        if isinstance(setting.value, _Switch) and not setting.value.on:
+            if setting.key in merged and merged[setting.key].value == setting.value.value:
+                del merged[setting.key]
             else:
-                idle.append(Ignored(one.value.name, one.origin, "switched off"))
+                idle.append(Ignored(setting.value.name, setting.origin, "switched off"))
     return idle
 
 
-def _values(layer: Iterable[Given]) -> list[Given]:
+def _values(layer: Iterable[Setting]) -> list[Setting]:
     """Returns the settings of a layer with the values that switches mean."""
     return [
-        replace(one, value=one.value.value) if isinstance(one.value, _Switch) else one
-        for one in layer
-        if not isinstance(one.value, _Switch) or one.value.on
+        replace(setting, value=setting.value.value)
+        if isinstance(setting.value, _Switch)
+        else setting
+        for setting in layer
+        if not isinstance(setting.value, _Switch) or setting.value.on
     ]
 
 
-def _without_plain_optimizer(layer: list[Given], ignored: list[Ignored]) -> list[Given]:
+def _without_plain_optimizer(layer: list[Setting], ignored: list[Ignored]) -> list[Setting]:
     """Removes LLaMA-Factory's `optim: adamw_torch` beside a switch that chooses the optimizer.
 
     There it is what computes the steps of the other one, as it is here.
     """
     switches = [
-        one.value.name
-        for one in layer
-        if one.key == "optim" and isinstance(one.value, _Switch) and one.value.on
+        setting.value.name
+        for setting in layer
+        if setting.key == "optim" and isinstance(setting.value, _Switch) and setting.value.on
     ]
-    kept: list[Given] = []
-    for one in layer:
-        if switches and one.key == "optim" and optimizer_name(one.value) == "adamw":
-            ignored.append(Ignored("optim", one.origin, f"{switches[0]} chooses the optimizer"))
+    settings: list[Setting] = []
+    for setting in layer:
+        if switches and setting.key == "optim" and optimizer_name(setting.value) == "adamw":
+            ignored.append(Ignored("optim", setting.origin, f"{switches[0]} chooses the optimizer"))
         else:
-            kept.append(one)
-    return kept
+            settings.append(setting)
+    return settings
 
 
-def _use_stage_of_loss(merged: dict[str, Given]) -> None:
+def _use_stage_of_loss(merged: dict[str, Setting]) -> None:
     """Turns a loss of LLaMA-Factory's stage dpo that is a method here into that method."""
     loss, stage = merged.get("pref_loss"), merged.get("stage")
     if loss is None or stage is None or stage.value != "dpo" or not isinstance(loss.value, str):
@@ -402,31 +408,31 @@ def _use_stage_of_loss(merged: dict[str, Given]) -> None:
         del merged["pref_loss"]
 
 
-def _given_twice(layer: Iterable[Given]) -> dict[str, str]:
+def _given_twice(layer: Iterable[Setting]) -> dict[str, str]:
     first: dict[str, str] = {}
     return {
-        given.label: f"already given as '{first[given.key]}'"
-        for given in _values(layer)
-        if first.setdefault(given.key, given.label) != given.label
+        setting.label: f"already given as '{first[setting.key]}'"
+        for setting in _values(layer)
+        if first.setdefault(setting.key, setting.label) != setting.label
     }
 
 
 def _check(
-    merged: Mapping[str, Given], faults: dict[str, str], hints: list[str]
+    merged: Mapping[str, Setting], faults: dict[str, str], hints: list[str]
 ) -> TrainConfig | None:
     """Returns the config, or None after adding what was found to the faults and the hints."""
-    values = {key: given.value for key, given in merged.items()}
+    values = {key: setting.value for key, setting in merged.items()}
     stage = values.get("stage", DEFAULT)
     if not isinstance(stage, str) or place_of(stage) is None:
         near = report.nearest(stage, METHODS) if isinstance(stage, str) else None
-        meant = f". Did you mean '{near}'?" if near else ""
-        got = f"{', '.join(METHODS)}, got {report.shown(stage)}{meant}"
+        suggestion = f". Did you mean '{near}'?" if near else ""
+        got = f"{', '.join(METHODS)}, got {report.shown(stage)}{suggestion}"
         faults[merged["stage"].label] = f"expected {got}"
         stage = values["stage"] = DEFAULT
     model = config_class(stage)
     for key in [key for key in values if key not in model.model_fields]:
-        others = " or ".join(stages_with(key))
-        faults[merged[key].label] = f"has no effect with stage {stage}: expected stage {others}"
+        stages = " or ".join(stages_with(key))
+        faults[merged[key].label] = f"has no effect with stage {stage}: expected stage {stages}"
         del values[key]
     try:
         return model.from_text(values)
@@ -439,8 +445,8 @@ def _check(
 
 def _as_error(faults: Mapping[str, str], order: Sequence[str], hints: Sequence[str]) -> InputError:
     """Returns one error with one line per fault, in the order of the files."""
-    place = {label: index for index, label in enumerate(order)}
-    labels = sorted(faults, key=lambda label: place.get(label, len(place)))
+    position = {label: index for index, label in enumerate(order)}
+    labels = sorted(faults, key=lambda label: position.get(label, len(position)))
     hint = next(iter(hints), None)
     if faults.get("model_name_or_path") == report.NOT_GIVEN:
         hint = "specify a base model: --model smollm2, or zen-nano"

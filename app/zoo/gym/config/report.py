@@ -69,18 +69,18 @@ _PATTERNS = {
 }
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """Returns the known name that was probably meant, or None."""
-    names = list(known)
+    names = list(candidates)
     if (common := COMMON_NAMES.get(name, ALIASES.get(name))) in names:
         return common
     close = difflib.get_close_matches(name.lower().replace("-", "_"), names, n=1, cutoff=0.6)
     return close[0] if close else None
 
 
-def unknown(noun: str, name: str, known: Iterable[str]) -> str:
+def unknown(noun: str, name: str, candidates: Iterable[str]) -> str:
     """Returns `no such {noun}`, with the nearest known name if there is one."""
-    close = nearest(name, known)
+    close = nearest(name, candidates)
     return f"no such {noun}" + (f". Did you mean '{close}'?" if close else "")
 
 
@@ -144,8 +144,8 @@ def _fault(details: "ErrorDetails") -> str:
 
 def hint_of(error: "ValidationError") -> str | None:
     """Returns the hint of the first error that has one, or None."""
-    found = (details.get("ctx", {}).get("hint") for details in error.errors(include_url=False))
-    return next((hint for hint in found if isinstance(hint, str)), None)
+    hints = (details.get("ctx", {}).get("hint") for details in error.errors(include_url=False))
+    return next((hint for hint in hints if isinstance(hint, str)), None)
 
 
 def _sentence(details: "ErrorDetails", key: str, model: "type[BaseModel]") -> str:
@@ -164,23 +164,23 @@ def _sentence(details: "ErrorDetails", key: str, model: "type[BaseModel]") -> st
     return f"expected {_expected(kind, context, key, model)}, got {shown(details['input'])}"
 
 
-def _not_listed(expected: str, given: object) -> str:
+def _not_listed(expected: str, value: object) -> str:
     """Returns what a setting with a list of values expects; pydantic has them in quotes."""
     names = re.findall("'([^']*)'", expected)
-    close = nearest(given, names) if isinstance(given, str) else None
-    meant = f". Did you mean '{close}'?" if close else ""
-    return f"expected one of {', '.join(names)}, got {shown(given)}{meant}"
+    close = nearest(value, names) if isinstance(value, str) else None
+    suggestion = f". Did you mean '{close}'?" if close else ""
+    return f"expected one of {', '.join(names)}, got {shown(value)}{suggestion}"
 
 
 def _elsewhere(key: str, model: "type[BaseModel]") -> str | None:
     """Returns that a setting is one of other methods, or None."""
     from zoo.gym.config.stages import stages_with
 
-    own = model.model_fields.get("stage")
-    stages = stages_with(key) if own is not None else []
-    if own is None or not stages:
+    stage_field = model.model_fields.get("stage")
+    stages = stages_with(key) if stage_field is not None else []
+    if stage_field is None or not stages:
         return None
-    return f"has no effect with stage {own.default}: expected stage {' or '.join(stages)}"
+    return f"has no effect with stage {stage_field.default}: expected stage {' or '.join(stages)}"
 
 
 def _bound(value: object) -> str:
@@ -193,7 +193,7 @@ def _bound(value: object) -> str:
 def _expected(kind: str, context: Mapping[str, object], key: str, model: "type[BaseModel]") -> str:
     """Returns what was expected: a bound, or a type in words."""
     if kind in _BOUNDS:
-        limits = {type(item).__name__: item for item in model.model_fields[key].metadata}
+        limits = {type(limit).__name__: limit for limit in model.model_fields[key].metadata}
         if limits.keys() >= {"Ge", "Le"}:
             return f"{_bound(limits['Ge'].ge)} to {_bound(limits['Le'].le)}"
         words, name = _BOUNDS[kind]

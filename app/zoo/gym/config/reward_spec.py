@@ -38,22 +38,22 @@ def parse_spec(value: object) -> tuple[RewardSettings, ...]:
     Raises:
         InputError: a name is unknown, an option is wrong, or a reward is given twice.
     """
-    found = tuple(_entries(value))
-    if not found:
+    parts = tuple(_entries(value))
+    if not parts:
         raise InputError(f"reward: expected the name of a reward, got {shown(value)}", hint=HINT)
-    labels = [settings.label for settings in found]
+    labels = [settings.label for settings in parts]
     if twice := next((label for label in labels if labels.count(label) > 1), None):
         raise InputError(
             f"reward: '{twice}' is given twice: expected different names",
             hint="give one of them another name, such as {kind: numeric, name: other}",
         )
-    if still := next((settings for settings in found if settings.weight == 0), None):
+    if still := next((settings for settings in parts if settings.weight == 0), None):
         raise InputError(f"reward: {still.label}: weight: expected another number than 0")
-    if any(settings.kind == "auto" for settings in found) and len(found) > 1:
+    if any(settings.kind == "auto" for settings in parts) and len(parts) > 1:
         raise InputError(
             "reward: auto chooses the only reward: expected it alone, or rewards by name"
         )
-    return found
+    return parts
 
 
 def with_places(value: object, change: Callable[[str, str], str]) -> object:
@@ -69,9 +69,9 @@ def with_places(value: object, change: Callable[[str, str], str]) -> object:
     entries: list[dict[str, Any]] = []
     is_changed = False
     for settings in parse_spec(value):
-        given = {key: str(getattr(settings, key)) for key in settings.places}
-        places: dict[str, Any] = {k: change(k, place) for k, place in given.items() if place}
-        is_changed |= any(given[key] != place for key, place in places.items())
+        paths = {key: str(getattr(settings, key)) for key in settings.places}
+        places: dict[str, Any] = {k: change(k, path) for k, path in paths.items() if path}
+        is_changed |= any(paths[key] != path for key, path in places.items())
         fields: dict[str, Any] = settings.model_dump(mode="json", exclude_defaults=True) | places
         entry = {"kind": settings.kind, **fields}
         if type(settings)(**fields).label != settings.label:
@@ -115,8 +115,8 @@ def _from_mapping(value: Mapping[object, object]) -> Iterator[RewardSettings]:
 
 
 def _make(name: str, options: Mapping[str, Any]) -> RewardSettings:
-    if name not in KINDS and (place := _place(name)):
-        key, kind = place
+    if name not in KINDS and (function := _place(name)):
+        key, kind = function
         name, options = kind, {key: name, **options}
     if name not in KINDS:
         raise InputError(f"reward: '{name}': {unknown('reward', name, KINDS)}", hint=HINT)

@@ -40,7 +40,7 @@ LIVE_REWARD = "(a function given in Python)"
 def has_function(spec: object) -> bool:
     """Returns whether a value of `reward` is or contains a function."""
     if isinstance(spec, list | tuple):
-        return any(has_function(one) for one in cast("Sequence[object]", spec))
+        return any(has_function(part) for part in cast("Sequence[object]", spec))
     return callable(spec)
 
 
@@ -94,22 +94,22 @@ class RolloutConfig(RetainingConfig, frozen=True):
 
     def idle_settings(self) -> Sequence[tuple[str, str]]:
         """Returns (key, reason) for settings of later steps on the same answers without any."""
-        found = super().idle_settings()
+        idle = super().idle_settings()
         if self.steps_on_answers > 1:
-            return found
+            return idle
         why = (
             "with num_iterations 1 nothing has changed since the answers were sampled, so it never "
             "applies"
         )
-        return [*found, *((key, why) for key in RATIO if key in self.changed)]
+        return [*idle, *((key, why) for key in RATIO if key in self.changed)]
 
     @property
     def other_models(self) -> dict[str, str]:
         """The models besides the base, by setting: reward models and judges, too."""
-        found = super().other_models
+        models = super().other_models
         if self.reward == LIVE_REWARD:
-            return found
-        return found | {
+            return models
+        return models | {
             f"reward {settings.label}": str(getattr(settings, key))
             for settings in parse_spec(self.reward)
             for key in settings.models
@@ -118,10 +118,10 @@ class RolloutConfig(RetainingConfig, frozen=True):
     @property
     def other_files(self) -> dict[str, str]:
         """The files besides data and models, by setting: those of rewards, too."""
-        found = super().other_files
+        files = super().other_files
         if self.reward == LIVE_REWARD:
-            return found
-        return found | {
+            return files
+        return files | {
             f"reward {settings.label}": file
             for settings in parse_spec(self.reward)
             if (file := settings.file)
@@ -129,10 +129,10 @@ class RolloutConfig(RetainingConfig, frozen=True):
 
     def places_changed(self, change: Callable[[str, str], str]) -> dict[str, object]:
         """Returns `reward` with the places in it changed."""
-        found = super().places_changed(change)
+        changed = super().places_changed(change)
         if self.reward != LIVE_REWARD:
-            found["reward"] = with_places(self.reward, change)
-        return found
+            changed["reward"] = with_places(self.reward, change)
+        return changed
 
     @property
     def live_reward(self) -> object:
@@ -287,11 +287,11 @@ class GroupConfig(ClippedConfig, frozen=True):
 
     def unread(self) -> dict[str, str]:
         """Returns why nothing reads a setting, by key: also those of another loss."""
-        found = super().unread()
+        unread = super().unread()
         if self.beta == 0:
-            found["use_bias_correction_kl"] = "has no effect with beta 0: there is no divergence"
+            unread["use_bias_correction_kl"] = "has no effect with beta 0: there is no divergence"
         unclipped = UNCLIPPED.get(self.loss_type, ())
-        return found | dict.fromkeys(unclipped, f"has no effect with loss_type {self.loss_type}")
+        return unread | dict.fromkeys(unclipped, f"has no effect with loss_type {self.loss_type}")
 
     def conflicts(self) -> Sequence[tuple[str, str]]:
         """Returns (key, message) for each setting that contradicts others."""

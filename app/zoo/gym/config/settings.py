@@ -52,9 +52,9 @@ class Settings(BaseModel, frozen=True):
         if isinstance(obj, Mapping):
             public, private = cls._apart(dict(cast("Mapping[str, object]", obj)))
         with _our_error(kind):
-            made = super(Settings, kind).model_validate(public, **options)
-        made._set_private(private)
-        return made
+            settings = super(Settings, kind).model_validate(public, **options)
+        settings._set_private(private)
+        return settings
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:  # noqa: ANN401
@@ -120,9 +120,9 @@ class Settings(BaseModel, frozen=True):
         """
         if name in type(self).model_fields:
             kind = type(self).__name__
-            own = "settings.model_dump(exclude_unset=True)"
+            values = "settings.model_dump(exclude_unset=True)"
             raise InputError(
                 f"{name}: settings are immutable: expected a new object",
-                hint=f"{kind}(**({own} | {{{name!r}: {value!r}}}))",
+                hint=f"{kind}(**({values} | {{{name!r}: {value!r}}}))",
             )
         super().__setattr__(name, value)

@@ -55,24 +55,24 @@ def load_method(stage: str) -> Any:  # noqa: ANN401 - its type belongs to the tr
 
 
 @cache
-def _loaded(stage: str, place: str) -> Any:  # noqa: ANN401 - its type belongs to the training
-    module, _, name = place.partition(":")
+def _loaded(stage: str, path: str) -> Any:  # noqa: ANN401 - its type belongs to the training
+    module, _, name = path.partition(":")
     try:
-        found = getattr(import_module(module), name)
+        method = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise NotAvailableError(f"stage {stage}: {place} cannot be loaded: {error}") from error
-    if faults := list(_faults(stage, found)):
-        raise NotAvailableError(f"stage {stage}: {place}: {'; '.join(faults)}")
-    return found
+        raise NotAvailableError(f"stage {stage}: {path} cannot be loaded: {error}") from error
+    if faults := list(_faults(stage, method)):
+        raise NotAvailableError(f"stage {stage}: {path}: {'; '.join(faults)}")
+    return method
 
 
-def _faults(stage: str, found: Any) -> Iterator[str]:  # noqa: ANN401 - whatever the table names
+def _faults(stage: str, candidate: Any) -> Iterator[str]:  # noqa: ANN401 - whatever the table names
     """Yields what keeps an object from being the method of a stage."""
     base: Any = import_module("zoo.gym.train.method").Method
-    if not isinstance(found, type) or not issubclass(found, base):
-        yield f"expected a subclass of Method, got {found!r}"
+    if not isinstance(candidate, type) or not issubclass(candidate, base):
+        yield f"expected a subclass of Method, got {candidate!r}"
         return
-    method: Any = found
+    method: Any = candidate
     if missing := sorted(method.__abstractmethods__):
         yield f"expected every method of the interface, got none for {', '.join(missing)}"
     if method.config.model_fields["stage"].default != stage:
@@ -86,8 +86,8 @@ def _faults(stage: str, found: Any) -> Iterator[str]:  # noqa: ANN401 - whatever
         yield f"better: expected lower or higher, got {method.better!r}"
     if not isinstance(method.watch, tuple) or not all(map(_is_name, method.watch)):
         yield f"watch: expected a tuple of names of metrics, got {method.watch!r}"
-    for name, own in vars(base).items():
-        if isinstance(own, FunctionType | classmethod) and name[0] != "_":
+    for name, member in vars(base).items():
+        if isinstance(member, FunctionType | classmethod) and name[0] != "_":
             yield from _wrong_signature(name, getattr(base, name), getattr(method, name))
     yield from _wrong_signature("__init__", base.__init__, method.__init__)
 
@@ -118,18 +118,18 @@ def _rows_of(stage: str) -> set[str]:
 
 def config_class(stage: object) -> "type[TrainConfig]":
     """Returns the settings class of a stage; that of the default for an unknown stage."""
-    known = stage if isinstance(stage, str) and place_of(stage) else DEFAULT
-    model: type[TrainConfig] = load_method(known).config
+    stage_name = stage if isinstance(stage, str) and place_of(stage) else DEFAULT
+    model: type[TrainConfig] = load_method(stage_name).config
     return model
 
 
 def all_fields() -> "dict[str, FieldInfo]":
     """Returns the settings of all methods: the common ones first, then those of single methods."""
-    found: dict[str, FieldInfo] = {}
+    fields: dict[str, FieldInfo] = {}
     for stage in METHODS:
         for key, field in config_class(stage).model_fields.items():
-            found.setdefault(key, field)
-    return found
+            fields.setdefault(key, field)
+    return fields
 
 
 def stages_with(key: str) -> list[str]:

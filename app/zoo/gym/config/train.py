@@ -94,15 +94,15 @@ class TrainConfig(
     def _kind_of(cls, values: object) -> type[Self]:
         if cls is not TrainConfig:
             return cls
-        given = cast("Mapping[str, object]", values) if isinstance(values, Mapping) else {}
-        stage = given.get("stage", getattr(values, "stage", None))
+        settings = cast("Mapping[str, object]", values) if isinstance(values, Mapping) else {}
+        stage = settings.get("stage", getattr(values, "stage", None))
         return cast("type[Self]", config_class(stage))
 
     @property
     def first_adapter(self) -> Path | None:
         """The folder of the adapter that the run continues, or None."""
-        place = self.adapter_name_or_path
-        return None if place is None else given_path(place)
+        folder = self.adapter_name_or_path
+        return None if folder is None else given_path(folder)
 
     @property
     def data_files(self) -> list[Path]:
@@ -121,7 +121,7 @@ class TrainConfig(
         Methods with rewards have their files of functions, and the adapters of judges.
         """
         places = {"adapter_name_or_path": self.adapter_name_or_path, "template": self.template_file}
-        return {key: place for key, place in places.items() if place is not None}
+        return {key: path for key, path in places.items() if path is not None}
 
     @property
     def template_file(self) -> str | None:
@@ -136,20 +136,20 @@ class TrainConfig(
         Args:
             change: returns the new place for a setting and its place.
         """
-        found: dict[str, object] = {
+        changed: dict[str, object] = {
             key: change(key, str(getattr(self, key))) for key in self.model_keys
         }
         if self.adapter_name_or_path is not None:
-            found["adapter_name_or_path"] = change("adapter", self.adapter_name_or_path)
+            changed["adapter_name_or_path"] = change("adapter", self.adapter_name_or_path)
         if self.template_file is not None:
-            found["template"] = change("template", self.template_file)
-        return found
+            changed["template"] = change("template", self.template_file)
+        return changed
 
     def public_settings(self) -> dict[str, Any]:
         """Returns the settings as JSON without paths on this machine and names of people."""
-        kept = self.model_dump(mode="json", exclude=set(PRIVATE))
-        public = self.places_changed(lambda _, place: public_place(place))
-        return kept | {key: place for key, place in public.items() if key not in PRIVATE}
+        settings = self.model_dump(mode="json", exclude=set(PRIVATE))
+        public = self.places_changed(lambda _, path: public_place(path))
+        return settings | {key: path for key, path in public.items() if key not in PRIVATE}
 
     @property
     def rows(self) -> Rows:
@@ -176,10 +176,10 @@ class TrainConfig(
         """Moves rows out of `dataset`, which contains only files."""
         if "dataset" not in values:
             return values, {}
-        given = listed(values["dataset"])
-        if not are_rows(given):
-            return values | {"dataset": given}, {"_rows": ()}
-        rows = tuple(copy.deepcopy(given))  # what changes in them later is not trained on
+        dataset = listed(values["dataset"])
+        if not are_rows(dataset):
+            return values | {"dataset": dataset}, {"_rows": ()}
+        rows = tuple(copy.deepcopy(dataset))  # what changes in them later is not trained on
         return values | {"dataset": (ROWS_IN_MEMORY,)}, {"_rows": rows}
 
     @property
@@ -196,15 +196,15 @@ class TrainConfig(
 
     def idle_settings(self) -> Sequence[tuple[str, str]]:
         """Returns (key, reason) for each given setting that others leave without effect."""
-        found = [
+        idle = [
             (loser, f"overridden by {winner}")
             for winner, loser in PAIRS
             if {winner, loser} <= self.changed
         ]
         if self.overwrite_output_dir and self.output_dir is None:
             reason = "no output_dir is given, and every run has its own folder"
-            found.append(("overwrite_output_dir", reason))
-        return found
+            idle.append(("overwrite_output_dir", reason))
+        return idle
 
     def conflicts(self) -> Sequence[tuple[str, str]]:
         """Returns (key, message) for each conflict among the settings that a method adds."""
@@ -230,11 +230,11 @@ class TrainConfig(
     @model_serializer(mode="wrap")
     def _without_unread_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leaves out defaults that nothing reads: read back, they would count as given."""
-        fields, found = type(self).model_fields, dict[str, Any](dump(self))
+        fields, values = type(self).model_fields, dict[str, Any](dump(self))
         for key in self.unread():
-            if key in found and getattr(self, key) == fields[key].default:
-                del found[key]
-        return found
+            if key in values and getattr(self, key) == fields[key].default:
+                del values[key]
+        return values
 
     @model_validator(mode="after")
     def _settings_agree(self) -> "TrainConfig":

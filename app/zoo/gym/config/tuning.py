@@ -65,24 +65,24 @@ NAMES = (
 
 def unread_by_tuning(config: "TrainConfig") -> dict[str, str]:
     """Returns why nothing reads a setting of adapters or of `freeze`, by key."""
-    kind, found = config.finetuning_type, dict[str, str]()
+    kind, unread = config.finetuning_type, dict[str, str]()
     for key, kinds in READ_BY.items():
         if kind not in kinds and getattr(config, key) is not False:
             text = f"has no effect with finetuning_type {kind}"
-            found[key] = f"{text}: expected finetuning_type {_or(kinds)}"
+            unread[key] = f"{text}: expected finetuning_type {_or(kinds)}"
     if kind in LORA and not config.pissa_init:
-        found["pissa_iter"] = "has no effect without pissa_init"
+        unread["pissa_iter"] = "has no effect without pissa_init"
     if kind == "lora" and config.lora_fixed_a is None:
-        found["base_identity"] = "has no effect without lora_fixed_a"
+        unread["base_identity"] = "has no effect without lora_fixed_a"
     if config.adapter_name_or_path is not None:
         text = "has no effect with adapter_name_or_path, whose own settings are used"
-        found |= dict.fromkeys(OF_START, text)
+        unread |= dict.fromkeys(OF_START, text)
     if kind == "oft" and config.oft_rank:
         text = f"expected 0 with oft_rank {config.oft_rank}, got {config.oft_block_size}"
-        found["oft_block_size"] = text
+        unread["oft_block_size"] = text
     if kind == "freeze" and not config.freeze_trainable_layers:
-        found["freeze_trainable_modules"] = "has no effect with freeze_trainable_layers 0"
-    return found
+        unread["freeze_trainable_modules"] = "has no effect with freeze_trainable_layers 0"
+    return unread
 
 
 def faults_of_tuning(config: "TrainConfig") -> list[tuple[str, str]]:
@@ -116,27 +116,27 @@ def faults_of_tuning(config: "TrainConfig") -> list[tuple[str, str]]:
     return faults
 
 
-def _faults_of_whole(config: "TrainConfig", whole: str) -> list[tuple[str, str]]:
+def _faults_of_whole(config: "TrainConfig", tuning: str) -> list[tuple[str, str]]:
     if config.stage == "rm":
         text = "cannot be with stage rm, whose result has the adapter merged into the base"
         return [("additional_target", text)]
     key = "oft_target" if config.finetuning_type == "oft" else "lora_target"
     adapted = {part.strip() for part in getattr(config, key).split(",")}
-    both = [part.strip() for part in whole.split(",") if part.strip() in adapted]
+    both = [part.strip() for part in tuning.split(",") if part.strip() in adapted]
     text = f"expected modules without an adapter, got one that {key} names, too"
     return [("additional_target", f"{text}: {name}") for name in both[:1]]
 
 
 def _faults_of_fixed(config: "TrainConfig") -> list[tuple[str, str]]:
     """Returns what would train or replace factors that everybody has alike."""
-    given = {
+    stated = {
         "use_dora": config.dora,
         "pissa_init": config.pissa_init,
         "loftq_init": config.loftq_init,
         "additional_target": config.additional_target is not None,
     }
     text = "cannot be with lora_fixed_a, which trains the factors B alone"
-    faults = [(key, text) for key, there in given.items() if there]
+    faults = [(key, text) for key, is_stated in stated.items() if is_stated]
     if config.base_identity is not None and config.lora_target == "all":
         faults.append(("base_identity", "expected names of layers in lora_target, got all"))
     if config.stage == "rm":

@@ -36,8 +36,8 @@ def chosen(**limits: Any) -> Any:  # noqa: ANN401 - as pydantic's own Field
 
 def is_chosen(field: FieldInfo) -> bool:
     """Returns whether a setting that is not given is chosen when the run starts."""
-    about = field.json_schema_extra
-    return isinstance(about, dict) and bool(about.get("chosen"))
+    extra = field.json_schema_extra
+    return isinstance(extra, dict) and bool(extra.get("chosen"))
 
 
 def refuse_bool(value: object) -> object:
@@ -52,10 +52,10 @@ def path_text(value: object) -> object:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def public_place(place: str) -> str:
+def public_place(path: str) -> str:
     """Returns a name as it is, and only the last part of a path on this machine."""
-    is_path = Path(place).is_absolute() or place.startswith((".", "~"))
-    return Path(place).name if is_path else place
+    is_path = Path(path).is_absolute() or path.startswith((".", "~"))
+    return Path(path).name if is_path else path
 
 
 def folder_text(value: object) -> object:
@@ -92,33 +92,35 @@ def _refuse_rows(paths: Sequence[object]) -> None:
         raise PydanticCustomError("sentence", "{text}", {"text": text})
 
 
-def listed(given: object) -> object:
+def listed(value: object) -> object:
     """Returns what a generator yields as a list, and the rows of any other iterable.
 
     Columns of equal length, as a slice of a Hugging Face dataset is, become rows.
     """
-    if isinstance(given, Mapping):
-        return _rows_of(cast("Mapping[object, object]", given))
-    if isinstance(given, list | tuple | str | bytes) or not isinstance(given, Iterable):
-        return given
-    entries = list(cast("Iterable[object]", given))
-    return entries if isinstance(given, Iterator) or are_rows(entries) else given
+    if isinstance(value, Mapping):
+        return _rows_of(cast("Mapping[object, object]", value))
+    if isinstance(value, list | tuple | str | bytes) or not isinstance(value, Iterable):
+        return value
+    entries = list(cast("Iterable[object]", value))
+    return entries if isinstance(value, Iterator) or are_rows(entries) else value
 
 
 def _rows_of(columns: Mapping[object, object]) -> object:
     lists = [value for value in columns.values() if isinstance(value, list)]
-    if len({len(cast("list[object]", one)) for one in lists}) != 1 or len(lists) < len(columns):
+    if len({len(cast("list[object]", column)) for column in lists}) != 1 or len(lists) < len(
+        columns
+    ):
         return columns
     names = [str(name) for name in columns]
     cells = zip(*cast("list[list[object]]", lists), strict=True)
     return [dict(zip(names, row, strict=True)) for row in cells]
 
 
-def are_rows(given: object) -> TypeGuard[Sequence[Mapping[str, object]]]:
+def are_rows(value: object) -> TypeGuard[Sequence[Mapping[str, object]]]:
     """Returns whether a value is a list of rows that is not empty."""
-    if not isinstance(given, list | tuple):
+    if not isinstance(value, list | tuple):
         return False
-    entries = cast("Sequence[object]", given)
+    entries = cast("Sequence[object]", value)
     return bool(entries) and all(isinstance(entry, Mapping) for entry in entries)
 
 

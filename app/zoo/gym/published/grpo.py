@@ -189,7 +189,10 @@ class GRPOTrainer(Trained):
             if "max_samples" in values:
                 hint = "give fewer rows"
                 raise InputError("max_samples: not possible with an eval_dataset", hint=hint)
-            learned, evaluated = _rows("train_dataset", dataset), _rows("eval_dataset", eval_dataset)
+            learned, evaluated = (
+                _rows("train_dataset", dataset),
+                _rows("eval_dataset", eval_dataset),
+            )
             dataset, held_out = [*learned, *evaluated], len(evaluated)
             values["val_size"] = held_out
         values |= {"model_name_or_path": self.model, "stage": "grpo"}

@@ -82,7 +82,7 @@ def _by_fields(tasks: Sequence[Task]) -> Choice | None:
 
 def _is_formula(task: Task) -> bool:
     """Returns whether an answer contains a command of LaTeX and is not just a number."""
-    return not has_number(task) and any("\\" in one for one in accepted_answers(task.answer))
+    return not has_number(task) and any("\\" in answer for answer in accepted_answers(task.answer))
 
 
 def _place(source: str) -> tuple[str, int]:

@@ -87,8 +87,8 @@ def _lacking(reward: Reward, tasks: Sequence[Task]) -> tuple[int, InputError] | 
 def _make_all(parts: Sequence[RewardSettings], tasks: Sequence[Task]) -> Reward:
     if parts[0].kind == "auto":
         choice = choose(tasks)
-        given = {"name": parts[0].name, "weight": parts[0].weight}
-        return Chosen(_weighted([choice.settings.model_copy(update=given)]), choice.why)
+        named = {"name": parts[0].name, "weight": parts[0].weight}
+        return Chosen(_weighted([choice.settings.model_copy(update=named)]), choice.why)
     return _weighted(parts)
 
 
@@ -100,8 +100,8 @@ def _weighted(parts: Sequence[RewardSettings]) -> Reward:
 
 def _make(settings: RewardSettings) -> Reward:
     module, _, name = CLASSES[settings.kind].partition(":")
-    made: Reward = getattr(import_module(module), name)(settings)
-    return made
+    reward: Reward = getattr(import_module(module), name)(settings)
+    return reward
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class Weighted(Reward):
     def description(self) -> str:
         """Each reward with its weight."""
         terms = zip(self.weights, self.rewards, strict=True)
-        return "the sum of " + ", ".join(f"{weight:g} x {one.name}" for weight, one in terms)
+        return "the sum of " + ", ".join(f"{weight:g} x {reward.name}" for weight, reward in terms)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -41,7 +41,9 @@ class Weighted(Reward):
     @property
     def sources(self) -> dict[str, str]:
         """The files of all rewards."""
-        return {file: one for reward in self.rewards for file, one in reward.sources.items()}
+        return {
+            file: content for reward in self.rewards for file, content in reward.sources.items()
+        }
 
     def missing(self, task: Task) -> str | None:
         """Returns what the first reward lacks that lacks anything."""

@@ -32,34 +32,34 @@ def meaning(value: object) -> dict[str, object]:
     {'sharding': 'full', 'dtype': 'bf16'}
     """
     parts = _parts(value)
-    found: dict[str, object] = {}
+    settings: dict[str, object] = {}
     if "backend" in parts:
         _one_of("backend", parts["backend"], dict.fromkeys(BACKENDS))
     if parts.get("strategy") == "deepspeed":
         raise InputError(f"strategy: DeepSpeed is not supported: {DIVIDED}")
     if "strategy" in parts:
-        found["sharding"] = _one_of("strategy", parts["strategy"], STRATEGIES)
+        settings["sharding"] = _one_of("strategy", parts["strategy"], STRATEGIES)
     if "sharding_strategy" in parts:
-        if found.get("sharding") != "full":
+        if settings.get("sharding") != "full":
             raise InputError("sharding_strategy: has no effect without strategy fsdp")
-        found["sharding"] = _one_of("sharding_strategy", parts["sharding_strategy"], SHARDINGS)
+        settings["sharding"] = _one_of("sharding_strategy", parts["sharding_strategy"], SHARDINGS)
     if "mixed_precision" in parts:
         precision = parts["mixed_precision"]
         precision = "no" if precision is False else precision  # as YAML reads it
-        found["dtype"] = _one_of("mixed_precision", precision, DTYPES)
-    return found
+        settings["dtype"] = _one_of("mixed_precision", precision, DTYPES)
+    return settings
 
 
 def _parts(value: object) -> Mapping[object, object]:
-    found = cast("Mapping[object, object]", value) if isinstance(value, Mapping) else {}
-    other = [name for name in found if name not in PARTS]
-    if not found or other:
+    parts = cast("Mapping[object, object]", value) if isinstance(value, Mapping) else {}
+    other = [name for name in parts if name not in PARTS]
+    if not parts or other:
         got = shown(other[0] if other else value)
         raise InputError(f"expected {', '.join(PARTS[:-1])} and {PARTS[-1]}, got {got}")
-    return found
+    return parts
 
 
-def _one_of(part: str, value: object, known: Mapping[str, object]) -> object:
-    if not isinstance(value, str) or value not in known:
-        raise InputError(f"{part}: expected {' or '.join(known)}, got {shown(value)}")
-    return known[value]
+def _one_of(part: str, value: object, values: Mapping[str, object]) -> object:
+    if not isinstance(value, str) or value not in values:
+        raise InputError(f"{part}: expected {' or '.join(values)}, got {shown(value)}")
+    return values[value]

@@ -31,18 +31,18 @@ def unread_settings(config: "TrainConfig") -> dict[str, str]:
 
 def _by_optimizer(config: "TrainConfig") -> dict[str, str]:
     name = config.optim
-    found = {
+    unread = {
         key: f"has no effect with optim {name}: expected optim {' or '.join(names)}"
         for key, names in READ_BY_OPTIMIZERS.items()
         if name not in names
     }
     if name == "badam":
         text = "has no effect with optim badam, which trains layers alone: expected another optim"
-        found["freeze_extra_modules"] = text
+        unread["freeze_extra_modules"] = text
         if config.badam_switch_mode == "fixed":
             text = "has no effect with badam_switch_mode fixed, which trains a single layer"
-            found["badam_switch_interval"] = text
-    return found
+            unread["badam_switch_interval"] = text
+    return unread
 
 
 def _by_codes(config: "TrainConfig") -> dict[str, str]:
@@ -59,17 +59,17 @@ def _by_codes(config: "TrainConfig") -> dict[str, str]:
 
 
 def _by_data(config: "TrainConfig") -> dict[str, str]:
-    found: dict[str, str] = {}
+    unread: dict[str, str] = {}
     if config.eval_dataset:
-        found["val_size"] = "has no effect with eval_dataset, whose rows are held out"
+        unread["val_size"] = "has no effect with eval_dataset, whose rows are held out"
     elif config.val_size == 0:
         why = "has no effect without held-out rows: val_size is 0"
-        found |= dict.fromkeys(("eval_steps", "early_stopping_steps"), why)
+        unread |= dict.fromkeys(("eval_steps", "early_stopping_steps"), why)
     if config.dataset == (ROWS_IN_MEMORY,):
-        found["dataset_dir"] = "has no effect on rows: expected names of files in dataset"
+        unread["dataset_dir"] = "has no effect on rows: expected names of files in dataset"
     if config.lr_scheduler_type != "wsd":
-        found["decay_ratio"] = "has no effect without lr_scheduler_type wsd"
+        unread["decay_ratio"] = "has no effect without lr_scheduler_type wsd"
     if config.mix_strategy == "concat":
-        wanted = "expected mix_strategy interleave_under or interleave_over"
-        found["interleave_probs"] = f"has no effect with mix_strategy concat: {wanted}"
-    return found
+        expected = "expected mix_strategy interleave_under or interleave_over"
+        unread["interleave_probs"] = f"has no effect with mix_strategy concat: {expected}"
+    return unread

@@ -54,8 +54,8 @@ class Exact(Reward):
         is_whole = self.settings.part == "whole"
         text = response if is_whole else final_answer(sample.response)
         stated = () if is_whole else filter(None, map(answer_in_words, accepted))
-        wanted = {self._normal(form) for form in (*accepted, *stated)} - {""}
-        if response in accepted or {self._normal(text), self._normal(response)} & wanted:
+        answers = {self._normal(form) for form in (*accepted, *stated)} - {""}
+        if response in accepted or {self._normal(text), self._normal(response)} & answers:
             return Score(1.0)
         return Score(0.0, f'expected "{excerpt(accepted[0])}", got "{excerpt(text)}"')
 

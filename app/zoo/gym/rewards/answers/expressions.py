@@ -78,8 +78,8 @@ def readings(text: str) -> tuple[str, ...]:
     """
     if is_expression(text):
         return _sides(_trimmed(text))
-    found = [piece for piece in _pieces(text) if _CANDIDATE.search(piece)]
-    return _sides(found[-1]) if found else ()
+    pieces = [piece for piece in _pieces(text) if _CANDIDATE.search(piece)]
+    return _sides(pieces[-1]) if pieces else ()
 
 
 def stated(text: str) -> tuple[str, ...]:
@@ -110,13 +110,13 @@ def only_expression(text: str) -> str | None:
     """Returns the expression of a text that contains one alone, in any words; None otherwise."""
     if is_expression(text):
         return _latex(_trimmed(text))
-    found = [piece for piece in _pieces(text) if _CANDIDATE.search(piece)]
-    return _latex(found[0]) if len(found) == 1 else None
+    pieces = [piece for piece in _pieces(text) if _CANDIDATE.search(piece)]
+    return _latex(pieces[0]) if len(pieces) == 1 else None
 
 
-def same_text(one: str, other: str) -> bool:
+def same_text(first: str, second: str) -> bool:
     r"""Returns whether texts are equal without spaces, `\text{}`, and dollar signs around them."""
-    return _bare(one) == _bare(other)
+    return _bare(first) == _bare(second)
 
 
 def _bare(text: str) -> str:
@@ -124,9 +124,9 @@ def _bare(text: str) -> str:
 
 
 def _words(text: str) -> "list[re.Match[str]]":
-    found = [one for one in _LETTERS.finditer(text) if _is_word(one[0])]
-    singles = [one for one in _LETTERS.finditer(text) if _is_article(text, one)]
-    return sorted(found + singles, key=lambda one: one.start()) if found else []
+    words = [match for match in _LETTERS.finditer(text) if _is_word(match[0])]
+    singles = [match for match in _LETTERS.finditer(text) if _is_article(text, match)]
+    return sorted(words + singles, key=lambda match: match.start()) if words else []
 
 
 def _is_word(letters: str) -> bool:
@@ -149,13 +149,13 @@ def _is_article(text: str, letter: "re.Match[str]") -> bool:
 
 def _pieces(text: str) -> list[str]:
     """Returns what is between words and ends of sentences, in order."""
-    found: list[str] = []
+    pieces: list[str] = []
     start = 0
     for word in [*_words(text), None]:
         stop = word.start() if word else len(text)
-        found += map(_trimmed, _BREAK.split(text[start:stop]))
+        pieces += map(_trimmed, _BREAK.split(text[start:stop]))
         start = word.end() if word else stop
-    return [piece for piece in found if piece]
+    return [piece for piece in pieces if piece]
 
 
 def _trimmed(text: str) -> str:
@@ -171,24 +171,26 @@ def _trimmed(text: str) -> str:
 
 
 def _depth(text: str) -> int:
-    return sum(text.count(one) for one in "([{") - sum(text.count(one) for one in ")]}")
+    return sum(text.count(bracket) for bracket in "([{") - sum(
+        text.count(bracket) for bracket in ")]}"
+    )
 
 
 def _sides(expression: str) -> tuple[str, ...]:
-    whole = "=" not in expression or re.search(r"[(\[{]", expression)
-    if not whole and not _ASSIGNMENTS.fullmatch(expression):
+    is_one = "=" not in expression or re.search(r"[(\[{]", expression)
+    if not is_one and not _ASSIGNMENTS.fullmatch(expression):
         expression = expression.rpartition(", ")[2]  # of several equations the last one
-    found: list[str] = []
+    sides: list[str] = []
     for side in _APPROXIMATELY.split(expression):
-        found.append(side)
+        sides.append(side)
         if "=" in side and "," not in side:
-            found.append(side.rpartition("=")[2])
-    return tuple(_latex(one.strip()) for one in found if one.strip())
+            sides.append(side.rpartition("=")[2])
+    return tuple(_latex(piece.strip()) for piece in sides if piece.strip())
 
 
 def _latex(expression: str) -> str:
     """Returns an expression as LaTeX: functions and percent signs."""
-    expression = _FUNCTION.sub(lambda found: f"\\{found[1]} ", expression.replace("**", "^"))
+    expression = _FUNCTION.sub(lambda match: f"\\{match[1]} ", expression.replace("**", "^"))
     return re.sub(r"(?<!\\)%", r"\%", expression)
 
 
@@ -208,14 +210,14 @@ def mathematics(text: str) -> str:
     return _MIXED.sub(_improper, text)
 
 
-def _improper(found: "re.Match[str]") -> str:
+def _improper(match: "re.Match[str]") -> str:
     """Returns a mixed number as one fraction."""
-    whole, top, bottom = int(found[1]), int(found[2] or found[4]), int(found[3] or found[5])
+    number, top, bottom = int(match[1]), int(match[2] or match[4]), int(match[3] or match[5])
     mixed = 0 < top < bottom
-    return f"\\frac{{{whole * bottom + top}}}{{{bottom}}}" if mixed else found[0]
+    return f"\\frac{{{number * bottom + top}}}{{{bottom}}}" if mixed else match[0]
 
 
-def same_notation(wanted: str, got: str) -> bool:
+def same_notation(expected: str, got: str) -> bool:
     r"""Returns whether two expressions of equal value also mean the same by how they are written.
 
     Upper and lower case are different letters, a set is no pair, and a ratio is no fraction unless
@@ -225,9 +227,9 @@ def same_notation(wanted: str, got: str) -> bool:
         >>> [same_notation(*two) for two in (("(1,2)", "{1,2}"), ("2A", "2a"), ("3/4", "3:4"))]
         [False, False, False]
     """
-    brackets = {_bracket(wanted), _bracket(got)} - {""}
-    is_ratio = ":" in got and ":" not in wanted
-    return len(brackets) < 2 and not is_ratio and not _differ_in_case(wanted, got)
+    brackets = {_bracket(expected), _bracket(got)} - {""}
+    is_ratio = ":" in got and ":" not in expected
+    return len(brackets) < 2 and not is_ratio and not _differ_in_case(expected, got)
 
 
 def _bracket(expression: str) -> str:
@@ -239,9 +241,9 @@ def _bracket(expression: str) -> str:
     return "{" if around == "{}" else "(" if around in {"()", "[]", "(]", "[)"} else ""
 
 
-def _differ_in_case(one: str, other: str) -> bool:
+def _differ_in_case(text: str, reply: str) -> bool:
     """Returns whether one expression has a letter that the other only has in the other case."""
-    first, second = _variables(one), _variables(other)
+    first, second = _variables(text), _variables(reply)
     return any(letter.swapcase() in second for letter in first - second)
 
 

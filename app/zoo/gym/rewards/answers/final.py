@@ -45,8 +45,8 @@ def marked_answer(text: str) -> str | None:
 
 def answer_in_words(text: str) -> str | None:
     """Returns what follows the last `answer:` or `the answer is` on its line; None without any."""
-    found = _WORDS.findall(text)
-    return _without_sharps(str(found[-1])).strip(" \t*_") if found else None
+    words = _WORDS.findall(text)
+    return _without_sharps(str(words[-1])).strip(" \t*_") if words else None
 
 
 def accepted_answers(answer: object) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ def accepted_answers(answer: object) -> tuple[str, ...]:
     A worked solution that marks its answer, as those of gsm8k and MATH do, counts with that answer.
     """
     if isinstance(answer, list | tuple):
-        return tuple(text for item in cast("list[object]", answer) for text in _one(item))
+        return tuple(text for part in cast("list[object]", answer) for text in _one(part))
     return _one(answer)
 
 
@@ -75,18 +75,18 @@ def _without_sharps(text: str) -> str:
 
 def _last_tagged(text: str) -> str | None:
     """Returns what is between the last pair of answer tags."""
-    found, opened = None, None
+    content, opened = None, None
     for tag in _TAG.finditer(text):
         if not tag[1]:
             opened = tag.end()
         elif opened is not None:
-            found, opened = text[opened : tag.start()].strip(), None
-    return found
+            content, opened = text[opened : tag.start()].strip(), None
+    return content
 
 
 def boxed_answer(text: str) -> str | None:
     r"""Returns the content of the complete `\boxed{}` that starts last; braces may be nested."""
-    found, last = None, -1
+    content, last = None, -1
     opened: list[int | None] = []  # for each open brace the start of its box, None for another
     for brace in _BRACE.finditer(text):
         if brace[1] or brace[0] == "{":
@@ -94,5 +94,5 @@ def boxed_answer(text: str) -> str | None:
         elif brace[0] == "}" and opened:
             start = opened.pop()
             if start is not None and start > last:
-                found, last = text[start : brace.start()].strip(), start
-    return found
+                content, last = text[start : brace.start()].strip(), start
+    return content

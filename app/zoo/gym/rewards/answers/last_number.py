@@ -73,12 +73,14 @@ def only_number(text: str) -> Number | None:
         >>> [found and str(found.value) for found in map(only_number, ("x = 5 cm^2", "(3, 4)"))]
         ['5', None]
     """
-    whole = parse_number(text)
-    if whole is not None:
-        return whole
+    number = parse_number(text)
+    if number is not None:
+        return number
     plain = _without_unit_powers(text)
     right = re.split(r"=|\\approx|≈", plain)[-1]
-    clauses = [one for one in re.split(r"[,;]\s|\b(?:or|and)\b", plain) if any(matches(one))]
+    clauses = [
+        clause for clause in re.split(r"[,;]\s|\b(?:or|and)\b", plain) if any(matches(clause))
+    ]
     if len(clauses) > 1 or len(list(matches(right))) != 1 or re.search(r"\d!", right):
         return None
     return _standing_alone(right)
@@ -106,47 +108,47 @@ def _standing_alone(text: str) -> Number | None:
         return None
     start = match.end() - len(match[0].lstrip())
     line_start = text.rfind("\n", 0, start) + 1
-    before = text[max(line_start, start - _AROUND) : start]
-    after = text[match.end() : match.end() + _AROUND].partition("\n")[0]
-    is_part = _is_part(before, after) or _is_subtracted(match, before)
+    left = text[max(line_start, start - _AROUND) : start]
+    right = text[match.end() : match.end() + _AROUND].partition("\n")[0]
+    is_part = _is_part(left, right) or _is_subtracted(match, left)
     return None if is_part else value_of(match)
 
 
-def _is_subtracted(match: "re.Match[str]", before: str) -> bool:
+def _is_subtracted(match: "re.Match[str]", context: str) -> bool:
     """Returns whether a sign may be an operator, a bullet, or a dash between words."""
     if not match["sign"]:
         return False
     spaced = match[0].lstrip()[1:2] == " "
-    left = before.rstrip(" ")
+    left = context.rstrip(" ")
     return bool(re.search(rf"{_OPERAND}\Z", left)) or (
         spaced and bool(re.search(r"\w\Z|\A\Z", left))
     )
 
 
-def _is_part(before: str, after: str) -> bool:
+def _is_part(left: str, right: str) -> bool:
     """Returns whether a number between two texts is part of other mathematics."""
-    before, after = before.rstrip("$"), after.lstrip("$")
-    while before[-1:] in {"(", "["} and after[:1] in {")", "]"}:
-        before, after = before[:-1], after[1:]
-        if re.search(rf"(?:\d|{_LETTER}|[)\]}}])\Z", before):
+    left, right = left.rstrip("$"), right.lstrip("$")
+    while left[-1:] in {"(", "["} and right[:1] in {")", "]"}:
+        left, right = left[:-1], right[1:]
+        if re.search(rf"(?:\d|{_LETTER}|[)\]}}])\Z", left):
             return True
-    opened = _opened(before)
+    opened = _opened(left)
     if opened is not None:
-        inside = before[opened + 1 :] + re.split(r"[)\]}]", after, maxsplit=1)[0]
-        is_tex = before[opened] == "{" and re.search(r"[\w\\^_}]\Z", before[:opened])
+        inside = left[opened + 1 :] + re.split(r"[)\]}]", right, maxsplit=1)[0]
+        is_tex = left[opened] == "{" and re.search(r"[\w\\^_}]\Z", left[:opened])
         if is_tex or ("," in inside and not _WORD.search(inside)):
             return True
-    return bool(_BEFORE.search(before) or _AFTER.match(after))
+    return bool(_BEFORE.search(left) or _AFTER.match(right))
 
 
-def _opened(before: str) -> int | None:
+def _opened(left: str) -> int | None:
     """Returns the place of the innermost bracket that a text opens and does not close."""
     depth = 0
-    for place in range(len(before) - 1, -1, -1):
-        if before[place] in ")]}":
+    for index in range(len(left) - 1, -1, -1):
+        if left[index] in ")]}":
             depth += 1
-        elif before[place] in "([{":
+        elif left[index] in "([{":
             if not depth:
-                return place
+                return index
             depth -= 1
     return None

@@ -52,9 +52,9 @@ def characters(text: str) -> str:
         >>> characters("10³ cm"), characters("1½"), characters("H₂O"), characters("10₂")
         ('10^3 cm', '1 1/2', 'H2O', '10_2')
     """
-    text = _POWERS.sub(lambda found: _script("^", found[0]), text)
-    text = _DIGIT_INDICES.sub(lambda found: _script("_", found[0]), text)
-    text = _VULGAR.sub(lambda found: f"{found[1]} {found[2]}" if found[1] else found[2], text)
+    text = _POWERS.sub(lambda match: _script("^", match[0]), text)
+    text = _DIGIT_INDICES.sub(lambda match: _script("_", match[0]), text)
+    text = _VULGAR.sub(lambda match: f"{match[1]} {match[2]}" if match[1] else match[2], text)
     return unicodedata.normalize("NFKC", text).replace("\u2044", "/")
 
 
@@ -65,10 +65,10 @@ def plain(text: str) -> str:
         >>> plain("25 000"), plain("\u20135"), plain("minus 5"), plain("√13"), plain("sqrt(x+1)")
         ('25000', '-5', '-5', '\\sqrt{13}', '\\sqrt{x+1}')
     """
-    text = _INDICES.sub(lambda found: _script("_", found[0]), text.replace("∛", "\\sqrt[3]"))
+    text = _INDICES.sub(lambda match: _script("_", match[0]), text.replace("∛", "\\sqrt[3]"))
     text = characters(text).translate(_SIGN_TABLE)
     text = _MINUS.sub(r"\1-", text)
-    return _roots(_GROUPED.sub(lambda found: re.sub(_SPACE, "", found[0]), text))
+    return _roots(_GROUPED.sub(lambda match: re.sub(_SPACE, "", match[0]), text))
 
 
 def _script(mark: str, signs: str) -> str:
@@ -93,21 +93,21 @@ def _roots(text: str) -> str:
             pieces[root.start()] = (radicand.end(), f"\\sqrt{{{radicand[0]}}}")
         else:
             pieces[root.start()] = (root.end(), "\\sqrt")
-    found, last = [], 0
+    parts, last = [], 0
     for start, (stop, piece) in sorted(pieces.items()):
         if start >= last:
-            found += [text[last:start], piece]
+            parts += [text[last:start], piece]
             last = stop
-    return "".join([*found, text[last:]])
+    return "".join([*parts, text[last:]])
 
 
 def _closing(text: str) -> dict[int, int]:
     """Returns the place of the closing bracket for that of each opening one."""
-    found: dict[int, int] = {}
+    closing: dict[int, int] = {}
     opened: list[int] = []
     for bracket in re.finditer(r"[()]", text):
         if bracket[0] == "(":
             opened.append(bracket.start())
         elif opened:
-            found[opened.pop()] = bracket.start()
-    return found
+            closing[opened.pop()] = bracket.start()
+    return closing

@@ -73,8 +73,8 @@ def find_numbers(text: str) -> list[Number]:
         >>> [str(found.value) for found in find_numbers("3-1 is 2, or 1 1/2 of 4,000?")]
         ['3', '1', '2', '3/2', '4000']
     """
-    found = (value_of(match) for match in matches(without_markup(text)))
-    return [number for number in found if number is not None]
+    values = (value_of(match) for match in matches(without_markup(text)))
+    return [number for number in values if number is not None]
 
 
 def parse_number(text: str) -> Number | None:
@@ -102,12 +102,12 @@ def without_markup(text: str) -> str:
     return _FRAC.sub(_slashed, text)
 
 
-def _slashed(found: "re.Match[str]") -> str:
+def _slashed(match: "re.Match[str]") -> str:
     """Returns a fraction of LaTeX as `a/b`; in brackets if it is not one of two numerals."""
-    top, bottom = found[1] or found[3] or "", found[2] or found[4] or ""
+    top, bottom = match[1] or match[3] or "", match[2] or match[4] or ""
     signed = top.strip().removeprefix("-")
     if not (_NUMERAL.fullmatch(signed) and _NUMERAL.fullmatch(bottom)):
-        return found[0]
+        return match[0]
     return f" {'-' if '-' in top else ''}{signed.strip()}/{bottom.strip()}"
 
 

@@ -62,9 +62,9 @@ class Numeric(Reward):
         got = only_number(text) if marked else last_number(text)
         if got is None:
             return Score(0.0, f'expected {accepted[0]}, got no number in "{excerpt(text)}"')
-        wanted = [parse_number(one) for one in accepted]
+        numbers = [parse_number(number) for number in accepted]
         margin = Fraction(str(self.settings.tolerance))
-        if any(one is not None and same_number(got, one, margin) for one in wanted):
+        if any(number is not None and same_number(got, number, margin) for number in numbers):
             return Score(1.0)
         return Score(0.0, f"expected {excerpt(accepted[0])}, got {got.text}")
 
@@ -75,16 +75,16 @@ def has_number(task: Task) -> bool:
     return bool(accepted) and all(parse_number(text) is not None for text in accepted)
 
 
-def same_number(one: Number, other: Number, tolerance: Fraction = Fraction(0)) -> bool:
+def same_number(number: Number, other: Number, tolerance: Fraction = Fraction(0)) -> bool:
     """Returns whether two numbers are equal.
 
     Args:
-        one: a number.
+        number: a number.
         other: the number to compare with.
         tolerance: the largest difference, relative to `other`: none for an `other` of 0.
     """
     return any(
         abs(first - second) <= tolerance * abs(second)
-        for first in one.values()
+        for first in number.values()
         for second in other.values()
     )

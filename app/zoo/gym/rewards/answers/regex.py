@@ -37,8 +37,8 @@ class Regex(Reward):
     @property
     def description(self) -> str:
         """What it searches."""
-        found = "finds the row's answer" if self._compares else "matches"
-        return f"1 if {self._settings.pattern} {found}, else 0"
+        rule = "finds the row's answer" if self._compares else "matches"
+        return f"1 if {self._settings.pattern} {rule}, else 0"
 
     def missing(self, task: Task) -> str | None:
         """Returns `no answer` for a row without one, if there is a group to compare with it."""
@@ -52,12 +52,12 @@ class Regex(Reward):
     def _one(self, sample: Sample, reply: Mapping[str, Any]) -> Score:
         if reason := reply.get("failed"):
             return no_reward(str(reason))
-        found = reply["found"]
-        if found is None:
+        matched = reply["found"]
+        if matched is None:
             return Score(0.0, "no match")
         if not self._compares:
             return Score(1.0)
-        return Either().score([Sample(sample.task, str(found))])[0]
+        return Either().score([Sample(sample.task, str(matched))])[0]
 
     def close(self) -> None:
         """Ends the process."""

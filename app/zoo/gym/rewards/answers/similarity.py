@@ -43,11 +43,11 @@ class Similarity(Reward):
 
 
 def _one(sample: Sample) -> Score:
-    known = references(sample.task)
-    if not known:
+    expected = references(sample.task)
+    if not expected:
         return no_reward("the row has no reference output and no answer")
     text = words(without_reasoning(sample.response))
-    return Score(max(f1(text, words(reference)) for reference in known))
+    return Score(max(f1(text, words(reference)) for reference in expected))
 
 
 def references(task: Task) -> tuple[str, ...]:

@@ -49,19 +49,19 @@ def prepare() -> Callable[[dict[str, Any]], Mapping[str, object]]:
 
     def read(text: str) -> list[list[Any]]:
         """Parses the last mathematics of a text, by its delimiters or without."""
-        return [parse(text)] if is_delimited(text) else [latex(one) for one in readings(text)]
+        return [parse(text)] if is_delimited(text) else [latex(side) for side in readings(text)]
 
     def read_response(request: dict[str, Any]) -> list[list[Any]]:
         if request["answer"] is not None:
             return read(request["answer"])
-        found = [latex(one) for one in stated(request["statement"] or "")]
-        return found or read(request["text"])
+        readings = [latex(statement) for statement in stated(request["statement"] or "")]
+        return readings or read(request["text"])
 
-    def is_equal(wanted: list[Any], reading: list[Any]) -> bool:
+    def is_equal(expected: list[Any], reading: list[Any]) -> bool:
         """Compares values, and what math-verify ignores in how they are written."""
-        as_text = [str(parsed[-1]) for parsed in (wanted, reading)]
+        as_text = [str(parsed[-1]) for parsed in (expected, reading)]
         return same_notation(*as_text) and bool(
-            math_verify.verify(wanted, reading, timeout_seconds=0)
+            math_verify.verify(expected, reading, timeout_seconds=0)
         )
 
     def compare(request: dict[str, Any]) -> Mapping[str, object]:
@@ -73,9 +73,9 @@ def prepare() -> Callable[[dict[str, Any]], Mapping[str, object]]:
         if any(same_text(final, answer) for answer in request["accepted"]):
             return {"equal": True, "got": final[:200]}
         parts = {key: request[key] and mathematics(request[key]) for key in _PARTS}
-        found = [reading for reading in read_response(parts) if reading]
-        equal = any(is_equal(wanted, reading) for wanted in golds for reading in found)
-        got = next((str(reading[-1]) for reading in found), "no mathematics")
+        readings = [reading for reading in read_response(parts) if reading]
+        equal = any(is_equal(expected, reading) for expected in golds for reading in readings)
+        got = next((str(reading[-1]) for reading in readings), "no mathematics")
         return {"equal": equal, "got": got[:200]}
 
     return compare

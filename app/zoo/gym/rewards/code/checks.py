@@ -38,11 +38,11 @@ def parsed(source: str) -> list[ast.stmt]:
         raise UselessTestsError(f"not Python: {error.msg}: {_shown(source)}") from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise UselessTestsError(f"not Python: {error}: {_shown(source)}") from None
-    return [one for one in tree.body if not _is_for_main(one)]
+    return [statement for statement in tree.body if not _is_for_main(statement)]
 
 
-def _is_for_main(one: ast.stmt) -> bool:
-    return isinstance(one, ast.If) and "__name__" in _loaded([one.test])
+def _is_for_main(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and "__name__" in _loaded([statement.test])
 
 
 def _shown(source: str) -> str:
@@ -56,57 +56,63 @@ def _loaded(nodes: Sequence[ast.AST]) -> set[str]:
     return {node.id for node in every if isinstance(node, ast.Name)}
 
 
-def implied_calls(whole: Sequence[ast.stmt], entry: str) -> list[str]:
+def implied_calls(statements: Sequence[ast.stmt], entry: str) -> list[str]:
     """Returns calls of the functions that contain tests and that nothing calls.
 
     Args:
-        whole: the statements of all tests.
+        statements: the statements of all tests.
         entry: the name of the function that `check` tests; empty if the row has none.
 
     Raises:
         UselessTestsError: there are tests that cannot be called.
     """
-    used, calls = _loaded(whole), list[str]()
-    for one in whole:
-        if isinstance(one, ast.ClassDef) and one.name not in used:
-            if any(isinstance(part, _FUNCTIONS) and part.name[:4] == "test" for part in one.body):
+    used, calls = _loaded(statements), list[str]()
+    for statement in statements:
+        if isinstance(statement, ast.ClassDef) and statement.name not in used:
+            if any(
+                isinstance(part, _FUNCTIONS) and part.name[:4] == "test" for part in statement.body
+            ):
                 raise UselessTestsError(
-                    f"class {one.name} is not run: expected asserts, or functions test_*"
+                    f"class {statement.name} is not run: expected asserts, or functions test_*"
                 )
-        elif isinstance(one, _FUNCTIONS) and one.name not in used:
-            if one.name == "check":
+        elif isinstance(statement, _FUNCTIONS) and statement.name not in used:
+            if statement.name == "check":
                 if not entry:
                     raise UselessTestsError("check is not called: expected an entry_point as well")
                 calls.append(f"check({entry})")
-            elif one.name.startswith("test"):
-                _require_plain(one)
-                calls.append(f"{one.name}()")
+            elif statement.name.startswith("test"):
+                _require_plain(statement)
+                calls.append(f"{statement.name}()")
     return calls
 
 
-def _require_plain(one: _Function) -> None:
-    given = one.args
-    needed = len(given.posonlyargs) + len(given.args) - len(given.defaults)
-    needed += sum(default is None for default in given.kw_defaults)
-    if needed or one.decorator_list or isinstance(one, ast.AsyncFunctionDef):
+def _require_plain(function: _Function) -> None:
+    arguments = function.args
+    needed = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
+    needed += sum(default is None for default in arguments.kw_defaults)
+    if needed or function.decorator_list or isinstance(function, ast.AsyncFunctionDef):
         raise UselessTestsError(
-            f"{one.name} is not called: expected a function without parameters and decorators"
+            f"{function.name} is not called: expected a function without parameters and decorators"
         )
 
 
-def checks_anything(statements: Sequence[ast.stmt], whole: Sequence[ast.stmt]) -> bool:
+def checks_anything(statements: Sequence[ast.stmt], everything: Sequence[ast.stmt]) -> bool:
     """Returns whether executing some statements can fail because of the code under test.
 
     Args:
         statements: those of one test.
-        whole: the statements of all tests, whose functions they may call.
+        everything: the statements of all tests, whose functions they may call.
 
     Raises:
         UselessTestsError: a statement looks like a check and checks nothing.
     """
-    functions = {one.name: one for one in whole if isinstance(one, _FUNCTIONS)}
-    found = [_checks(one, functions) for one in _executed(statements)]  # all, to refuse any
-    return any(found)
+    functions = {
+        statement.name: statement for statement in everything if isinstance(statement, _FUNCTIONS)
+    }
+    checks = [
+        _checks(statement, functions) for statement in _executed(statements)
+    ]  # all, to refuse any
+    return any(checks)
 
 
 def _executed(statements: Sequence[ast.stmt], *, catching: bool = False) -> Iterator[ast.stmt]:
@@ -115,30 +121,38 @@ def _executed(statements: Sequence[ast.stmt], *, catching: bool = False) -> Iter
     Raises:
         UselessTestsError: one is always true, or its value is lost although it need not raise.
     """
-    for one in statements:
-        if isinstance(one, ast.Assert) and isinstance(one.test, _TRUE):
-            raise UselessTestsError(f"{_shown(ast.unparse(one))} is always true")
-        if isinstance(one, ast.Expr) and isinstance(one.value, _DROPPED) and not catching:
-            raise UselessTestsError(f"{_shown(ast.unparse(one))} is not asserted")
-        yield one
-        if isinstance(one, (*_FUNCTIONS, ast.ClassDef)):
+    for statement in statements:
+        if isinstance(statement, ast.Assert) and isinstance(statement.test, _TRUE):
+            raise UselessTestsError(f"{_shown(ast.unparse(statement))} is always true")
+        if (
+            isinstance(statement, ast.Expr)
+            and isinstance(statement.value, _DROPPED)
+            and not catching
+        ):
+            raise UselessTestsError(f"{_shown(ast.unparse(statement))} is not asserted")
+        yield statement
+        if isinstance(statement, (*_FUNCTIONS, ast.ClassDef)):
             continue
-        inner = catching or isinstance(one, ast.With | ast.AsyncWith | ast.Try)
-        for part in (one, *getattr(one, "handlers", ()), *getattr(one, "cases", ())):
+        inner = catching or isinstance(statement, ast.With | ast.AsyncWith | ast.Try)
+        for part in (
+            statement,
+            *getattr(statement, "handlers", ()),
+            *getattr(statement, "cases", ()),
+        ):
             for field in ("body", "orelse", "finalbody"):
                 yield from _executed(getattr(part, field, []), catching=inner)
 
 
-def _checks(one: ast.stmt, functions: Mapping[str, _Function]) -> bool:
-    if isinstance(one, ast.Assert):  # some tests of HumanEval begin with assert True
-        return not (isinstance(one.test, ast.Constant) and one.test.value)
-    if not isinstance(one, ast.Expr):
-        return isinstance(one, ast.Raise)
-    called = one.value.func if isinstance(one.value, ast.Call) else None
+def _checks(statement: ast.stmt, functions: Mapping[str, _Function]) -> bool:
+    if isinstance(statement, ast.Assert):  # some tests of HumanEval begin with assert True
+        return not (isinstance(statement.test, ast.Constant) and statement.test.value)
+    if not isinstance(statement, ast.Expr):
+        return isinstance(statement, ast.Raise)
+    called = statement.value.func if isinstance(statement.value, ast.Call) else None
     if not isinstance(called, ast.Name):  # a method, or calls within another expression
-        return any(isinstance(node, ast.Call) for node in ast.walk(one))
+        return any(isinstance(node, ast.Call) for node in ast.walk(statement))
     if called.id not in functions:
         return called.id not in _BUILTINS
-    others = {name: function for name, function in functions.items() if name != called.id}
-    found = [_checks(inner, others) for inner in _executed(functions[called.id].body)]
-    return any(found)
+    rest = {name: function for name, function in functions.items() if name != called.id}
+    checks = [_checks(inner, rest) for inner in _executed(functions[called.id].body)]
+    return any(checks)

@@ -225,8 +225,8 @@ def _restrict_files(libc: ctypes.CDLL, folder: str, readable: Iterable[str]) -> 
     version = libc.syscall(444, None, ctypes.c_size_t(0), 1)
     if version < 1:
         raise UnconfinedError(f"Landlock: {os.strerror(ctypes.get_errno())}")
-    known = max(number for number in _ALL_BY_VERSION if number <= version)
-    every = _ALL_BY_VERSION[known]
+    newest = max(number for number in _ALL_BY_VERSION if number <= version)
+    every = _ALL_BY_VERSION[newest]
     handled = struct.pack("Q", every)
     if version >= _SCOPES_SINCE:
         handled = struct.pack("QQQ", every, 0, _SCOPES)
@@ -246,10 +246,10 @@ def _restrict_files(libc: ctypes.CDLL, folder: str, readable: Iterable[str]) -> 
 def _allow(libc: ctypes.CDLL, rules: int, path: str, access: int) -> None:
     if not os.path.exists(path):  # noqa: PTH110 - pathlib takes long to import
         return
-    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    rule = struct.pack("=Qi", access, place)
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    rule = struct.pack("=Qi", access, descriptor)
     failed = libc.syscall(445, rules, 1, ctypes.c_char_p(rule), 0)
-    os.close(place)
+    os.close(descriptor)
     if failed:
         raise UnconfinedError(f"Landlock: {path}: {os.strerror(ctypes.get_errno())}")
 
@@ -283,10 +283,10 @@ def seccomp_program(machine: int, column: int) -> bytes:
                 code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERRNO | error)]
     # prlimit64 may read limits: its third argument, the new ones, is a null pointer
     code += _if_call(_PRLIMIT[column], [(_LOAD, 0, 0, 32), (_EQUAL, 1, 0, 0), _REFUSE])
-    for columns, place, commands in ALLOWED.values():
+    for columns, position, commands in ALLOWED.values():
         count = len(commands)
-        checks = [(_EQUAL, count - index, 0, one) for index, one in enumerate(commands)]
-        code += _if_call(columns[column], [(_LOAD, 0, 0, place), *checks, _REFUSE])
+        checks = [(_EQUAL, count - index, 0, value) for index, value in enumerate(commands)]
+        code += _if_call(columns[column], [(_LOAD, 0, 0, position), *checks, _REFUSE])
     # Landlock before version 3 lets a file be emptied that is opened for reading
     for number, flags in ((_OPEN[column], 24), (_OPENAT[column], 32)):
         masked = [

@@ -35,8 +35,8 @@ def excess(folder: Path, pid: int | None = None) -> str:
     size, entries, pending = 0, 0, [str(folder)]
     while pending:
         try:
-            with os.scandir(pending.pop()) as found:
-                for entry in found:
+            with os.scandir(pending.pop()) as listing:
+                for entry in listing:
                     entries += 1
                     if entries > MOST_FILES:
                         return _TOO_MANY
@@ -80,9 +80,9 @@ def _deleted_bytes(folder: Path, pid: int) -> int:
         mappings = Path(f"/proc/{pid}/maps").read_bytes()
         if b"(deleted)" in mappings:
             for line in mappings.splitlines():
-                place, _, inside = line.partition(os.fsencode(folder))
+                mapping, _, inside = line.partition(os.fsencode(folder))
                 if inside.endswith(b"(deleted)"):  # of an unknown size, so of the largest
-                    sizes.setdefault(int(place.split()[4]), MOST_FILE_BYTES)
+                    sizes.setdefault(int(mapping.split()[4]), MOST_FILE_BYTES)
     return sum(sizes.values())
 
 
@@ -110,28 +110,28 @@ def _empty(top: int) -> None:
     while pending:
         name = pending.pop()
         with suppress(OSError):
-            place = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
+            descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
             try:
-                with os.scandir(place) as found:
-                    entries = [(one.name, one.is_dir(follow_symlinks=False)) for one in found]
+                with os.scandir(descriptor) as listing:
+                    entries = [(child.name, child.is_dir(follow_symlinks=False)) for child in listing]
                 for entry, is_folder in entries:
                     new = f"{prefix}-{next(numbers)}" if is_folder else None
-                    if _take(entry, place, new, top) and new:
+                    if _take(entry, descriptor, new, top) and new:
                         pending.append(new)
             finally:
-                os.close(place)
+                os.close(descriptor)
             if name != ".":
                 os.rmdir(name, dir_fd=top)
 
 
-def _take(name: str, place: int, new: str | None, top: int) -> bool:
+def _take(name: str, folder: int, new: str | None, top: int) -> bool:
     """Deletes a file, or moves a folder up under a new name; returns whether that worked."""
     try:
         if new is None:
-            os.unlink(name, dir_fd=place)
+            os.unlink(name, dir_fd=folder)
         else:
-            os.chmod(name, 0o700, dir_fd=place)
-            os.rename(name, new, src_dir_fd=place, dst_dir_fd=top)
+            os.chmod(name, 0o700, dir_fd=folder)
+            os.rename(name, new, src_dir_fd=folder, dst_dir_fd=top)
     except OSError:
         return False
     return True

@@ -24,7 +24,7 @@ _NEEDS = ("test_imports", "test_setup_code")
 def has_tests(task: Task) -> bool:
     """Returns whether a row has text for tests, be it of use or not."""
     items = _items(_key_and_value(task)[1])
-    return any(isinstance(item, str) and item.strip() for item in items)
+    return any(isinstance(source, str) and source.strip() for source in items)
 
 
 def row_tests(task: Task) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ def _read(task: Task) -> tuple[tuple[str, ...], str | None]:
         tests = _sources(key, value)
         if not tests:
             return (), "no tests"
-        needs = [one for name in _NEEDS for one in _sources(name, task.metadata.get(name))]
+        needs = [need for name in _NEEDS for need in _sources(name, task.metadata.get(name))]
         if entry is not None and not isinstance(entry, str):
             raise UselessTestsError("entry_point: not text")
     except UselessTestsError as error:
@@ -57,8 +57,8 @@ def _read(task: Task) -> tuple[tuple[str, ...], str | None]:
 
 
 def _key_and_value(task: Task) -> tuple[str, object]:
-    given = ((key, task.metadata.get(key)) for key in KEYS)
-    return next(((key, value) for key, value in given if value), (KEYS[0], None))
+    pairs = ((key, task.metadata.get(key)) for key in KEYS)
+    return next(((key, value) for key, value in pairs if value), (KEYS[0], None))
 
 
 def _items(value: object) -> list[object]:
@@ -76,10 +76,10 @@ def _items(value: object) -> list[object]:
 
 def _sources(key: str, value: object) -> tuple[str, ...]:
     items = _items(value)
-    for number, item in enumerate(items, 1):
-        if not isinstance(item, str):
-            raise UselessTestsError(f"{key}: item {number} is not text ({type(item).__name__})")
-    return tuple(item for item in items if isinstance(item, str) and item.strip())
+    for number, source in enumerate(items, 1):
+        if not isinstance(source, str):
+            raise UselessTestsError(f"{key}: item {number} is not text ({type(source).__name__})")
+    return tuple(source for source in items if isinstance(source, str) and source.strip())
 
 
 @lru_cache(maxsize=4096)
@@ -93,10 +93,10 @@ def _pieces(
     pieces: list[str] = []
     waiting = list(needs)
     try:
-        whole = [statement for test in tests for statement in parsed(test)]
-        for test in (*tests, *implied_calls(whole, entry)):
+        statements = [statement for test in tests for statement in parsed(test)]
+        for test in (*tests, *implied_calls(statements, entry)):
             waiting.append(test)
-            if checks_anything(parsed(test), whole):
+            if checks_anything(parsed(test), statements):
                 pieces.append("\n".join(waiting))
                 waiting.clear()
         if not pieces:

@@ -115,8 +115,8 @@ def _environment(folder: Path) -> dict[str, str]:
     env = {"HOME": home, "TMPDIR": home, "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
     env |= {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     if sys.platform == "win32":
-        kept = {key: os.environ[key] for key in ("SYSTEMROOT",) if key in os.environ}
-        env |= {"USERPROFILE": home, "TEMP": home, "TMP": home, **kept}
+        environment = {key: os.environ[key] for key in ("SYSTEMROOT",) if key in os.environ}
+        env |= {"USERPROFILE": home, "TEMP": home, "TMP": home, **environment}
     return env
 
 
@@ -188,13 +188,13 @@ def _outcome(content: bytes, code: int, tests: int, key: str) -> Outcome:
     if not isinstance(reply, dict) or reply.get("key") != key:
         if sys.platform != "win32" and -code == signal.SIGXCPU:
             return Outcome(problem="it exceeded the limit of CPU time")
-        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
-        return Outcome(problem=f"the process ended without a result: {how}")
+        ending = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        return Outcome(problem=f"the process ended without a result: {ending}")
     match cast("dict[str, object]", reply):
         case {"refused": str(reason)}:
             return Outcome(refused=reason)
         case {"tests": [*results]} if len(results) == tests:
-            return Outcome(tuple(None if one is None else _text(one) for one in results))
+            return Outcome(tuple(None if text is None else _text(text) for text in results))
         case _:
             return Outcome(problem="the process ended with a forged result")
 

@@ -34,7 +34,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     return {"code": None, "tests": [_attempt(test, "test", space) for test in request["tests"]]}
 
 
-def _define_missing(code: str, others: Sequence[str], space: dict[str, Any]) -> None:
+def _define_missing(code: str, solutions: Sequence[str], space: dict[str, Any]) -> None:
     """Executes those definitions of other sources that the code uses and lacks."""
     import ast
     import builtins
@@ -45,30 +45,41 @@ def _define_missing(code: str, others: Sequence[str], space: dict[str, Any]) -> 
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return []
 
-    def defined(one: ast.AST) -> set[str]:
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            return {one.name}
-        if isinstance(one, ast.Import | ast.ImportFrom):
-            return {alias.asname or alias.name.partition(".")[0] for alias in one.names}
-        targets = one.targets if isinstance(one, ast.Assign) else [getattr(one, "target", one)]
+    def defined(statement: ast.AST) -> set[str]:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return {statement.name}
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            return {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
+        targets = (
+            statement.targets
+            if isinstance(statement, ast.Assign)
+            else [getattr(statement, "target", statement)]
+        )
         nodes = [node for target in targets for node in ast.walk(target)]
         return {node.id for node in nodes if isinstance(node, ast.Name)}
 
     functions, imports = (ast.FunctionDef, ast.AsyncFunctionDef), (ast.Import, ast.ImportFrom)
     kinds = (*functions, ast.ClassDef, *imports, ast.Assign, ast.AnnAssign)
-    offered = [one for other in others for one in parse(other) if isinstance(one, kinds)]
-    makers = {name: one for one in offered for name in defined(one)}
+    offered = [
+        statement
+        for other in solutions
+        for statement in parse(other)
+        if isinstance(statement, kinds)
+    ]
+    makers = {name: statement for statement in offered for name in defined(statement)}
     pending, chosen = parse(code), set[ast.stmt]()
-    own = {name for one in pending for name in defined(one)} | set(dir(builtins))
+    defined_here = {name for statement in pending for name in defined(statement)} | set(
+        dir(builtins)
+    )
     while pending:
         used = {node.id for node in ast.walk(pending.pop()) if isinstance(node, ast.Name)}
-        new = {makers[name] for name in used - own if name in makers} - chosen
+        new = {makers[name] for name in used - defined_here if name in makers} - chosen
         chosen |= new
         pending += new
-    for one in offered:
-        if one in chosen or "*" in defined(one):
+    for statement in offered:
+        if statement in chosen or "*" in defined(statement):
             with suppress(BaseException):  # the code then fails for want of it
-                exec(compile(ast.Module([one], []), "<another block>", "exec"), space)  # noqa: S102
+                exec(compile(ast.Module([statement], []), "<another block>", "exec"), space)  # noqa: S102
 
 
 def _attempt(source: str, name: str, space: dict[str, Any]) -> str | None:
@@ -91,8 +102,8 @@ def _message(error: BaseException) -> str:
         if frame.f_code.co_filename == "<the code>":
             line = trace.tb_lineno
         trace = trace.tb_next
-    place = f" (line {line})" if line else ""
-    return f"{type(error).__name__}: {text[:_MESSAGE_CHARACTERS]}".removesuffix(": ") + place
+    line_words = f" (line {line})" if line else ""
+    return f"{type(error).__name__}: {text[:_MESSAGE_CHARACTERS]}".removesuffix(": ") + line_words
 
 
 def main() -> None:

@@ -37,13 +37,13 @@ def solution_of(sample: Sample) -> tuple[str, tuple[str, ...]]:
         return _with_prompt(code, fields, query), ()
     tests = (*row_tests(sample.task), str(fields.get("entry_point") or ""))
     main = _main(blocks, {name for test in tests for name in _NAME.findall(test)})
-    others = (*blocks[:main], *blocks[main + 1 :])
-    return _with_prompt(blocks[main], fields, query), others
+    remaining = (*blocks[:main], *blocks[main + 1 :])
+    return _with_prompt(blocks[main], fields, query), remaining
 
 
 def _blocks(text: str) -> tuple[list[str], str | None]:
     """Returns the contents of the closed blocks, and that of a last one that is not closed."""
-    found: list[tuple[str, str]] = []
+    blocks: list[tuple[str, str]] = []
     lines = _LINE.findall(text)
     position = 0
     while position < len(lines):
@@ -56,17 +56,17 @@ def _blocks(text: str) -> tuple[list[str], str | None]:
             position += 1
         content = "".join(_unindented(lines[start:position], opened[1]))
         language = _language(opened[3])
-        if position == len(lines) and not any(one in _PYTHON for one, _ in found):
-            return ([], content) if not found or language in _PYTHON else (_of_python(found), None)
+        if position == len(lines) and not any(tag in _PYTHON for tag, _ in blocks):
+            return ([], content) if not blocks or language in _PYTHON else (_of_python(blocks), None)
         if position < len(lines):
-            found.append((language, content))
+            blocks.append((language, content))
             position += 1
-    return _of_python(found), None
+    return _of_python(blocks), None
 
 
-def _of_python(found: Sequence[tuple[str, str]]) -> list[str]:
-    python = [content for language, content in found if language in _PYTHON]
-    return python or [content for _, content in found]
+def _of_python(blocks: Sequence[tuple[str, str]]) -> list[str]:
+    python = [content for language, content in blocks if language in _PYTHON]
+    return python or [content for _, content in blocks]
 
 
 def _closes(line: str, opened: "re.Match[str]") -> bool:
@@ -101,7 +101,7 @@ def _main(blocks: Sequence[str], used: set[str]) -> int:
         [True] * len(blocks),
     )
     way = next(way for way in ways if any(way))
-    return max(place for place, fits in enumerate(way) if fits)
+    return max(index for index, fits in enumerate(way) if fits)
 
 
 def _unstripped(response: str, text: str) -> str:

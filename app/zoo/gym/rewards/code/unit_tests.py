@@ -53,7 +53,7 @@ class UnitTests(Reward):
         tests = [row_tests(sample.task) for sample in samples]
         codes = map(solution_of, samples)
         programs = [
-            Program(code, test, others) for (code, others), test in zip(codes, tests, strict=True)
+            Program(code, test, blocks) for (code, blocks), test in zip(codes, tests, strict=True)
         ]
         outcomes = run_all(programs, self._limits)
         return [self._score(outcome, test) for outcome, test in zip(outcomes, tests, strict=True)]

@@ -58,10 +58,10 @@ class Environment(Reward):
 
 def of_task(task: Task) -> dict[str, Any] | None:
     """Returns what an environment needs to score an answer to a task; None if none made it."""
-    found = task.metadata.get(FIELD)
-    if not isinstance(found, Mapping) or not isinstance(found.get("name"), str):
+    field = task.metadata.get(FIELD)
+    if not isinstance(field, Mapping) or not isinstance(field.get("name"), str):
         return None
-    return dict(cast("Mapping[str, Any]", found))
+    return dict(cast("Mapping[str, Any]", field))
 
 
 def stated_answer(sample: Sample) -> str:

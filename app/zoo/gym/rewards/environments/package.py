@@ -52,12 +52,12 @@ def dataset(name: str, **options: object) -> Any:  # noqa: ANN401 - without type
         NotAvailableError: reasoning-gym is not installed.
     """
     module = package()
-    known = sorted(module.factory.DATASETS)
-    if name not in known:
-        near = get_close_matches(name, known, 1)
+    names = sorted(module.factory.DATASETS)
+    if name not in names:
+        near = get_close_matches(name, names, 1)
         raise InputError(
             f"'{name}': no such environment of reasoning-gym",
-            hint=f"did you mean {near[0]}?" if near else f"one of: {', '.join(known)}",
+            hint=f"did you mean {near[0]}?" if near else f"one of: {', '.join(names)}",
         )
     try:
         return module.create_dataset(name, **options)

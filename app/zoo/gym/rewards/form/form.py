@@ -43,16 +43,16 @@ def fault_of_form(response: str, form: str) -> str | None:
         return None if boxed else "expected an answer in \\boxed{} after the reasoning"
     rest = without_reasoning(response) if form == "answer" else response
     if form.startswith("think"):
-        before, closed, rest = response.partition("</think>")
-        opened = before.lstrip().removeprefix("<think>")
+        reasoning, closed, rest = response.partition("</think>")
+        opened = reasoning.lstrip().removeprefix("<think>")
         if not closed or "<think>" in opened or "</think>" in rest or "<think>" in rest:
             return "expected one think block at the start"
         if not rest.strip():
             return "expected text after the think block"
     if form.endswith("answer"):
         _, opened, block = rest.partition("<answer>")
-        inner, closed, after = block.partition("</answer>")
-        again = rest.count("<answer>") > 1 or rest.count("</answer>") > 1
-        if not (opened and closed and inner.strip()) or after.strip() or again:
+        inner, closed, ending = block.partition("</answer>")
+        is_repeated = rest.count("<answer>") > 1 or rest.count("</answer>") > 1
+        if not (opened and closed and inner.strip()) or ending.strip() or is_repeated:
             return "expected one answer block at the end"
     return None

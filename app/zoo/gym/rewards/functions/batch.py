@@ -42,10 +42,10 @@ class BatchFunction:
         if self.names is not None:
             lists = {name: values for name, values in lists.items() if name in self.names}
         try:
-            found = _listed(self.function(**lists), len(samples))
+            rewards = _listed(self.function(**lists), len(samples))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - it may raise anything
             return [problem_of(error)] * len(samples)
-        return [as_reply(value) for value in found]
+        return [as_reply(value) for value in rewards]
 
 
 def batch_function(function: Callable[..., object]) -> BatchFunction | None:
@@ -64,14 +64,18 @@ def batch_function(function: Callable[..., object]) -> BatchFunction | None:
     if inspect.iscoroutinefunction(function):
         raise ValueError("expected f(completions, **kwargs), got an async function")
     fixed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    named = {name: one for name, one in parameters.items() if one.kind not in fixed}
-    needs = [name for name, one in named.items() if one.default is inspect.Parameter.empty]
+    named = {
+        name: parameter for name, parameter in parameters.items() if parameter.kind not in fixed
+    }
+    needs = [
+        name for name, parameter in named.items() if parameter.default is inspect.Parameter.empty
+    ]
     if lacking := NOT_GIVEN.intersection(needs):
         raise ValueError(
             "expected f(completions, **kwargs) with prompts and columns of the rows, got a "
             f"parameter {min(lacking)!r}"
         )
-    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     columns = tuple(name for name in needs if name not in GIVEN)
     return BatchFunction(function, None if takes_any else frozenset(named), columns)
 
@@ -93,12 +97,12 @@ def _completion(fields: Mapping[str, Any]) -> object:
 
 
 def _listed(result: object, count: int) -> list[object]:
-    found: Any = result
-    if hasattr(found, "tolist"):  # of NumPy or torch
-        found = found.tolist()
-    if not isinstance(found, list | tuple):
+    listed: Any = result
+    if hasattr(listed, "tolist"):  # of NumPy or torch
+        listed = listed.tolist()
+    if not isinstance(listed, list | tuple):
         raise ValueError(f"returned {type(result).__name__}: expected a list of numbers")
-    values = list(cast("Sequence[object]", found))
+    values = list(cast("Sequence[object]", listed))
     if len(values) != count:
         raise ValueError(f"returned {len(values)} rewards: expected {count}, one per completion")
     return values

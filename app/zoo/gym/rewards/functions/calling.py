@@ -62,16 +62,16 @@ def caller(function: Callable[..., object]) -> Call:
         parameters = list(inspect.signature(function).parameters.values())
     except ValueError:  # a builtin without a signature
         return lambda fields: function(fields["query"], fields["response"])
-    positional = [one for one in parameters if one.kind in _POSITIONAL]
-    takes_any = any(one.kind is one.VAR_POSITIONAL for one in parameters)
+    positional = [parameter for parameter in parameters if parameter.kind in _POSITIONAL]
+    takes_any = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
     if len(positional) < 2 and not takes_any:
-        raise ValueError(f"{_FORM}, got f({', '.join(one.name for one in parameters)})")
+        raise ValueError(f"{_FORM}, got f({', '.join(parameter.name for parameter in parameters)})")
     _check_names(positional)
     third = positional[2] if len(positional) > 2 else None
     by_place = ["query", "response"]
     if takes_any or (third is not None and _takes_answer(third)):
         by_place.append("answer")
-    by_name = _named(parameters, {one.name for one in positional[: len(by_place)]})
+    by_name = _named(parameters, {parameter.name for parameter in positional[: len(by_place)]})
     return lambda fields: function(
         *(fields[key] for key in by_place), **{key: fields[key] for key in by_name}
     )
@@ -83,7 +83,9 @@ def further_parameters(function: Callable[..., object]) -> list[str]:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:
         return []
-    names = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+    names = [
+        parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD
+    ]
     bound = function.keywords if isinstance(function, partial) else {}
     return [name for name in names[2:] if name not in _EXTRAS and name not in bound]
 
@@ -118,14 +120,14 @@ def _check_names(positional: "list[inspect.Parameter]") -> None:
         ValueError: a parameter has the name of a field that it would not get.
     """
     kinds = (QUERY_NAMES, RESPONSE_NAMES, ANSWER_NAMES | OTHER_ANSWER_NAMES)
-    for place, parameter in enumerate(positional):
+    for index, parameter in enumerate(positional):
         name = parameter.name.lower()
-        others = kinds[:place] + kinds[place + 1 :] if place < 2 else kinds[:2]
-        is_extra = place < 2 and name in {"messages", "metadata"}
-        if is_extra or any(name in other for other in others):
-            given = ", ".join(one.name for one in positional)
-            nth = ("first", "second", "third")[place] if place < 3 else "later"
-            raise ValueError(f"{_FORM}, got f({given}), whose {nth} parameter is {name!r}")
+        rest = kinds[:index] + kinds[index + 1 :] if index < 2 else kinds[:2]
+        is_extra = index < 2 and name in {"messages", "metadata"}
+        if is_extra or any(name in other for other in rest):
+            names = ", ".join(argument.name for argument in positional)
+            nth = ("first", "second", "third")[index] if index < 3 else "later"
+            raise ValueError(f"{_FORM}, got f({names}), whose {nth} parameter is {name!r}")
 
 
 def _takes_answer(third: inspect.Parameter) -> bool:
@@ -154,17 +156,24 @@ def _named(parameters: "list[inspect.Parameter]", taken: set[str]) -> list[str]:
         ValueError: a required parameter, or one that is named after the answer, is none of them.
     """
     fixed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    rest = [one for one in parameters if one.kind not in fixed and one.name not in taken]
-    for one in rest:
-        if one.default is inspect.Parameter.empty and one.name not in _EXTRAS:
+    rest = [
+        parameter
+        for parameter in parameters
+        if parameter.kind not in fixed and parameter.name not in taken
+    ]
+    for parameter in rest:
+        if parameter.default is inspect.Parameter.empty and parameter.name not in _EXTRAS:
             names = ", ".join(_EXTRAS)
-            raise ValueError(f"{_FORM}, and parameters {names}, got a parameter {one.name!r}")
-        if one.name not in _EXTRAS and one.name.lower() in ANSWER_NAMES | OTHER_ANSWER_NAMES:
-            raise ValueError(f"{_FORM}, got {one.name!r}, which would keep its default")
-    kinds = {one.kind for one in parameters}
+            raise ValueError(f"{_FORM}, and parameters {names}, got a parameter {parameter.name!r}")
+        if (
+            parameter.name not in _EXTRAS
+            and parameter.name.lower() in ANSWER_NAMES | OTHER_ANSWER_NAMES
+        ):
+            raise ValueError(f"{_FORM}, got {parameter.name!r}, which would keep its default")
+    kinds = {parameter.kind for parameter in parameters}
     if inspect.Parameter.VAR_KEYWORD in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         return [name for name in _EXTRAS if name not in taken]
-    return [one.name for one in rest if one.name in _EXTRAS]
+    return [parameter.name for parameter in rest if parameter.name in _EXTRAS]
 
 
 def as_reward(result: object) -> tuple[float, str]:
@@ -232,10 +241,10 @@ def problem_of(error: BaseException) -> dict[str, object]:
 
 def _line(error: BaseException) -> str:
     """Returns the place in the user's code where an error was raised."""
-    trace, place = error.__traceback__, ""
+    trace, where = error.__traceback__, ""
     while trace is not None:
         code = trace.tb_frame.f_code
         if Path(code.co_filename).parent != Path(__file__).parent:
-            place = place or f" ({code.co_filename.rpartition('/')[2]}:{trace.tb_lineno})"
+            where = where or f" ({code.co_filename.rpartition('/')[2]}:{trace.tb_lineno})"
         trace = trace.tb_next
-    return place
+    return where

@@ -18,12 +18,12 @@ from zoo.gym.rewards.processes.serve import serve
 
 
 def prepare(
-    place: str, name: str, hello: dict[str, object]
+    path: str, name: str, hello: dict[str, object]
 ) -> Callable[[dict[str, Any]], Mapping[str, object]]:
     """Returns the function that answers requests.
 
     Args:
-        place: the file or the module.
+        path: the file or the module.
         name: the function in it.
         hello: gets `needs`, the columns that a function of a batch needs; its requests have the
             fields of all `samples`, its replies their `replies`. Of another one it gets `further`,
@@ -33,27 +33,27 @@ def prepare(
         ValueError: the file cannot be imported, has no such function, or it takes other parameters.
     """
     try:
-        module = _import(place)
+        module = _import(path)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - code of the user
         raise ValueError(f"importing it raised {type(error).__name__}: {error}") from None
     function = getattr(module, name, None)
     if not callable(function):
-        known = [key for key, value in vars(module).items() if callable(value) and key[0] != "_"]
-        raise ValueError(f"expected a function {name!r}, got only {', '.join(known) or 'none'}")
+        names = [key for key, value in vars(module).items() if callable(value) and key[0] != "_"]
+        raise ValueError(f"expected a function {name!r}, got only {', '.join(names) or 'none'}")
     if (batch := batch_function(function)) is not None:
         hello["needs"] = batch.needs
         return lambda request: {"replies": batch.call(request["samples"])}
-    made = caller(function)
+    prepared = caller(function)
     hello["further"] = further_parameters(function)
-    return lambda fields: call(made, fields)
+    return lambda fields: call(prepared, fields)
 
 
-def _import(place: str) -> ModuleType:
+def _import(path: str) -> ModuleType:
     """Imports a file, with its folder in the module path as for a script, or a module by name."""
-    if not place.endswith(".py"):
+    if not path.endswith(".py"):
         sys.path.insert(0, str(Path.cwd()))
-        return importlib.import_module(place)
-    file = Path(place)
+        return importlib.import_module(path)
+    file = Path(path)
     sys.path.insert(0, str(file.parent))
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
@@ -66,9 +66,9 @@ def _import(place: str) -> ModuleType:
 
 def main() -> None:
     """Serves the function that the arguments name."""
-    place, name, timeout_s = sys.argv[1:]
+    path, name, timeout_s = sys.argv[1:]
     hello: dict[str, object] = {}
-    serve(lambda: prepare(place, name, hello), float(timeout_s), Sources(place).new, hello)
+    serve(lambda: prepare(path, name, hello), float(timeout_s), Sources(path).new, hello)
 
 
 if __name__ == "__main__":

@@ -30,13 +30,13 @@ class FileFunction(Reward):
 
     def __init__(self, settings: FunctionSettings) -> None:
         self._settings = settings
-        place, _, name = settings.function.rpartition(":")
-        if place.endswith(".py"):
-            file = Path(place).expanduser().absolute()
+        path, _, name = settings.function.rpartition(":")
+        if path.endswith(".py"):
+            file = Path(path).expanduser().absolute()
             if not file.is_file():
-                raise InputError(f"reward: no such file: '{place}'")
-            place = str(file)
-        argv = [sys.executable, "-P", "-m", "zoo.gym.rewards.functions.child", place, name]
+                raise InputError(f"reward: no such file: '{path}'")
+            path = str(file)
+        argv = [sys.executable, "-P", "-m", "zoo.gym.rewards.functions.child", path, name]
         self._workers = Workers([*argv, str(settings.timeout_s)], timeout_s=settings.timeout_s)
         hello = self._workers.start()
         if reason := hello.get("refused", hello.get("failed")):

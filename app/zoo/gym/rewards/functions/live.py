@@ -74,7 +74,7 @@ class LiveFunction(Reward):
             yield from self._batch.call(fields)
             return
         assert self._call is not None
-        yield from (call(self._call, one) for one in fields)
+        yield from (call(self._call, field) for field in fields)
 
     def _result(self, results: "SimpleQueue[dict[str, object]]", sample: Sample) -> Score:
         try:

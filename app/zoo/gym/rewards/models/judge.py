@@ -79,10 +79,10 @@ class Judge(Reward):
 
 def read_verdict(verdict: str, lowest: float, highest: float) -> Score:
     """Returns the last `Score: number` of a verdict as 0 to 1, with the verdict as the reason."""
-    found = _SCORE.findall(without_reasoning(verdict))
-    if not found:
+    scores = _SCORE.findall(without_reasoning(verdict))
+    if not scores:
         return no_reward(f'the judge gave no score: "{excerpt(verdict)}"')
-    score = float(found[-1])
+    score = float(scores[-1])
     if not lowest <= score <= highest:
         return no_reward(f"the judge gave {score:g}: expected {lowest:g} to {highest:g}")
     return Score((score - lowest) / (highest - lowest), excerpt(verdict, 500))

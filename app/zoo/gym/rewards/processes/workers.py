@@ -67,8 +67,8 @@ class Workers:
                     index = left.get_nowait()
                     replies[index] = worker.ask(requests[index], self._timeout_s)
 
-        others = self._processes[1 : len(requests)]
-        threads = [Thread(target=work, args=(one,), daemon=True) for one in others]
+        rest = self._processes[1 : len(requests)]
+        threads = [Thread(target=work, args=(process,), daemon=True) for process in rest]
         for thread in threads:
             thread.start()
         work(self._processes[0])
