@@ -72,8 +72,8 @@ def run(words: Sequence[str]) -> int:
         if LAUNCHED & os.environ.keys():
             from zoo.gym.jobs.crew.launched import join_launched, other_process
 
-            if (place := other_process(words)) is not None:
-                return join_launched(words, place)
+            if (rank := other_process(words)) is not None:
+                return join_launched(words, rank)
         return build_app()(joined_switches(words)) or 0
     except BrokenPipeError:  # `main` ends quietly: the reader of our output has exited
         raise

@@ -172,8 +172,8 @@ def _refuse_server(model: str | None) -> None:
 
 def _nothing_named() -> InputError:
     """Returns the error of a chat with nothing, with what there is to talk with."""
-    runs = (found for found in run_folders() if not is_experience(found))
-    finished = [found.id for found in runs if found.result.is_dir()]
+    runs = (run for run in run_folders() if not is_experience(run))
+    finished = [run.id for run in runs if run.result.is_dir()]
     here = [*imported_names(), *cached_ids()]
     offers = [f"zoo-gym chat --run {finished[0]} (the newest with a result)"] if finished else []
     model = f"zoo-gym chat --model {here[0] if here else PICO}"
@@ -194,9 +194,9 @@ def _fine_tune(*, run: str | None, adapter: str | None, delta: str | None) -> "S
     from zoo.gym.tuned.source import Source, source_of_run
 
     named = {"--run": run, "--adapter_name_or_path": adapter, "--delta": delta}
-    given = [option for option, value in named.items() if value is not None]
-    if len(given) > 1:
-        raise InputError(f"{given[1]}: expected one of {', '.join(named)}, got also {given[0]}")
+    options = [option for option, value in named.items() if value is not None]
+    if len(options) > 1:
+        raise InputError(f"{options[1]}: expected one of {', '.join(named)}, got also {options[0]}")
     if run is not None:
         return source_of_run(open_run(run))
     if adapter is not None:
@@ -235,11 +235,11 @@ def _trained_system(tuned: "Source | None", out: Output) -> str:
     return system or ""
 
 
-def _refuse_second_model(given: str, whole: Path) -> None:
+def _refuse_second_model(model: str, folder: Path) -> None:
     """Refuses a base for a run that trained a whole model, unless it is that model."""
-    if given_path(given).resolve() != whole.resolve():
+    if given_path(model).resolve() != folder.resolve():
         raise InputError(
-            f"--model: expected none with a run that trained a whole model, got {given!r}",
+            f"--model: expected none with a run that trained a whole model, got {model!r}",
             hint="omit --model, or omit --run to chat with the other model",
         )
 

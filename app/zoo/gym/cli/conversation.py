@@ -118,17 +118,17 @@ def _answer_of_base(
 
 
 def _read_lessons(
-    session: "ChatSession", given: str, model: str, top_k: int | None, out: Output
+    session: "ChatSession", library: str, model: str, top_k: int | None, out: Output
 ) -> None:
     """Puts lessons before the next turns; `none` takes them away."""
     from zoo.gym.experience.use import lessons_of
 
-    if given == "none":
+    if library == "none":
         session.lessons = ""
         out.say("no lessons")
         return
     try:
-        lessons = lessons_of(given, model, top_k, out.say)
+        lessons = lessons_of(library, model, top_k, out.say)
     except GymError as error:
         out.say(str(error))
         return

@@ -88,17 +88,18 @@ def inspect(
     flags["template"] = template_of(template, out)
     _config(flags, stage)  # refuses an unknown stage
     folder = resolve_model(name, yes=yes, offline=offline).folder
-    for others, use in ((data.validation, "held out"), (data.test, "not learned")):
-        if others:
-            out.say(f"{use}: {', '.join(map(str, others))}")
-    found, stages = _inspected(paths, folder, flags, [stage] if stage else list(METHODS))
-    out.styled(report(found, stages, colour=out.colour, show_prompt=show_prompt))
-    figures = found.as_json() | {"stages": stages}
-    if found.refusal is not None:
+    for part, use in ((data.validation, "held out"), (data.test, "not learned")):
+        if part:
+            out.say(f"{use}: {', '.join(map(str, part))}")
+    inspected, stages = _inspected(paths, folder, flags, [stage] if stage else list(METHODS))
+    out.styled(report(inspected, stages, colour=out.colour, show_prompt=show_prompt))
+    figures = inspected.as_json() | {"stages": stages}
+    if inspected.refusal is not None:
         hint = "training would refuse this data"
-        return fail(out, figures, found.refusal, hint, EXIT_CODES[InputError])
-    if strict and found.problems:
-        message = f"{len(found.problems)} of {found.rows + len(found.problems)} rows cannot be used"
+        return fail(out, figures, inspected.refusal, hint, EXIT_CODES[InputError])
+    if strict and inspected.problems:
+        bad = len(inspected.problems)
+        message = f"{bad} of {inspected.rows + bad} rows cannot be used"
         return fail(out, figures, message, None, EXIT_CODES[GymError])
     out.result(figures)
     return 0
@@ -118,22 +119,22 @@ def _inspected(
     from zoo.gym.train.run_folder.pinned import layout_of
 
     errors: dict[str, InputError] = {}
-    known = list[str]()
+    readable = list[str]()
     for stage in stages:
-        if stage in known:
+        if stage in readable:
             continue
-        known += stages_reading(stage)
+        readable += stages_reading(stage)
         config = _config(flags, stage)
         options, layout = encode_options(config, folder), layout_of(config)
         try:
             if errors:
                 _require_answers(paths, stage, layout)
             kinds = load_method(stage).reads
-            found = inspect_dataset(paths, folder, options, kinds, layout, config.template)
+            inspected = inspect_dataset(paths, folder, options, kinds, layout, config.template)
         except InputError as error:
             errors[stage] = error
         else:
-            return found, stages_reading(stage)
+            return inspected, stages_reading(stage)
     raise _nearest(errors)
 
 
@@ -148,11 +149,11 @@ def _nearest(errors: "dict[str, InputError]") -> InputError:
 
 def _config(flags: dict[str, object], stage: str | None) -> TrainConfig:
     """Returns the settings of a stage; rows are encoded the same whatever else it needs."""
-    given = {} if stage is None else {"stage": stage}
+    stated = {} if stage is None else {"stage": stage}
     fields = config_class(stage).model_fields.items()
     needed = [key for key, field in fields if field.is_required() and key not in flags]
-    others = dict.fromkeys(needed, flags["model_name_or_path"])
-    return load_config([], [], flags | given | others).config
+    models = dict.fromkeys(needed, flags["model_name_or_path"])
+    return load_config([], [], flags | stated | models).config
 
 
 def _require_answers(paths: list[Path], stage: str, layout: "Layout") -> None:

@@ -158,9 +158,9 @@ def info(file: str, /, *, as_json: Json = False) -> int:
     from zoo.gym import delta
 
     screen = Output(as_json)
-    found = delta.load_delta(existing(file, "a delta file"))
-    screen.answer(delta.as_text(found))
-    screen.result(delta.as_json(found))
+    delta_file = delta.load_delta(existing(file, "a delta file"))
+    screen.answer(delta.as_text(delta_file))
+    screen.result(delta.as_json(delta_file))
     return 0
 
 
@@ -209,14 +209,14 @@ def check(
         quality=_quality(measuring),
     )
     words = {True: "ok", False: "FAILED", None: "not made"}
-    for item in checks:
-        screen.answer(f"{item.name:<9} {words[item.ok]:<9} {item.detail}")
-    broken = [item for item in checks if item.ok is False]
+    for verdict in checks:
+        screen.answer(f"{verdict.name:<9} {words[verdict.ok]:<9} {verdict.detail}")
+    broken = [verdict for verdict in checks if verdict.ok is False]
     if measuring.held_out is False and not broken:
         screen.say(
             "warning: these files are what it was trained on: most of their rows are not held out"
         )
-    answer = {"checks": [item.as_json() for item in checks], "passed": not broken}
+    answer = {"checks": [verdict.as_json() for verdict in checks], "passed": not broken}
     if broken:
         message = f"check {broken[0].name} failed: {broken[0].detail}"
         return fail(screen, answer, message, None, BROKEN)
@@ -246,7 +246,7 @@ def _examples(source: "Source", data: Sequence[str], folder: Path, screen: Outpu
     from zoo.gym.tuned.record import Record
 
     files = files_in([existing(path) for path in data])
-    found = Measuring()
+    measuring = Measuring()
     if files:
         today = dt.datetime.now().astimezone().date().isoformat()
         names = tuple(map(str, files))
@@ -256,15 +256,15 @@ def _examples(source: "Source", data: Sequence[str], folder: Path, screen: Outpu
         new = TrainConfig(**settings, date=today)
         run = source.run.folder if source.run else None
         record = Record(source)
-        found = rows_of_files(files, source.config or new, folder, run, record.tokenizer)
+        measuring = rows_of_files(files, source.config or new, folder, run, record.tokenizer)
         if run is None and record.data == fingerprint(files):
-            found = replace(found, held_out=False)
+            measuring = replace(measuring, held_out=False)
     elif source.run and source.config:
-        found = rows_of_run(source.run.folder, source.config, folder)
-    doubt = doubt_of_base(folder) if found.held_out else None
-    for note in filter(None, (*found.notes, doubt)):
+        measuring = rows_of_run(source.run.folder, source.config, folder)
+    doubt = doubt_of_base(folder) if measuring.held_out else None
+    for note in filter(None, (*measuring.notes, doubt)):
         screen.say(note)
-    return replace(found, held_out=None) if doubt else found
+    return replace(measuring, held_out=None) if doubt else measuring
 
 
 def _quality(measuring: "Measuring") -> "QualityInput | None":
@@ -323,11 +323,13 @@ def _print_report(report: "DeltaReport", data: Sequence[str], screen: Output) ->
         screen.say("quality was not measured: there are no held-out rows; give some with --data")
     else:
         tuned = "" if quality.tuned is None else f", tuned {quality.tuned:.4f}"
-        kept = "" if quality.recovered is None else f": {quality.recovered:.1%} of the gain kept"
+        recovered = (
+            "" if quality.recovered is None else f": {quality.recovered:.1%} of the gain kept"
+        )
         losses = f"base {quality.base:.4f}{tuned}, delta {quality.delta:.4f}"
         rows, _, doubt = rows_in_words(quality.rows, report.held_out, data).partition("; ")
         doubt = f"; {doubt}" if doubt else ""
-        screen.say(f"loss per learned token on {rows}: {losses}{kept}{doubt}")
+        screen.say(f"loss per learned token on {rows}: {losses}{recovered}{doubt}")
         if quality.kept is not None and quality.drift is not None:
             counts = f"kept {quality.kept} of {quality.right} answers"
             drift = round(quality.drift, 3) + 0.0  # no -0.000

@@ -32,9 +32,9 @@ def demo(*, name: str = "Rowan", yes: Yes = False, as_json: Json = False) -> int
     except NotAvailableError as error:  # a damaged download is an error of the whole command
         absent = error
     go_offline()  # before any library that would look at a hub is imported
-    found = run_demo(out.answer)
-    rows = [row.as_json() for row in found.rows]
-    missed, persona = list(found.missed), None
+    outcome = run_demo(out.answer)
+    rows = [row.as_json() for row in outcome.rows]
+    missed, persona = list(outcome.missed), None
     if absent is not None:
         out.say(f"the demo ends here, without its second part: {absent.message}")
         if absent.hint:
@@ -44,7 +44,7 @@ def demo(*, name: str = "Rowan", yes: Yes = False, as_json: Json = False) -> int
         missed += missed_names(persona)
         for line in lines_of(persona):
             out.answer(line)
-    for line in found.closing:
+    for line in outcome.closing:
         out.answer(line)
     for sentence in missed:
         out.say(f"zoo-gym: error: {sentence}")

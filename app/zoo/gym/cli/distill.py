@@ -82,12 +82,12 @@ def _prepare(
     if items.configs or not items.data:
         got = items.configs[0] if items.configs else "none"
         raise InputError(f"TASKS: expected at least one file of tasks, got {got}")
-    given = {key: value for key, value in settings.items() if value is not None}
-    config = read_flags(DistillationConfig, given)
+    stated = {key: value for key, value in settings.items() if value is not None}
+    config = read_flags(DistillationConfig, stated)
     if offline:
         refuse_offline(named_models(config.calls).on_servers)
     resolve_models([config.model], yes=yes, offline=offline)
-    return prepare(config, library, [Path(existing(one)) for one in items.data], items.overrides)
+    return prepare(config, library, [Path(existing(path)) for path in items.data], items.overrides)
 
 
 def finish(run: Run, status: Status, out: Output) -> int:
@@ -111,18 +111,18 @@ def end_lines(run: Run, status: Status) -> Iterator[str]:
         return
     yield f"run {run.id} is done: the adapter is {metrics['verdict']}: {status.model}"
     measured: dict[str, dict[str, Any]] = metrics.get("measured") or {}
-    for way, found in measured.items():
-        yield f"  {way:<8} {_line(found)}"
+    for way, tested in measured.items():
+        yield f"  {way:<8} {_line(tested)}"
     if not measured:
         yield "  no task was held out: nothing was measured"
     yield f"  delta: {metrics['delta']}, {metrics['delta_verdict']}"
 
 
-def _line(found: dict[str, Any]) -> str:
-    points = f"{100 * found['base']:.1f} -> {100 * found['learned']:.1f} points of 100"
-    low, high = found["interval"] or (-math.inf, math.inf)
+def _line(tested: dict[str, Any]) -> str:
+    points = f"{100 * tested['base']:.1f} -> {100 * tested['learned']:.1f} points of 100"
+    low, high = tested["interval"] or (-math.inf, math.inf)
     span = f"95 % {100 * low:+.1f} to {100 * high:+.1f}"
-    return f"{points}, {100 * found['effect']:+.1f}, {span} ({found['tasks']} tasks)"
+    return f"{points}, {100 * tested['effect']:+.1f}, {span} ({tested['tasks']} tasks)"
 
 
 def _answer(run: Run, status: Status) -> dict[str, object]:

@@ -20,9 +20,9 @@ def doctor(*, as_json: Json = False) -> int:
     from zoo.models.offline import go_offline
 
     go_offline()
-    out, known = Output(as_json), versions()
+    out, installed = Output(as_json), versions()
     report = examination.examine(out.progress)
-    for line in examination.as_lines(report, known):
+    for line in examination.as_lines(report, installed):
         out.answer(line)
-    out.result(examination.as_json(report, known))
+    out.result(examination.as_json(report, installed))
     return 0 if report.ok else FAILED

@@ -54,9 +54,9 @@ def _how_it_ended(status: Status, message: str) -> str:
 
 def how_to_continue(run: Run) -> str:
     """Returns the hint for a run that was interrupted."""
-    found = read_ended(run.folder)
-    if not found.resumable:
-        return f"make a result of {found.result}: zoo-gym runs finish {run.id}"
+    ended = read_ended(run.folder)
+    if not ended.resumable:
+        return f"make a result of {ended.result}: zoo-gym runs finish {run.id}"
     return f"resume it: zoo-gym runs resume {run.id}"
 
 
@@ -92,16 +92,16 @@ def measured(metrics: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         if key == "retention":
             yield "general knowledge", sentence_of(value)
             continue
-        found = _value(key, value) if has_rows or value is not None else "not measured"
+        words = _value(key, value) if has_rows or value is not None else "not measured"
         is_tie = key.startswith("base_") and metrics.get("base_tied") is True
-        yield _label(key), f"{found}, as {TIED}" if is_tie else found
+        yield _label(key), f"{words}, as {TIED}" if is_tie else words
 
 
 def _label(key: str) -> str:
-    before, _, rest = key.partition("_")
-    if before == "base":
+    head, _, rest = key.partition("_")
+    if head == "base":
         return f"held-out {rest} before training"
-    if before == "best" and rest != "step":
+    if head == "best" and rest != "step":
         return f"best held-out {rest}"
     return _LABELS.get(key, key.replace("_", " "))
 

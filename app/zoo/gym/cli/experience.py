@@ -97,21 +97,21 @@ def replay(run: str, /, *, as_json: Json = False) -> int:
     from zoo.gym.experience.replay import replay as repeat
 
     out = Output(as_json)
-    found = repeat(open_run(run))
+    replayed = repeat(open_run(run))
     answer = {
-        "digest": found.digest or None,
-        "same": found.same,
-        "first_difference": found.first_difference,
-        "other_method": found.other_method or None,
+        "digest": replayed.digest or None,
+        "same": replayed.same,
+        "first_difference": replayed.first_difference,
+        "other_method": replayed.other_method or None,
     }
-    if found.other_method:
-        message = f"{found.other_method}: {found.first_difference}"
+    if replayed.other_method:
+        message = f"{replayed.other_method}: {replayed.first_difference}"
         hint = "that version repeats it; the library of the run is as it was"
         return fail(out, answer, message, hint, EXIT_CODES[GymError])
-    if not found.same:
-        message = f"the replay differs: {found.first_difference}"
+    if not replayed.same:
+        message = f"the replay differs: {replayed.first_difference}"
         return fail(out, answer, message, None, EXIT_CODES[GymError])
-    out.answer(f"the same library: {found.digest}")
+    out.answer(f"the same library: {replayed.digest}")
     out.result(answer)
     return 0
 
@@ -121,8 +121,8 @@ def resolve_local(settings: Mapping[str, object], *, yes: bool, offline: bool) -
     from zoo.gym.cli.sources import resolve_models
     from zoo.gym.experience.providers.names import hosted
 
-    given = [str(settings[key]) for key in ("model", "teacher") if settings.get(key)]
-    local = [name for name in dict.fromkeys(given) if hosted(name) is None]
+    names = [str(settings[key]) for key in ("model", "teacher") if settings.get(key)]
+    local = [name for name in dict.fromkeys(names) if hosted(name) is None]
     if local:
         resolve_models(local, yes=yes, offline=offline)
 
@@ -145,8 +145,8 @@ def _prepare(
             "--model: expected the model that answers, got nothing",
             hint="--model deepseek/MODEL, or a local server: --model http://127.0.0.1:8080/v1#MODEL",
         )
-    given = {key: value for key, value in settings.items() if value is not None}
-    config = read_flags(ExperienceConfig, given)
+    stated = {key: value for key, value in settings.items() if value is not None}
+    config = read_flags(ExperienceConfig, stated)
     if offline:  # before anything else that such a model lacks, such as its price
         refuse_offline(named_models(config).on_servers)
     return prepare_files(config, [Path(existing(task)) for task in tasks], will_run=will_run)
@@ -241,7 +241,9 @@ def _say_why(run: Run, out: Output) -> None:
     from zoo.gym.experience.session import read_settings
 
     with closing(Journal(run.folder / JOURNAL_FILE, is_kept=True)) as journal:
-        answers = [one for one in journal.answers() if one[0].startswith("rollout step 0 ")]
+        answers = [
+            answer for answer in journal.answers() if answer[0].startswith("rollout step 0 ")
+        ]
     rewards = {score.value for _, _, score in answers if not score.failed}
     if len(rewards) != 1:
         return
@@ -253,14 +255,14 @@ def _say_why(run: Run, out: Output) -> None:
     if config.reward == MAJORITY:  # tasks without one are left out: places are others
         return
     first = batches(len(tasks), config.max_epochs, config.seed)[0]
-    shown: dict[int, str] = {}
+    failed: dict[int, str] = {}
     for slot, text, _ in answers:
-        shown.setdefault(int(slot.split()[6]), text)
-    for place, text in list(shown.items())[:MOST_SHOWN]:
-        task = tasks[first[place]]
-        wanted = "" if task.answer is None else f"; expected: {_short(task.answer)}"
+        failed.setdefault(int(slot.split()[6]), text)
+    for index, text in list(failed.items())[:MOST_SHOWN]:
+        task = tasks[first[index]]
+        expected = "" if task.answer is None else f"; expected: {_short(task.answer)}"
         out.say(f"  task: {_short(task.messages[-1].content)}")
-        out.say(f"  answer: {_short(text) or '(nothing)'}{wanted}")
+        out.say(f"  answer: {_short(text) or '(nothing)'}{expected}")
 
 
 def _short(value: object) -> str:

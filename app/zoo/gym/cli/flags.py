@@ -29,9 +29,13 @@ Model = TypeVar("Model", bound=Settings)
 def with_setting_flags(command: Command) -> Command:
     """Adds one flag per setting to a command with `**settings`, plus those of other trainers."""
     signature = inspect.signature(command)
-    own = [item for item in signature.parameters.values() if item.kind is not item.VAR_KEYWORD]
+    named = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.kind is not parameter.VAR_KEYWORD
+    ]
     flags = [*_setting_flags(), *_foreign_flags()]
-    vars(command)["__signature__"] = signature.replace(parameters=[*own, *flags])
+    vars(command)["__signature__"] = signature.replace(parameters=[*named, *flags])
     command.__annotations__.pop("settings")
     command.__annotations__.update({flag.name: flag.annotation for flag in flags})
     return command
@@ -42,9 +46,13 @@ def with_model_flags(model: type[BaseModel]) -> Callable[[Command], Command]:
 
     def decorate(command: Command) -> Command:
         signature = inspect.signature(command)
-        own = [item for item in signature.parameters.values() if item.kind is not item.VAR_KEYWORD]
+        named = [
+            parameter
+            for parameter in signature.parameters.values()
+            if parameter.kind is not parameter.VAR_KEYWORD
+        ]
         flags = [_field_flag(key, field) for key, field in model.model_fields.items()]
-        vars(command)["__signature__"] = signature.replace(parameters=[*own, *flags])
+        vars(command)["__signature__"] = signature.replace(parameters=[*named, *flags])
         command.__annotations__.pop("settings")
         command.__annotations__.update({flag.name: flag.annotation for flag in flags})
         return command
@@ -61,18 +69,18 @@ def read_flags(model: type[Model], settings: Mapping[str, object]) -> Model:
     try:
         return model.from_text(settings)
     except ValidationError as error:
-        found = report.sentences(error, model)
-        raise InputError("\n".join(f"--{key}: {text}" for key, text in found)) from error
+        faults = report.sentences(error, model)
+        raise InputError("\n".join(f"--{key}: {text}" for key, text in faults)) from error
 
 
 def _field_flag(key: str, field: FieldInfo) -> inspect.Parameter:
-    about = Parameter(help=field.description, negative=())
+    parameter = Parameter(help=field.description, negative=())
     # one that must be given is None until it is: the command then says so in our words
     is_required = field.is_required()
     kind: object = field.annotation
     if is_required:
         kind = getitem(cast("dict[object, object]", Optional), kind)
-    annotation: object = getitem(cast("dict[object, object]", Annotated), (kind, about))
+    annotation: object = getitem(cast("dict[object, object]", Annotated), (kind, parameter))
     default = None if is_required else field.default
     return inspect.Parameter(
         key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
@@ -81,18 +89,23 @@ def _field_flag(key: str, field: FieldInfo) -> inspect.Parameter:
 
 def switch_names() -> set[str]:
     """Returns the flags of `train` that need no value, with underscores for dashes."""
-    keys = [item.key for item in describe_settings() if is_switch(item.key)]
+    keys = [setting.key for setting in describe_settings() if is_switch(setting.key)]
     return {f"__{key}" for key in (*keys, *SWITCHES)}
 
 
 def _setting_flags() -> list[inspect.Parameter]:
     flags: list[inspect.Parameter] = []
-    for item in describe_settings():
-        aliases = [name for name, key in ALIASES.items() if key == item.key]
-        names = [item.key, *sorted(aliases, key=lambda name: name not in SHORT.get(item.key, ()))]
-        text = f"{item.text} ({item.note})"
-        kind: type = bool if is_switch(item.key) else list[str] if item.kind == "files" else str
-        flags.append(_flag(item.key, names, kind, text, _metavar(item.kind)))
+    for setting in describe_settings():
+        aliases = [name for name, key in ALIASES.items() if key == setting.key]
+        names = [
+            setting.key,
+            *sorted(aliases, key=lambda name: name not in SHORT.get(setting.key, ())),
+        ]
+        text = f"{setting.text} ({setting.note})"
+        kind: type = (
+            bool if is_switch(setting.key) else list[str] if setting.kind == "files" else str
+        )
+        flags.append(_flag(setting.key, names, kind, text, _metavar(setting.kind)))
     return flags
 
 

@@ -56,42 +56,44 @@ def keep(
     """
     from zoo.gym.experience.sharing.keep import crowded_out, judge
 
-    out, given = Output(as_json), store.load_candidates(library)
-    target = given.name if name is None else name
+    out, candidate = Output(as_json), store.load_candidates(library)
+    target = candidate.name if name is None else name
     store.check_name(target)
     names = _names(least)
     if not measured:
         raise InputError("MEASURED: expected files of signed measurements, got none")
     records, left_out = _records(out, measured, names)
-    refuse_unknown(release, {item.id for item in given.library.items})
-    before = store.load(target) if add and target in store.names() else None
-    known = () if before is None else before.library.items
-    candidates = store.as_taken(given).items
+    refuse_unknown(release, {lesson.id for lesson in candidate.library.items})
+    stored = store.load(target) if add and target in store.names() else None
+    current = () if stored is None else stored.library.items
+    candidates = store.as_taken(candidate).items
     judged = judge(candidates, records, names, least, release, clear=clear)
-    judged = crowded_out(judged, known, most, release)
-    for one in judged:
-        word = "kept" if one.kept else "left out"
-        effect = "" if one.effect is None else f"{100 * one.effect:+.1f} points, "
-        by = ", ".join(one.signers) or "nobody"
-        out.answer(f"{word:<8} {effect}measured by {by}: {one.item.text}")
-        if one.why:
-            out.say(f"         {one.why}")
-    kept = tuple(one.item for one in judged if one.kept)
+    judged = crowded_out(judged, current, most, release)
+    for verdict in judged:
+        word = "kept" if verdict.kept else "left out"
+        effect = "" if verdict.effect is None else f"{100 * verdict.effect:+.1f} points, "
+        by = ", ".join(verdict.signers) or "nobody"
+        out.answer(f"{word:<8} {effect}measured by {by}: {verdict.item.text}")
+        if verdict.why:
+            out.say(f"         {verdict.why}")
+    accepted = tuple(verdict.item for verdict in judged if verdict.kept)
     lessons = list(map(_entry, judged))
-    answer: dict[str, object] = {"kept": len(kept), "judged": lessons, "left_out": left_out}
-    if not kept:
+    answer: dict[str, object] = {"kept": len(accepted), "judged": lessons, "left_out": left_out}
+    if not accepted:
         message = f"none of {counted(len(judged), 'lesson')} is kept"
         return fail(out, answer, message, None, EXIT_CODES[GymError])
-    ids = {one.id for one in kept}
-    base = given if before is None else before
-    items = (*kept, *(one for one in known if one.id not in ids))
-    seen = (*base.library.seen, *given.library.seen)
+    ids = {verdict.id for verdict in accepted}
+    base = candidate if stored is None else stored
+    items = (*accepted, *(verdict for verdict in current if verdict.id not in ids))
+    seen = (*base.library.seen, *candidate.library.seen)
     kept_library = replace(base.library, items=items, parent=base.digest, evidence={}, seen=seen)
     if kept_library.has_lessons_of(base.library):  # what was measured of them still holds
         kept_library = replace(kept_library, evidence=base.library.evidence)
     saved = store.save(target, kept_library)
-    beside = f" beside {len(items) - len(kept)}" if before else ""
-    out.answer(f"{target}@{saved.version}: {counted(len(kept), 'lesson')} of {len(judged)}{beside}")
+    beside = f" beside {len(items) - len(accepted)}" if stored else ""
+    out.answer(
+        f"{target}@{saved.version}: {counted(len(accepted), 'lesson')} of {len(judged)}{beside}"
+    )
     out.result(saved.facts | answer)
     return 0
 
@@ -105,8 +107,8 @@ def _records(
     records: list[tuple[PublicKey, Measurement]] = []
     left_out: list[str] = []
     for file in files:
-        found, problems = read_measurements(Path(existing(file, "a file of measurements")))
-        records += found
+        read, problems = read_measurements(Path(existing(file, "a file of measurements")))
+        records += read
         left_out += problems
     for sentence in left_out:
         out.say(f"left out: {sentence}")
@@ -116,14 +118,14 @@ def _records(
     return records, left_out
 
 
-def _entry(one: "Judged") -> dict[str, object]:
+def _entry(judged: "Judged") -> dict[str, object]:
     return {
-        "id": one.item.id,
-        "kept": one.kept,
-        "effect": one.effect,
-        "low": one.low,
-        "signers": list(one.signers),
-        "why": one.why,
+        "id": judged.item.id,
+        "kept": judged.kept,
+        "effect": judged.effect,
+        "low": judged.low,
+        "signers": list(judged.signers),
+        "why": judged.why,
     }
 
 
@@ -133,9 +135,11 @@ def refuse_unknown(release: tuple[str, ...], ids: set[str]) -> None:
     Raises:
         InputError: one is none of `ids`.
     """
-    for one in release:
-        if one not in ids:
-            raise InputError(f"--release: expected the id of a lesson in the file, got {one!r}")
+    for lesson_id in release:
+        if lesson_id not in ids:
+            raise InputError(
+                f"--release: expected the id of a lesson in the file, got {lesson_id!r}"
+            )
 
 
 def _names(least: int) -> dict[PublicKey, str]:

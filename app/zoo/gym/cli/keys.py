@@ -50,10 +50,10 @@ def trust_key(name: str, key: str, /, *, as_json: Json = False) -> int:
         key: the public key, as its owner's keys show prints it
         as_json: print one JSON object as stdout's last line
     """
-    out, found = Output(as_json), parse_key(key)
-    trust(name, found)
-    out.answer(f"{name} is trusted: compare the fingerprint with its owner: {found.fingerprint}")
-    out.result(_entry(name, found))
+    out, public = Output(as_json), parse_key(key)
+    trust(name, public)
+    out.answer(f"{name} is trusted: compare the fingerprint with its owner: {public.fingerprint}")
+    out.result(_entry(name, public))
     return 0
 
 
@@ -64,9 +64,9 @@ def distrust_key(name: str, /, *, as_json: Json = False) -> int:
         name: the name of the key
         as_json: print one JSON object as stdout's last line
     """
-    out, found = Output(as_json), distrust(name)
-    out.answer(f"{name} is trusted no more: {found.fingerprint}")
-    out.result(_entry(name, found))
+    out, public = Output(as_json), distrust(name)
+    out.answer(f"{name} is trusted no more: {public.fingerprint}")
+    out.result(_entry(name, public))
     return 0
 
 

@@ -70,19 +70,19 @@ def infer(
         max_usd=max_usd,
         max_tokens=max_tokens,
     )
-    given = None if library is None else store.load_given(library)
-    found = Library() if given is None else given.library
-    say_held_back(out, given)
+    stored = None if library is None else store.load_given(library)
+    library_used = Library() if stored is None else stored.library
+    say_held_back(out, stored)
     leaves = "The query and the lessons leave this machine."
     require_consent(named_models(config).on_servers, leaves, lambda text: confirmed(text, yes=yes))
-    reply = answer(config, query, found, out.say)
+    reply = answer(config, query, library_used, out.say)
     out.answer(reply.text)
     usage = reply.usage
     out.result(
         {
             "text": reply.text,
             "finish": reply.finish,
-            "lessons": len(found.items),
+            "lessons": len(library_used.items),
             "prompt_tokens": usage.prompt_tokens if usage else None,
             "completion_tokens": usage.completion_tokens if usage else None,
         }
@@ -113,23 +113,23 @@ def export(
     from zoo.gym.files import new_file
     from zoo.gym.signing import YOU
 
-    screen, found = Output(as_json), store.load_given(library)
+    screen, stored = Output(as_json), store.load_given(library)
     make, default = FORMS.get(form, (None, "{}.json"))
     if make is None and form != "json":
         raise InputError(f"--form: expected {', '.join(FORMS)} or json, got {form!r}")
-    path = output_path(out, default.format(found.name))
+    path = output_path(out, default.format(stored.name))
     if path.exists():
         raise InputError(f"{path}: expected a new file, got one that exists")
     if make is None:
-        digest = write_library(path, found.library)
-        if found.signer == YOU:
+        digest = write_library(path, stored.library)
+        if stored.signer == YOU:
             sign_library(path, digest)
             screen.say(f"signed: {signature_file(path)}; send both files")
     else:
         with new_file(path) as beside:
-            beside.write_text(make(found.library, found.name), encoding="utf-8")
-    screen.answer(f"{path}: {counted(len(found.library.items), 'lesson')}")
-    screen.result({"file": str(path), "lessons": len(found.library.items), "form": form})
+            beside.write_text(make(stored.library, stored.name), encoding="utf-8")
+    screen.answer(f"{path}: {counted(len(stored.library.items), 'lesson')}")
+    screen.result({"file": str(path), "lessons": len(stored.library.items), "form": form})
     return 0
 
 
@@ -162,64 +162,68 @@ def import_lessons(
     out, path = Output(as_json), Path(existing(file, "a file of lessons"))
     target = store.plain_name(name_in(path)) if name is None else name
     store.check_name(target)
-    before = store.load(target) if target in store.names() else None
-    known = None if before is None else before.library
+    stored_library = store.load(target) if target in store.names() else None
+    current = None if stored_library is None else stored_library.library
     files: list[store.Stored] = []
 
     def read(file: Path) -> "Library":
         files.append(store.load_file(file))
         return store.as_taken(files[-1])
 
-    stored = {item.id for one in store.every() for item in one.items}
-    library, left_out = read_foreign(path, known, read, stored)
-    if not files and library != known:
-        library = remembered(library, known)
-    if name is None and before is not None:
-        _refuse_others(library, before)
-    old = {item.id for item in known.items} if known else set[str]()
-    refuse_unknown(release, {item.id for item in library.items})
-    others = [item for item in library.items if _is_of_others(item) and item.id not in old]
-    held = held_back(others, release)
+    stored = {lesson.id for entry in store.every() for lesson in entry.items}
+    library, left_out = read_foreign(path, current, read, stored)
+    if not files and library != current:
+        library = remembered(library, current)
+    if name is None and stored_library is not None:
+        _refuse_others(library, stored_library)
+    old = {lesson.id for lesson in current.items} if current else set[str]()
+    refuse_unknown(release, {lesson.id for lesson in library.items})
+    foreign = [lesson for lesson in library.items if _is_of_others(lesson) and lesson.id not in old]
+    held = held_back(foreign, release)
     for sentence in left_out:
         out.say(f"left out: {sentence}")
-    for one in held:
-        out.say(f"in quarantine, it has {one.why}: [{one.item.id}] {one.item.text}")
-    library = library.changed([one.item.id for one in held], ()) if held else library
+    for entry in held:
+        out.say(f"in quarantine, it has {entry.why}: [{entry.item.id}] {entry.item.text}")
+    library = library.changed([entry.item.id for entry in held], ()) if held else library
     library, crowded = _limited(library, old, most, release)
-    for item, why in crowded:
-        out.say(f"left out, {why}: [{item.id}] {item.text}")
+    for lesson, why in crowded:
+        out.say(f"left out, {why}: [{lesson.id}] {lesson.text}")
     if not library.items:
         raise InputError(
             f"{path}: expected lessons without addresses, code and orders, got none",
             hint="what you have read and want: --release ID",
         )
-    made_from = files[-1] if files else before
+    made_from = files[-1] if files else stored_library
     is_other = made_from is not None and library.items != made_from.library.items
-    if made_from is not None and is_other and library != known:
-        kept = {item.id for item in made_from.library.items} & {item.id for item in library.items}
-        library = replace(library, parent=made_from.digest if files or kept else "")
+    if made_from is not None and is_other and library != current:
+        same = {lesson.id for lesson in made_from.library.items} & {
+            lesson.id for lesson in library.items
+        }
+        library = replace(library, parent=made_from.digest if files or same else "")
     saved = store.save(target, library)
     out.answer(f"{target}@{saved.version}: {counted(len(library.items), 'lesson')}")
     out.say(f"{verdict(saved)}; zoo-gym experience gate {target} TASKS --model MODEL measures them")
-    ids, more = ([_entry(*one) for one in some] for some in (held, crowded))
+    ids, more = ([_entry(*entry) for entry in some] for some in (held, crowded))
     out.result(saved.facts | {"left_out": left_out, "quarantine": ids, "crowded": more})
     return 0
 
 
-def _refuse_others(library: "Library", before: store.Stored) -> None:
+def _refuse_others(library: "Library", stored: store.Stored) -> None:
     """Refuses lessons from elsewhere that would be used in the place of a library's.
 
     Raises:
         InputError: fewer than half of the library's lessons are in the file or changed in it.
     """
-    known = {item.id for item in before.library.items}
-    stay = known & {one for item in library.items for one in (item.id, *item.parents)}
-    if 2 * len(stay) < len(known):
+    ids = {lesson.id for lesson in stored.library.items}
+    stay = ids & {
+        lesson_id for lesson in library.items for lesson_id in (lesson.id, *lesson.parents)
+    }
+    if 2 * len(stay) < len(ids):
         raise InputError(
-            f"{before.name}: expected a name that is free, got that of a library: the file has "
-            f"{len(stay)} of the {counted(len(known), 'lesson')} of {before.name}@{before.version} "
-            f"({verdict(before)}) and would be used in its place",
-            hint=f"if you want that: --name {before.name}; else another name",
+            f"{stored.name}: expected a name that is free, got that of a library: the file has "
+            f"{len(stay)} of the {counted(len(ids), 'lesson')} of {stored.name}@{stored.version} "
+            f"({verdict(stored)}) and would be used in its place",
+            hint=f"if you want that: --name {stored.name}; else another name",
         )
 
 
@@ -229,17 +233,17 @@ def _limited(
     """Returns what a library takes of new lessons of others; a new one has room for all."""
     from zoo.gym.experience.library.library import MOST_ITEMS
 
-    new = [item for item in library.items if item.id not in old and _is_of_others(item)]
-    known = [item for item in library.items if item not in new]
+    new = [lesson for lesson in library.items if lesson.id not in old and _is_of_others(lesson)]
+    rest = [lesson for lesson in library.items if lesson not in new]
     room = (MOST_OF_ONE if old else MOST_ITEMS) if most is None else most
-    _, crowded = limited(new, known, room, release)
-    ids = [one.item.id for one in crowded]
+    _, crowded = limited(new, rest, room, release)
+    ids = [entry.item.id for entry in crowded]
     return (library.changed(ids, ()) if ids else library), crowded
 
 
-def _is_of_others(item: "Item") -> bool:
-    return item.is_foreign or bool(item.author)
+def _is_of_others(lesson: "Item") -> bool:
+    return lesson.is_foreign or bool(lesson.author)
 
 
-def _entry(item: "Item", why: str) -> dict[str, object]:
-    return {"id": item.id, "text": item.text, "why": why}
+def _entry(lesson: "Item", why: str) -> dict[str, object]:
+    return {"id": lesson.id, "text": lesson.text, "why": why}

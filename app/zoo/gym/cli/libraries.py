@@ -23,14 +23,14 @@ def list_libraries(*, as_json: Json = False) -> int:
     refused: list[dict[str, object]] = []
     for name in store.names():
         try:
-            found = store.load(name)
+            stored = store.load(name)
         except InputError as error:
             refused.append({"name": name, "reason": error.message})
             out.say(f"{name} cannot be used: {error}")
             continue
-        rows.append(found.facts | {"versions": store.versions(name)})
-        lessons = counted(len(found.library.items), "lesson")
-        out.answer(f"{name}@{found.version}  {lessons}, {verdict(found)}, for {_model(found)}")
+        rows.append(stored.facts | {"versions": store.versions(name)})
+        lessons = counted(len(stored.library.items), "lesson")
+        out.answer(f"{name}@{stored.version}  {lessons}, {verdict(stored)}, for {_model(stored)}")
     if not rows and not refused:
         out.say("no libraries yet; learn one: zoo-gym experience train TASKS --model MODEL")
     out.result({"libraries": rows, "refused": refused})
@@ -45,38 +45,38 @@ def show(library: str, /, *, as_json: Json = False) -> int:
         as_json: print one JSON object as stdout's last line
     """
     out = Output(as_json)
-    found = store.load_given(library)
-    tokens = f"{found.library.tokens} tokens"
-    name = f"{found.name}@{found.version}" if found.version else str(found.path)
-    out.answer(f"{name}: {verdict(found)}, for {_model(found)}, {tokens}")
-    say_held_back(out, found)
-    for item in found.library.items:
-        mark = " (pinned)" if item.pinned else ""
-        mark += " (foreign)" if item.is_foreign else ""
-        known = "\n         ".join(["", *_known_of(item)])
-        out.answer(f"[{item.id[:6]}] {item.text}{mark}{known}")
-    items = [asdict(item) | {"id": item.id} for item in found.library.items]
-    out.result(found.facts | {"items": items, "text": found.library.text})
+    stored = store.load_given(library)
+    tokens = f"{stored.library.tokens} tokens"
+    name = f"{stored.name}@{stored.version}" if stored.version else str(stored.path)
+    out.answer(f"{name}: {verdict(stored)}, for {_model(stored)}, {tokens}")
+    say_held_back(out, stored)
+    for lesson in stored.library.items:
+        mark = " (pinned)" if lesson.pinned else ""
+        mark += " (foreign)" if lesson.is_foreign else ""
+        words = "\n         ".join(["", *_known_of(lesson)])
+        out.answer(f"[{lesson.id[:6]}] {lesson.text}{mark}{words}")
+    items = [asdict(lesson) | {"id": lesson.id} for lesson in stored.library.items]
+    out.result(stored.facts | {"items": items, "text": stored.library.text})
     return 0
 
 
-def _known_of(item: Item) -> list[str]:
+def _known_of(lesson: Item) -> list[str]:
     """Returns where a lesson is from and what was measured of it, in words."""
-    counts = f"{item.better} better and {item.worse} worse answers"
-    if item.step:
-        found = [f"step {item.step}: learned from a group with {counts}"]
+    counts = f"{lesson.better} better and {lesson.worse} worse answers"
+    if lesson.step:
+        lines = [f"step {lesson.step}: learned from a group with {counts}"]
     else:
-        found = [f"its file counts {counts}"] if item.better or item.worse else []
-    seen = {key: one for key, one in item.evidence.items() if isinstance(one, int | float)}
+        lines = [f"its file counts {counts}"] if lesson.better or lesson.worse else []
+    seen = {key: value for key, value in lesson.evidence.items() if isinstance(value, int | float)}
     if {"probe_without", "probe_with"} <= seen.keys():
-        found.append(
+        lines.append(
             f"probe: mean reward {seen['probe_without']:.2f} without it, "
             f"{seen['probe_with']:.2f} with it"
         )
     if {"gain", "tasks"} <= seen.keys():
         tasks = counted(int(seen["tasks"]), "task")
-        found.append(f"prune: {100 * seen['gain']:+.1f} points with it, on {tasks} near it")
-    return found
+        lines.append(f"prune: {100 * seen['gain']:+.1f} points with it, on {tasks} near it")
+    return lines
 
 
 def diff(before: str, after: str, /, *, as_json: Json = False) -> int:
@@ -88,8 +88,8 @@ def diff(before: str, after: str, /, *, as_json: Json = False) -> int:
         as_json: print one JSON object as stdout's last line
     """
     out = Output(as_json)
-    first, second = (store.load_given(one).library for one in (before, after))
-    olds, news = ({item.id: item.text for item in one.items} for one in (first, second))
+    first, second = (store.load_given(name).library for name in (before, after))
+    olds, news = ({lesson.id: lesson.text for lesson in name.items} for name in (first, second))
     removed = [text for key, text in olds.items() if key not in news]
     added = [text for key, text in news.items() if key not in olds]
     for mark, texts in (("-", removed), ("+", added)):
@@ -111,9 +111,9 @@ def rollback(library: str, version: int, /, *, as_json: Json = False) -> int:
     """
     out = Output(as_json)
     store.use(library, version)
-    found = store.load(library)
-    out.answer(f"{library}@{found.version} is used: {verdict(found)}")
-    out.result(found.facts)
+    stored = store.load(library)
+    out.answer(f"{library}@{stored.version} is used: {verdict(stored)}")
+    out.result(stored.facts)
     return 0
 
 
@@ -152,47 +152,47 @@ def pin(library: str, /, *lessons: str, off: Switch = False, as_json: Json = Fal
         off: take the pins away instead
         as_json: print one JSON object as stdout's last line
     """
-    out, before = Output(as_json), store.load(library)
+    out, stored = Output(as_json), store.load(library)
     if not lessons:
         raise InputError("ID: expected the id of at least one lesson, got none")
-    items = {item.id: item for item in before.library.items}
+    items = {lesson.id: lesson for lesson in stored.library.items}
     for start in lessons:
-        item = before.library.find(start)
-        if item is None:
+        lesson = stored.library.find(start)
+        if lesson is None:
             raise InputError(
                 f"ID: expected the id of one lesson of {library}, got {start!r}",
                 hint=f"zoo-gym experience show {library}",
             )
-        items[item.id] = replace(item, pinned=not off)
-    changed = replace(before.library, items=tuple(items.values()))
-    if changed != before.library:
-        was_near = "top_k" in before.library.evidence  # what was measured had other prompts
-        evidence = {} if was_near else before.library.evidence
-        changed = replace(changed, evidence=evidence, parent=before.digest)
+        items[lesson.id] = replace(lesson, pinned=not off)
+    changed = replace(stored.library, items=tuple(items.values()))
+    if changed != stored.library:
+        was_near = "top_k" in stored.library.evidence  # what was measured had other prompts
+        evidence = {} if was_near else stored.library.evidence
+        changed = replace(changed, evidence=evidence, parent=stored.digest)
         saved = store.save(library, changed)
     else:
-        saved = before
-    count = sum(item.pinned for item in changed.items)
+        saved = stored
+    count = sum(lesson.pinned for lesson in changed.items)
     out.answer(f"{library}@{saved.version}: {count} of {counted(len(items), 'lesson')} pinned")
     out.result(saved.facts | {"pinned": [i.id for i in changed.items if i.pinned]})
     return 0
 
 
-def verdict(found: Stored) -> str:
+def verdict(stored: Stored) -> str:
     """Returns what is known of a library's effect, in words."""
-    proof, items = proof_of(found.library.evidence), found.library.items
+    proof, items = proof_of(stored.library.evidence), stored.library.items
     if proof is None:
-        foreign = sum(item.is_foreign for item in items)
+        foreign = sum(lesson.is_foreign for lesson in items)
         return f"unproven, {foreign} of {len(items)} foreign" if foreign else "unproven"
-    effect, low, high = (100 * one for one in proof)
+    effect, low, high = (100 * value for value in proof)
     return f"proven: {effect:+.1f} points (95 % {low:+.1f} to {high:+.1f})"
 
 
-def say_held_back(out: Output, found: Stored | None) -> None:
+def say_held_back(out: Output, stored: Stored | None) -> None:
     """Shows the lessons of a file that are held back."""
-    for sentence in found.notices if found else ():
+    for sentence in stored.notices if stored else ():
         out.say(sentence)
 
 
-def _model(found: Stored) -> str:
-    return found.library.measured_with or "an unknown model"
+def _model(stored: Stored) -> str:
+    return stored.library.measured_with or "an unknown model"

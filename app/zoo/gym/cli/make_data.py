@@ -53,20 +53,20 @@ def make(
     return 0
 
 
-def _options(given: tuple[str, ...]) -> dict[str, object]:
+def _options(words: tuple[str, ...]) -> dict[str, object]:
     """Returns the options of an environment.
 
     Raises:
         InputError: one is not KEY=VALUE, or the value cannot be read.
     """
-    found: dict[str, object] = {}
-    for word in given:
+    options: dict[str, object] = {}
+    for word in words:
         key, equals, text = word.partition("=")
         if not equals or not key or key in {"seed", "size"}:
             hint = "the seed is --seed, the number of tasks --rows" if equals else None
             raise InputError(f"{word}: expected KEY=VALUE of the environment", hint=hint)
         try:
-            found[key] = yaml.safe_load(text)
+            options[key] = yaml.safe_load(text)
         except yaml.YAMLError:
             raise InputError(f"{word}: expected a number, text or a list") from None
-    return found
+    return options

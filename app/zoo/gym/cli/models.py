@@ -59,11 +59,11 @@ def get(
         as_json: print one JSON object as stdout's last line
     """
     out = Output(as_json)
-    found = resolve_model(model, yes=yes, offline=offline)
-    if found.notice:
-        out.say(found.notice)
-    out.answer(f"{found.id}: {_size(found.folder)} in {found.folder}")
-    out.result({"name": found.id, "revision": found.revision, "folder": str(found.folder)})
+    resolved = resolve_model(model, yes=yes, offline=offline)
+    if resolved.notice:
+        out.say(resolved.notice)
+    out.answer(f"{resolved.id}: {_size(resolved.folder)} in {resolved.folder}")
+    out.result({"name": resolved.id, "revision": resolved.revision, "folder": str(resolved.folder)})
     return 0
 
 

@@ -37,15 +37,15 @@ def _at_least_one(_: type, value: int | None) -> None:
 Threads = Annotated[int | None, Parameter(name="--threads", validator=_at_least_one)]
 
 
-def output_path(given: str | None, default: str) -> Path:
+def output_path(name: str | None, default: str) -> Path:
     """Returns the path given with `--out`, or the default.
 
     Raises:
         InputError: it is empty.
     """
-    if given is not None and not given.strip():
+    if name is not None and not name.strip():
         raise InputError("--out: expected a name, got nothing", hint=f"without it: {default}")
-    return Path(default if given is None else given)
+    return Path(default if name is None else name)
 
 
 def consent(*, yes: bool) -> Callable[[str, int], bool] | None:
@@ -67,8 +67,8 @@ def _question(model_id: str, size: str) -> str:
     if model_id.lower().endswith(".gguf"):
         return f"{model_id} was not imported yet. Write a model folder of {size}? [y/N] "
     entry = next((each for each in registry() if model_id in {each.alias, each.hub_id}), None)
-    about = f" ({entry.licence}, from {entry.source})" if entry else ""
-    return f"{model_id} is not on this machine. Download {size}{about}? [y/N] "
+    details = f" ({entry.licence}, from {entry.source})" if entry else ""
+    return f"{model_id} is not on this machine. Download {size}{details}? [y/N] "
 
 
 def confirmed(question: str, *, yes: bool) -> bool:

@@ -12,13 +12,13 @@ def paths(*, as_json: Json = False) -> int:
     Args:
         as_json: print one JSON object as stdout's last line
     """
-    out, found = Output(as_json), folders()
+    out, used = Output(as_json), folders()
     answer = {
-        "config": found.config,
-        "data": found.data,
-        "runs": found.runs,
-        "cache": found.cache,
-        "log": found.log,
+        "config": used.config,
+        "data": used.data,
+        "runs": used.runs,
+        "cache": used.cache,
+        "log": used.log,
         "models": cache_folder(),
     }
     for name, path in answer.items():

@@ -50,8 +50,8 @@ def plan(
     out.answer(_title(model, base_bytes, users))
     head = f"{'delta':<18} {'payload bytes':>14} {'file bytes':>14} {'more':>6}"
     out.answer(f"{head} {_people(users):>14} {'with base':>9}")
-    for item in planned:
-        out.answer(_row(item, users, base_bytes))
+    for delta in planned:
+        out.answer(_row(delta, users, base_bytes))
     trials = _trials(planned, Path(measure), out) if measure else {}
     out.result(
         {
@@ -60,7 +60,7 @@ def plan(
             "base_bytes": base_bytes,
             "users": users,
             "rank": rank,
-            "deltas": [_as_json(item, users, trials.get(item.name)) for item in planned],
+            "deltas": [_as_json(delta, users, trials.get(delta.name)) for delta in planned],
         }
     )
     return 0
@@ -77,11 +77,11 @@ def _people(users: int) -> str:
     return f"{users:,} user{'' if users == 1 else 's'}"
 
 
-def _row(item: "Planned", users: int, base_bytes: int) -> str:
-    over = item.file_bytes / item.payload_bytes - 1
-    all_files = users * item.file_bytes
+def _row(delta: "Planned", users: int, base_bytes: int) -> str:
+    over = delta.file_bytes / delta.payload_bytes - 1
+    all_files = users * delta.file_bytes
     return (
-        f"{item.name:<18} {item.payload_bytes:>14,} {item.file_bytes:>14,} {over:>+6.1%} "
+        f"{delta.name:<18} {delta.payload_bytes:>14,} {delta.file_bytes:>14,} {over:>+6.1%} "
         f"{human_bytes(all_files):>14} {human_bytes(all_files + base_bytes):>9}"
     )
 
@@ -89,10 +89,10 @@ def _row(item: "Planned", users: int, base_bytes: int) -> str:
 def _trials(planned: "list[Planned]", folder: Path, out: Output) -> "dict[str, Trial]":
     from zoo.gym.delta.planning.synthetic import try_plan
 
-    found = try_plan(planned, folder, report=out.progress)
+    trials = try_plan(planned, folder, report=out.progress)
     out.answer("")
     out.answer(f"{'':<18} {'payload read':>14} {'file written':>14} {'as planned':>11} {'kept':>6}")
-    for trial in found:
+    for trial in trials:
         same = "yes" if trial.as_planned else "NO"
         out.answer(
             f"{trial.name:<18} {trial.payload_bytes:>14,} {trial.file_bytes:>14,} {same:>11} "
@@ -101,15 +101,15 @@ def _trials(planned: "list[Planned]", folder: Path, out: Output) -> "dict[str, T
     out.say(
         "kept: share of the random differences' energy after applying, 1 - |error|2 / |difference|2"
     )
-    return {trial.name: trial for trial in found}
+    return {trial.name: trial for trial in trials}
 
 
-def _as_json(item: "Planned", users: int, trial: "Trial | None") -> dict[str, object]:
+def _as_json(delta: "Planned", users: int, trial: "Trial | None") -> dict[str, object]:
     fields: dict[str, object] = {
-        "name": item.name,
-        "options": item.options,
-        "payload_bytes": item.payload_bytes,
-        "file_bytes": item.file_bytes,
-        "all_users_bytes": users * item.file_bytes,
+        "name": delta.name,
+        "options": delta.options,
+        "payload_bytes": delta.payload_bytes,
+        "file_bytes": delta.file_bytes,
+        "all_users_bytes": users * delta.file_bytes,
     }
     return fields if trial is None else fields | {"measured": asdict(trial)}

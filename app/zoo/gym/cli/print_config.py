@@ -30,30 +30,30 @@ def print_config(loaded: Loaded, out: Output) -> int:
     Raises:
         GymError: a run would be refused; if only for its memory, after the settings.
     """
-    found = _preview(loaded.config, out)
-    choices = () if found is None else found.plan.choices
-    config = _with_choices(loaded.config, found)
+    preview = _preview(loaded.config, out)
+    choices = () if preview is None else preview.plan.choices
+    config = _with_choices(loaded.config, preview)
     reasons = {choice.key: f"chosen: {choice.reason}" for choice in choices}
     origins = loaded.origins | reasons
     settings = config.model_dump(mode="json")
     for line in yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).splitlines():
-        origin = _origin(line.partition(":")[0], config, origins, is_planned=found is not None)
+        origin = _origin(line.partition(":")[0], config, origins, is_planned=preview is not None)
         out.answer(f"{line:<44}  # {origin}" if origin else line)
     if held_out := dataset_files(loaded.config).validation:
         out.answer(f"# held out: {', '.join(map(str, held_out))}")
     for ignored in loaded.ignored:
         out.answer(f"# without effect: {ignored.key} ({ignored.origin}): {ignored.reason}")
-    memory = None if found is None else found.memory
-    if found is not None and memory is not None:
+    memory = None if preview is None else preview.memory
+    if preview is not None and memory is not None:
         out.answer(f"# {memory_line(memory.as_json()).strip()}")
-        free = f"{found.free_bytes / 1e9:.2f} GB are free on {found.device}"
-        out.answer(f"# {free}" + (f", for {found.processes} processes" * (found.processes > 1)))
-        if warning := check_fit(memory, found.device, found.free_bytes, found.processes):
+        free = f"{preview.free_bytes / 1e9:.2f} GB are free on {preview.device}"
+        out.answer(f"# {free}" + (f", for {preview.processes} processes" * (preview.processes > 1)))
+        if warning := check_fit(memory, preview.device, preview.free_bytes, preview.processes):
             out.answer(f"# {warning}")
     ignored_keys = [asdict(ignored) for ignored in loaded.ignored]
     result = {"config": settings, "origins": origins, "ignored": ignored_keys}
     needed = None if memory is None else memory.as_json()
-    free_bytes = None if found is None else found.free_bytes
+    free_bytes = None if preview is None else preview.free_bytes
     out.result(result | {"memory": needed, "free_bytes": free_bytes})
     return 0
 
@@ -72,8 +72,8 @@ def _preview(config: TrainConfig, out: Output) -> "Preview | None":
         out.answer(f"# settings chosen at the start are not known yet: {error.message}")
         out.answer("# --print-config is always offline: it downloads nothing")
         if any(
-            config.model_name_or_path in (one.alias, one.hub_id, *one.published)
-            for one in registry()
+            config.model_name_or_path in (entry.alias, entry.hub_id, *entry.published)
+            for entry in registry()
         ):
             out.answer("# zoo-gym doctor lists the memory of the model without its files")
         return None
@@ -93,12 +93,12 @@ def _preview(config: TrainConfig, out: Output) -> "Preview | None":
     return preview(config, base)
 
 
-def _with_choices(config: TrainConfig, found: "Preview | None") -> TrainConfig:
+def _with_choices(config: TrainConfig, preview: "Preview | None") -> TrainConfig:
     """Returns the settings with the values a run would choose."""
-    if found is None:
+    if preview is None:
         return config
-    keys = {choice.key for choice in found.plan.choices} & set(type(config).model_fields)
-    return config.model_copy(update={key: getattr(found.plan.config, key) for key in keys})
+    keys = {choice.key for choice in preview.plan.choices} & set(type(config).model_fields)
+    return config.model_copy(update={key: getattr(preview.plan.config, key) for key in keys})
 
 
 def _origin(key: str, config: TrainConfig, origins: dict[str, str], *, is_planned: bool) -> str:

@@ -119,8 +119,8 @@ def note_lines(event: Event) -> Iterator[str]:
     )
     for choice in _objects(event.get("choices")):
         value = choice.get("value")
-        shown = f"{value:g}" if isinstance(value, float) else value
-        yield f"  {choice.get('key')} = {shown}: {choice.get('reason')}"
+        text = f"{value:g}" if isinstance(value, float) else value
+        yield f"  {choice.get('key')} = {text}: {choice.get('reason')}"
     if (processes := int(number(event, "processes") or 1)) > 1:
         yield f"{processes} processes divide the rows of each step; the memory is that of each"
     for memory in _objects([event.get("memory")]):
@@ -183,8 +183,8 @@ def memory_line(memory: dict[str, Any]) -> str:
 
 def _is_tied(event: Event) -> bool:
     """Returns whether no margin of an evaluation differs from 0; see `Method.is_tied`."""
-    found = event.get("metrics")
-    metrics: dict[str, Any] = found if isinstance(found, dict) else {}
+    stated = event.get("metrics")
+    metrics: dict[str, Any] = stated if isinstance(stated, dict) else {}
     return metrics.get("accuracy") == metrics.get("margin") == 0
 
 

@@ -30,7 +30,7 @@ def list_providers(*, as_json: Json = False) -> int:
         as_json: print one JSON object as stdout's last line
     """
     out = Output(as_json)
-    entries = [_shown(out, name, one) for name, one in providers().items()]
+    entries = [_shown(out, name, provider) for name, provider in providers().items()]
     for entry in entries:
         where = f" ({entry['key_from'] or 'not set'})" if entry["key"] else ""
         out.answer(f"{entry['name']:<12} {entry['url']:<36} {entry['key'] or 'no key'}{where}")
@@ -54,9 +54,9 @@ def set_provider(name: str, /, *settings: str, as_json: Json = False) -> int:
     out = Output(as_json)
     if not settings:
         raise InputError("KEY=VALUE: expected at least one setting, got none")
-    known = providers().get(name)
-    found = change_provider(name, _changes(settings, known))
-    entry = _shown(out, name, found)
+    current = providers().get(name)
+    changed = change_provider(name, _changes(settings, current))
+    entry = _shown(out, name, changed)
     out.answer(f"{name}: {entry['url']}, saved in {providers_file()}")
     out.result(entry)
     return 0
@@ -76,16 +76,16 @@ def remove(name: str, /, *, as_json: Json = False) -> int:
     return 0
 
 
-def _costs(one: Provider) -> Iterator[str]:
+def _costs(provider: Provider) -> Iterator[str]:
     """Yields the prices of a server's models and the cap of its runs."""
-    for model, price in one.prices.items():
+    for model, price in provider.prices.items():
         cached = "" if price.cached is None else f", cached {price.cached:g}"
         yield (
             f"{model}: input {price.input:g}{cached}, output {price.output:g} USD for a million "
             f"tokens, of {price.date}"
         )
-    if one.max_usd is not None:
-        yield f"cap of a run: {money(one.max_usd)}"
+    if provider.max_usd is not None:
+        yield f"cap of a run: {money(provider.max_usd)}"
 
 
 def check(model: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
@@ -99,24 +99,24 @@ def check(model: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
     from zoo.backends.sampling import Sampling
 
     out = Output(as_json)
-    found = hosted(model)
-    if found is None:
+    hosted_model = hosted(model)
+    if hosted_model is None:
         names = ", ".join(providers())
         raise InputError(
             f"{model}: expected a model on a server, got a name that begins with no known server",
             hint=f"SERVER/MODEL with one of {names}, or http://HOST:PORT/v1#MODEL",
         )
     cost = "One short question leaves this machine."
-    require_consent([found], cost, lambda question: confirmed(question, yes=yes))
+    require_consent([hosted_model], cost, lambda question: confirmed(question, yes=yes))
     began = time.monotonic()
-    with found.open(tell=out.say) as chat:
+    with hosted_model.open(tell=out.say) as chat:
         reply = chat.chat([{"role": "user", "content": _ASK}], Sampling(max_new_tokens=64))
         dropped = sorted(chat.dropped)
     seconds = round(time.monotonic() - began, 3)
     out.answer(f"{model} answers: {' '.join(reply.text.split())[:200]}")
     if reply.usage is None:
         out.say("it counts no tokens: calls are booked at their worst case")
-    if found.price is None and not found.is_local:
+    if hosted_model.price is None and not hosted_model.is_local:
         out.say("no price is known: zoo-gym providers set NAME MODEL.input=... MODEL.output=...")
     usage = reply.usage
     out.result(
@@ -127,26 +127,26 @@ def check(model: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
             "prompt_tokens": usage.prompt_tokens if usage else None,
             "completion_tokens": usage.completion_tokens if usage else None,
             "dropped": dropped,
-            "price": found.price.model_dump() if found.price else None,
+            "price": hosted_model.price.model_dump() if hosted_model.price else None,
         }
     )
     return 0
 
 
-def _shown(out: Output, name: str, one: Provider) -> dict[str, object]:
+def _shown(out: Output, name: str, provider: Provider) -> dict[str, object]:
     try:
-        place = key_place(one.key) if one.key else None
+        origin = key_place(provider.key) if provider.key else None
     except NotAvailableError as error:
         out.say(error.message)
-        place = None
-    is_set = place is not None or not one.key
-    return {"name": name, "key_is_set": is_set, "key_from": place, **one.model_dump()}
+        origin = None
+    is_set = origin is not None or not provider.key
+    return {"name": name, "key_is_set": is_set, "key_from": origin, **provider.model_dump()}
 
 
 _PRICES = ("input", "cached", "output")
 
 
-def _changes(settings: tuple[str, ...], known: Provider | None) -> dict[str, object]:
+def _changes(settings: tuple[str, ...], current: Provider | None) -> dict[str, object]:
     """Returns the settings by key; prices are merged with those known.
 
     Raises:
@@ -154,18 +154,18 @@ def _changes(settings: tuple[str, ...], known: Provider | None) -> dict[str, obj
     """
     from zoo.gym.files.yaml_entries import parse_value
 
-    found: dict[str, object] = {}
-    prices = {m: one.model_dump() for m, one in known.prices.items()} if known else {}
-    given: set[str] = set()
+    changes: dict[str, object] = {}
+    prices = {m: price.model_dump() for m, price in current.prices.items()} if current else {}
+    keys: set[str] = set()
     for word in settings:
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise InputError(
                 "expected KEY=VALUE, got another word, which may be a key: it is not shown"
             )
-        if key in given:
+        if key in keys:
             raise InputError(f"{key}: expected it once, got it twice")
-        given.add(key)
+        keys.add(key)
         model, dot, part = key.rpartition(".")
         if dot and part not in _PRICES:
             near = unknown("price", part, _PRICES)
@@ -173,7 +173,7 @@ def _changes(settings: tuple[str, ...], known: Provider | None) -> dict[str, obj
         if dot:
             prices.setdefault(model, {})[part] = parse_value(text)
             prices[model]["date"] = today()
-            found["prices"] = prices
+            changes["prices"] = prices
         else:
-            found[key] = text if key in ("url", "key") else parse_value(text)
-    return found
+            changes[key] = text if key in ("url", "key") else parse_value(text)
+    return changes

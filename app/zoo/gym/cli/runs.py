@@ -57,8 +57,8 @@ def list_runs(*, as_json: Json = False) -> int:
         name = f"  {names[row.id]}" if names[row.id] else ""
         kind = kinds[row.id]
         stage = kind if kind != "training" else row.stage
-        shown = f" ({stage})" if stage not in {None, "sft"} else ""
-        model = f"{row.model or fault}{shown}"
+        method = f" ({stage})" if stage not in {None, "sft"} else ""
+        model = f"{row.model or fault}{method}"
         line = f"{row.id}  {states[row.id]:<11}  step {step:<11}  {model}{name}"
         out.answer(line.rstrip())
     if not rows:
@@ -80,25 +80,25 @@ def show(run: str, /, *, as_json: Json = False) -> int:
         run: a run's id such as r0001, its name, or last
         as_json: print one JSON object as stdout's last line
     """
-    out, found = Output(as_json), jobs.open_run(run)
-    status = jobs.reconcile(found)
-    kind = jobs.kind_of(found)
-    named = {"id": found.id, "name": found.name, "kind": kind, "folder": str(found.folder)}
+    out, opened = Output(as_json), jobs.open_run(run)
+    status = jobs.reconcile(opened)
+    kind = jobs.kind_of(opened)
+    named = {"id": opened.id, "name": opened.name, "kind": kind, "folder": str(opened.folder)}
     answer = named | asdict(status)
     if kind in KINDS:
         out.answer(KINDS[kind])
     del answer["offset"], answer["reached"], answer["saved_best"]
-    answer["model"] = trained_model(found, status.model)
-    answer["state"] = jobs.displayed_state(found, status.state, status.request)
+    answer["model"] = trained_model(opened, status.model)
+    answer["state"] = jobs.displayed_state(opened, status.state, status.request)
     for key, value in answer.items():
         if value is not None and key not in _ONLY_JSON:
             out.answer(f"{key:<10} {value}")
     lines = [f"  {key}: {value}" for key, value in measured(status.metrics or {}) if key != "steps"]
     if lines:
         out.answer("\n".join(["measured", *lines]))
-    settings, fault = jobs.stored_yaml(found)
+    settings, fault = jobs.stored_yaml(opened)
     if fault is not None:
-        hint = f"restore the file: '{found.config_file}'"
+        hint = f"restore the file: '{opened.config_file}'"
         return fail(out, answer, fault, hint, EXIT_CODES[InputError])
     lines = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).splitlines()
     out.answer("settings\n" + "\n".join(f"  {line}" for line in lines))
@@ -113,24 +113,24 @@ def tail(run: str, /, *, as_json: Json = False) -> int:
         run: a run's id such as r0001, its name, or last
         as_json: print one JSON object as stdout's last line
     """
-    out, found = Output(as_json), jobs.open_run(run)
-    status, progress, kind = jobs.Status(), _progress(found, out), jobs.kind_of(found)
+    out, opened = Output(as_json), jobs.open_run(run)
+    status, progress, kind = jobs.Status(), _progress(opened, out), jobs.kind_of(opened)
     if kind in KINDS:
         out.say(KINDS[kind])
-    for events, now in jobs.watch(found):
+    for events, now in jobs.watch(opened):
         status = now
         for event in events:
             if as_json:
                 print(json_line(event), flush=True)
             else:
                 progress(event)
-    state = jobs.displayed_state(found, status.state, status.request)
+    state = jobs.displayed_state(opened, status.state, status.request)
     if not as_json:
-        for line in _end_lines(found, status):
+        for line in _end_lines(opened, status):
             out.answer(line)
-    model = trained_model(found, status.model)
+    model = trained_model(opened, status.model)
     # no `kind`: that of the lines before is an event's
-    out.result({"run": found.id, "state": state, "model": model})
+    out.result({"run": opened.id, "state": state, "model": model})
     return 0
 
 
@@ -165,9 +165,9 @@ def pause(run: str, /, *, park: Switch = False, as_json: Json = False) -> int:
         park: save and end the process instead, which frees the device
         as_json: print one JSON object as stdout's last line
     """
-    found = jobs.open_run(run)
-    (jobs.park if park else jobs.pause)(found)
-    return _await_rest(found, Output(as_json), held=not park)
+    opened = jobs.open_run(run)
+    (jobs.park if park else jobs.pause)(opened)
+    return _await_rest(opened, Output(as_json), held=not park)
 
 
 def stop(run: str, /, *, kill: Switch = False, as_json: Json = False) -> int:
@@ -178,9 +178,9 @@ def stop(run: str, /, *, kill: Switch = False, as_json: Json = False) -> int:
         kill: end the process at once, without saving; for one that does not respond
         as_json: print one JSON object as stdout's last line
     """
-    found = jobs.open_run(run)
-    (jobs.kill if kill else jobs.stop)(found)
-    return _await_rest(found, Output(as_json), held=False)
+    opened = jobs.open_run(run)
+    (jobs.kill if kill else jobs.stop)(opened)
+    return _await_rest(opened, Output(as_json), held=False)
 
 
 def resume(
@@ -202,35 +202,37 @@ def resume(
         detach: return as soon as the run continues
         as_json: print one JSON object as stdout's last line
     """
-    out, found = Output(as_json), jobs.open_run(run)
-    last = jobs.read_status(found).reached
-    before = jobs.resume(found, changes)
+    out, opened = Output(as_json), jobs.open_run(run)
+    last = jobs.read_status(opened).reached
+    previous = jobs.resume(opened, changes)
     for change in changes:
         out.say(f"from now on: {change}")
-    if is_experience(found):
+    if is_experience(opened):
         out.say(
-            f"run {found.id} resumes: answers so far are read from the journal, not asked again"
+            f"run {opened.id} resumes: answers so far are read from the journal, not asked again"
         )
     else:
-        out.say(f"run {found.id} resumes from step {before.step}")
-    if before.step < last and not is_experience(found):
+        out.say(f"run {opened.id} resumes from step {previous.step}")
+    if previous.step < last and not is_experience(opened):
         out.say(
-            f"steps {before.step + 1} to {last} are trained again: they are after the checkpoint"
+            f"steps {previous.step + 1} to {last} are trained again: they are after the checkpoint"
         )
     if detach:
-        return started(found, out)
-    if is_experience(found):
+        return started(opened, out)
+    if is_experience(opened):
         from zoo.gym.cli import experience
 
         show = partial(experience.show_event, out)
-        return experience.finish(found, jobs.follow(found, show, offset=before.offset), out)
-    if is_distillation(found):
+        return experience.finish(opened, jobs.follow(opened, show, offset=previous.offset), out)
+    if is_distillation(opened):
         from zoo.gym.cli import distill
 
-        return distill.finish(found, jobs.follow(found, Progress(out), offset=before.offset), out)
+        return distill.finish(
+            opened, jobs.follow(opened, Progress(out), offset=previous.offset), out
+        )
     progress = Progress(out)
-    status = jobs.follow(found, progress, offset=before.offset, on_stop=progress.stopping)
-    return finish(found, status, out)
+    status = jobs.follow(opened, progress, offset=previous.offset, on_stop=progress.stopping)
+    return finish(opened, status, out)
 
 
 def finish_run(run: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
@@ -243,19 +245,19 @@ def finish_run(run: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
         yes: stop a live run without a confirmation
         as_json: print one JSON object as stdout's last line
     """
-    out, found = Output(as_json), jobs.open_run(run)
-    status = jobs.reconcile(found)
+    out, opened = Output(as_json), jobs.open_run(run)
+    status = jobs.reconcile(opened)
     if status.live and not status.step:
         raise InputError(
-            f"run '{found.id}' has nothing to keep yet: expected a step, got none",
-            hint=f"zoo-gym runs stop {found.id}, or zoo-gym runs tail {found.id}",
+            f"run '{opened.id}' has nothing to keep yet: expected a step, got none",
+            hint=f"zoo-gym runs stop {opened.id}, or zoo-gym runs tail {opened.id}",
         )
     if status.live:
-        _confirm_finish(found, status, yes=yes)
-        jobs.stop(found)
-        _wait_for_rest(found, held=False)
-    before = jobs.finish(found)
-    return finish(found, jobs.follow(found, Progress(out), offset=before.offset), out)
+        _confirm_finish(opened, status, yes=yes)
+        jobs.stop(opened)
+        _wait_for_rest(opened, held=False)
+    previous = jobs.finish(opened)
+    return finish(opened, jobs.follow(opened, Progress(out), offset=previous.offset), out)
 
 
 def rename(run: str, name: str, /, *, as_json: Json = False) -> int:
@@ -266,10 +268,10 @@ def rename(run: str, name: str, /, *, as_json: Json = False) -> int:
         name: the new name; the run's own id removes the name
         as_json: print one JSON object as stdout's last line
     """
-    out, found = Output(as_json), jobs.open_run(run)
-    jobs.rename(found, name)
-    out.answer(f"run {found.id} is named {found.name}" if found.name else f"run {found.id}")
-    out.result({"run": found.id, "name": found.name})
+    out, opened = Output(as_json), jobs.open_run(run)
+    jobs.rename(opened, name)
+    out.answer(f"run {opened.id} is named {opened.name}" if opened.name else f"run {opened.id}")
+    out.result({"run": opened.id, "name": opened.name})
     return 0
 
 
@@ -281,17 +283,17 @@ def remove(run: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
         yes: delete without a confirmation
         as_json: print one JSON object as stdout's last line
     """
-    out, found = Output(as_json), jobs.open_run(run)
-    freed = jobs.size_bytes(found.folder)
-    question = f"Permanently delete run {found.id} ({human_bytes(freed)})? [y/N] "
+    out, opened = Output(as_json), jobs.open_run(run)
+    freed = jobs.size_bytes(opened.folder)
+    question = f"Permanently delete run {opened.id} ({human_bytes(freed)})? [y/N] "
     if not confirmed(question, yes=yes):
         raise InputError(
-            f"run '{found.id}' was not deleted: expected a confirmation",
-            hint=f"delete it without a confirmation: zoo-gym runs remove {found.id} --yes",
+            f"run '{opened.id}' was not deleted: expected a confirmation",
+            hint=f"delete it without a confirmation: zoo-gym runs remove {opened.id} --yes",
         )
-    jobs.remove(found)
-    out.answer(f"run {found.id} deleted, {human_bytes(freed)} freed")
-    out.result({"run": found.id, "freed_bytes": freed})
+    jobs.remove(opened)
+    out.answer(f"run {opened.id} deleted, {human_bytes(freed)} freed")
+    out.result({"run": opened.id, "freed_bytes": freed})
     return 0
 
 

@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from zoo.gym.delta.reading.remembered import Check
 
 
-def template_of(given: str | None, out: Output) -> str | None:
+def template_of(template: str | None, out: Output) -> str | None:
     """Returns what `--template` names; one of LLaMA-Factory's other names has no effect.
 
     Raises:
         InputError: it is neither a name nor a file.
     """
-    if given is None:
+    if template is None:
         return None
-    if reason := without_effect("template", given):
-        out.say(f"without effect: --template {given}: {reason}")
+    if reason := without_effect("template", template):
+        out.say(f"without effect: --template {template}: {reason}")
         return None
     try:
-        return named_template(given)
+        return named_template(template)
     except InputError as error:
         raise InputError(f"--template: {error.message}") from None
 
 
 def resolve_base(
-    given: str | None,
+    name: str | None,
     recorded: str | None,
     option: str,
     check: "Check | None" = None,
@@ -49,9 +49,9 @@ def resolve_base(
     from zoo.gym.tuned import base as bases
 
     confirm = consent(yes=yes)
-    found = bases.resolve_base(given, recorded, option, check, offline=offline, confirm=confirm)
+    base = bases.resolve_base(name, recorded, option, check, offline=offline, confirm=confirm)
     go_offline()
-    return found
+    return base
 
 
 def resolve_model(name: str, *, yes: bool, offline: bool) -> Resolved:
@@ -69,6 +69,6 @@ def resolve_models(names: Iterable[str], *, yes: bool, offline: bool) -> list[Re
     Raises:
         GymError: see `zoo.models.resolve`.
     """
-    found = [resolve(name, offline=offline, confirm=consent(yes=yes)) for name in names]
+    models = [resolve(name, offline=offline, confirm=consent(yes=yes)) for name in names]
     go_offline()
-    return found
+    return models

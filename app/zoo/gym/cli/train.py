@@ -166,20 +166,20 @@ def _run_of(loaded: Loaded, out: Output, *, yes: bool) -> Run:
 
 
 def _load(items: tuple[str, ...], config: tuple[str, ...], settings: dict[str, object]) -> Loaded:
-    found = sort_items(items)
-    files = [*map(settings_file, config), *found.configs]
+    sorted_items = sort_items(items)
+    files = [*map(settings_file, config), *sorted_items.configs]
     flags = {key: value for key, value in settings.items() if value is not None}
-    if found.data:
-        given = flags.get("dataset", [])
-        assert isinstance(given, list)
-        flags["dataset"] = [*found.data, *given]
-    loaded = load_config(files, found.overrides, flags)
+    if sorted_items.data:
+        named = flags.get("dataset", [])
+        assert isinstance(named, list)
+        flags["dataset"] = [*sorted_items.data, *named]
+    loaded = load_config(files, sorted_items.overrides, flags)
     loaded = _with_result(_with_processes(loaded))
     require_processes(loaded.config)
     if loaded.config.dataset_dir is None:
         return loaded
     # a shell completes an item from the working folder, whatever dataset_dir says
-    from_items = tuple(str(Path(path).absolute()) for path in found.data)
+    from_items = tuple(str(Path(path).absolute()) for path in sorted_items.data)
     dataset = (*from_items, *loaded.config.dataset[len(from_items) :])
     config_here = loaded.config.model_copy(update={"dataset": dataset})
     return _without_idle_folder(replace(loaded, config=config_here))
@@ -187,13 +187,13 @@ def _load(items: tuple[str, ...], config: tuple[str, ...], settings: dict[str, o
 
 def _with_result(loaded: Loaded) -> Loaded:
     """Takes the result of a run whose name is given as the adapter to train further."""
-    given = loaded.config.adapter_name_or_path
-    if given is None or given_path(given).exists():
+    adapter = loaded.config.adapter_name_or_path
+    if adapter is None or given_path(adapter).exists():
         return loaded
     from zoo.gym.tuned.source import resolve_tuned
 
     try:
-        tuned = resolve_tuned(given)
+        tuned = resolve_tuned(adapter)
     except NotAvailableError:
         return loaded  # refused where adapters are read, as any other missing folder
     config = loaded.config.model_copy(update={"adapter_name_or_path": str(tuned.path)})
@@ -208,15 +208,15 @@ def _with_processes(loaded: Loaded) -> Loaded:
     """
     from zoo.backends.launched import launched_place
 
-    place = launched_place()
-    if place is None:
+    rank = launched_place()
+    if rank is None:
         return loaded
-    given, origin = loaded.config.num_processes, loaded.origins["num_processes"]
-    if origin != "default" and given != place.size:
+    count, origin = loaded.config.num_processes, loaded.origins["num_processes"]
+    if origin != "default" and count != rank.size:
         raise InputError(
-            f"num_processes: expected {place.size}, the processes of the launcher, got {given}"
+            f"num_processes: expected {rank.size}, the processes of the launcher, got {count}"
         )
-    config = loaded.config.model_copy(update={"num_processes": place.size})
+    config = loaded.config.model_copy(update={"num_processes": rank.size})
     return replace(loaded, config=config, origins={**loaded.origins, "num_processes": "launcher"})
 
 

@@ -80,7 +80,7 @@ def trial(
 
 def _capped(config: ExperienceConfig) -> ExperienceConfig:
     """Returns the settings with the cap of a trial, where a model costs anything."""
-    paid = [one for one in named_models(config).on_servers if one.price is not None]
+    paid = [model for model in named_models(config).on_servers if model.price is not None]
     return config.model_copy(update={"max_usd": MOST_USD}) if paid else config
 
 
@@ -93,12 +93,12 @@ def _require_able(config: ExperienceConfig) -> None:
     from zoo.models import resolve
     from zoo.models.folder import count_parameters
 
-    for one in named_models(config).in_process:
-        count = count_parameters(resolve(one.id, offline=True).folder)
+    for local in named_models(config).in_process:
+        count = count_parameters(resolve(local.id, offline=True).folder)
         if count < LEAST_PARAMETERS:
             raise InputError(
-                f"{one.id}: expected a model from 4 B parameters, got {count / 1e9:.2g} B: smaller "
-                "ones rarely follow lessons, so that nothing would be shown",
+                f"{local.id}: expected a model from 4 B parameters, got {count / 1e9:.2g} B: "
+                "smaller ones rarely follow lessons, so that nothing would be shown",
                 hint="--model http://127.0.0.1:8080/v1#MODEL, or --model zen-eco",
             )
 

@@ -26,9 +26,9 @@ def joined_switches(words: Sequence[str]) -> list[str]:
     switches = switch_names()
     joined: list[str] = []
     for word in words:
-        before = joined[-1] if joined else ""
-        if word.lower() in {"true", "false"} and before.replace("-", "_") in switches:
-            joined[-1] = f"{before}={word.lower()}"
+        previous = joined[-1] if joined else ""
+        if word.lower() in {"true", "false"} and previous.replace("-", "_") in switches:
+            joined[-1] = f"{previous}={word.lower()}"
         else:
             joined.append(word)
     return joined
@@ -82,10 +82,14 @@ def _unknown_command(word: str, command: str) -> str:
     words = f"{command} {word}".strip()
     if words in ABSENT:
         return f"{words}: {ABSENT[words]}"
-    known = list(children(command))
-    swapped = [one for one in known if sorted(one) == sorted(word)]  # trian: train, not trial
-    longer = [one for one in known if len(word) > 1 and one.startswith(word)]
-    near = [*swapped, *difflib.get_close_matches(word, known, n=1), *longer][:1]
+    commands = list(children(command))
+    swapped = [
+        command_name for command_name in commands if sorted(command_name) == sorted(word)
+    ]  # trian: train, not trial
+    longer = [
+        command_name for command_name in commands if len(word) > 1 and command_name.startswith(word)
+    ]
+    near = [*swapped, *difflib.get_close_matches(word, commands, n=1), *longer][:1]
     return f"{words}: no such command" + _did_you_mean(near)
 
 
@@ -98,14 +102,14 @@ def _unknown_option(error: cyclopts.UnknownOptionError, command: str) -> str:
             return f"{name}: {text}"
     if f"{command} {name}" in ABSENT:
         return f"{name}: {ABSENT[f'{command} {name}']}"
-    known = [option for item in error.argument_collection for option in item.names]
-    return f"{name}: no such option" + _did_you_mean(_nearest_option(name, known))
+    options = [option for argument in error.argument_collection for option in argument.names]
+    return f"{name}: no such option" + _did_you_mean(_nearest_option(name, options))
 
 
-def _nearest_option(name: str, known: Iterable[str]) -> list[str]:
+def _nearest_option(name: str, options: Iterable[str]) -> list[str]:
     from zoo.gym.config.report import nearest
 
-    by_plain = {_plain(option): option for option in reversed(list(known))}
+    by_plain = {_plain(option): option for option in reversed(list(options))}
     close = nearest(_plain(name), by_plain)
     return [by_plain[close]] if close else []
 
@@ -119,8 +123,8 @@ def _bad_value(error: cyclopts.CoercionError) -> str:
         return f'{name}: expected one of {", ".join(choices)}, got "{value}"' + _did_you_mean(
             difflib.get_close_matches(value, choices, n=1)
         )
-    wanted = kinds.get(error.target_type, "another value")
-    return f'{name}: expected {wanted}, got "{value}"'
+    expected = kinds.get(error.target_type, "another value")
+    return f'{name}: expected {expected}, got "{value}"'
 
 
 def _name(argument: "Argument | None") -> str:

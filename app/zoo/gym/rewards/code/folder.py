@@ -113,7 +113,9 @@ def _empty(top: int) -> None:
             descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
             try:
                 with os.scandir(descriptor) as listing:
-                    entries = [(child.name, child.is_dir(follow_symlinks=False)) for child in listing]
+                    entries = [
+                        (inner.name, inner.is_dir(follow_symlinks=False)) for inner in listing
+                    ]
                 for entry, is_folder in entries:
                     new = f"{prefix}-{next(numbers)}" if is_folder else None
                     if _take(entry, descriptor, new, top) and new:

@@ -54,12 +54,12 @@ def _blocks(text: str) -> tuple[list[str], str | None]:
         start = position
         while position < len(lines) and not _closes(lines[position], opened):
             position += 1
-        content = "".join(_unindented(lines[start:position], opened[1]))
+        code = "".join(_unindented(lines[start:position], opened[1]))
         language = _language(opened[3])
         if position == len(lines) and not any(tag in _PYTHON for tag, _ in blocks):
-            return ([], content) if not blocks or language in _PYTHON else (_of_python(blocks), None)
+            return ([], code) if not blocks or language in _PYTHON else (_of_python(blocks), None)
         if position < len(lines):
-            blocks.append((language, content))
+            blocks.append((language, code))
             position += 1
     return _of_python(blocks), None
 
