@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.gym.cli.conftest import write_model
-from tests.gym.rounds.storage.conftest import running
+from tests.gym.http_guard.toy import running
 from zoo.gym import Trainer, TrainingConfig
 from zoo.gym.client import Client
 from zoo.gym.config import load_config
@@ -18,7 +18,7 @@ from zoo.gym.experience.library.file import read_library
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.sharing.measurement import Measurement, write_measurements
-from zoo.gym.rounds.server.gate import Role
+from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer, server_config
 from zoo.gym.signing import OwnKey, own_key
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.gym.cli.conftest import write_model
-from tests.gym.rounds.storage.conftest import running
-from zoo.gym.rounds.server.gate import Role
+from tests.gym.http_guard.toy import running
+from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer, server_config
 from zoo.gym.rounds.storage.tokens import keep_token
 

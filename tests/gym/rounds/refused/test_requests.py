@@ -18,7 +18,7 @@ from zoo.gym.rounds.life.opening import MANIFEST
 from zoo.gym.rounds.life.writing import create_round, take
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import CONTEXT, Manifest
-from zoo.gym.rounds.server.gate import Role
+from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import canonical, sign
 

@@ -12,7 +12,7 @@ import pytest
 from tests.gym.rounds.server.cutting import Cut, relayed
 from tests.gym.rounds.server.world import World
 from zoo.gym.errors import GymError
-from zoo.gym.rounds.server.gate import Role
+from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.server.served import Served
 from zoo.gym.rounds.storage import chunks, http
 from zoo.gym.rounds.storage.chunks import fetch, store

@@ -3,23 +3,22 @@
 import errno
 import os
 import socket
-import time
 from collections.abc import Generator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from tests.gym.http_guard.toy import running
 from tests.gym.rounds.protocol.people import LOG
 from tests.gym.rounds.server.world import World
-from tests.gym.rounds.storage.conftest import running
 from zoo.core import digest
 from zoo.gym.errors import StorageError
+from zoo.gym.http_guard import connections
 from zoo.gym.paths import storage_error
 from zoo.gym.rounds.life.writing import create_round
 from zoo.gym.rounds.protocol.manifest import Manifest
-from zoo.gym.rounds.server import connections
-from zoo.gym.rounds.server.gate import Role
+from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer, server_config
 from zoo.gym.rounds.storage.chunks import chunk_name
 from zoo.gym.rounds.storage.folder import FolderStorage
@@ -46,47 +45,11 @@ def connected(world: World) -> socket.socket:
     return socket.create_connection((where.hostname or "", where.port or 0), timeout=10)
 
 
-def ended(connection: socket.socket) -> bool:
-    """Says whether the server closes a connection."""
-    try:
-        return connection.recv(1000) == b""
-    except ConnectionResetError:
-        return True
-
-
 def head(world: World, length: int) -> bytes:
     where = urlsplit(world.storage.address)
     lines = [f"PUT {where.path}/{CHUNK} HTTP/1.1", f"Host: {where.netloc}"]
     lines += [f"Authorization: Bearer {world.server.tokens[Role.CONTRIBUTOR]}"]
     return "\r\n".join([*lines, f"Content-Length: {length}", "", ""]).encode()
-
-
-@pytest.mark.slow
-def test_a_connection_without_a_request_is_closed(hasty: World) -> None:
-    with connected(hasty) as connection:
-        assert ended(connection)
-
-
-@pytest.mark.slow
-def test_a_request_whose_head_never_ends_is_closed(hasty: World) -> None:
-    with connected(hasty) as connection:
-        connection.sendall(head(hasty, 10)[:40])
-        start = time.monotonic()
-        while time.monotonic() - start < 10:
-            try:
-                connection.sendall(b"x")
-            except OSError:
-                break
-            time.sleep(0.05)
-        assert time.monotonic() - start < 10
-
-
-@pytest.mark.slow
-def test_a_body_that_never_ends_is_refused(hasty: World) -> None:
-    with connected(hasty) as connection:
-        connection.sendall(head(hasty, 10) + b"some")
-        assert connection.recv(1000).startswith(b"HTTP/1.1 408 ")
-    assert hasty.storage.size(CHUNK) is None
 
 
 def test_a_body_without_a_length_has_the_same_limit(world: World) -> None:

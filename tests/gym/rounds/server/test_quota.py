@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.gym.http_guard.toy import running
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, GATE, LOG, commit, person, reveal
 from tests.gym.rounds.server.world import Answer, World
-from tests.gym.rounds.storage.conftest import running
 from zoo.core import digest
+from zoo.gym.http_guard.gate import RefusedError
 from zoo.gym.rounds.life.inbox import inbox_name
 from zoo.gym.rounds.life.writing import close_phase, create_round, leave, take, void_round
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.server import inbox
-from zoo.gym.rounds.server.gate import Role
-from zoo.gym.rounds.server.refused import RefusedError
+from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer, server_config
 from zoo.gym.rounds.server.served import Served
 from zoo.gym.rounds.storage.chunks import chunk_name

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.gym.rounds.server.world import World
-from zoo.gym.rounds.server.gate import Role
+from zoo.gym.rounds.server.config import Role
 
 
 @pytest.mark.timeout(1800)

@@ -20,7 +20,7 @@ from zoo.gym.rounds.compute.applying import applied_results, apply_result
 from zoo.gym.rounds.compute.publish import publish
 from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.protocol.manifest import Manifest
-from zoo.gym.rounds.server.gate import Role
+from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.storage import http
 from zoo.gym.rounds.storage.http import HttpStorage
 from zoo.gym.rounds.storage.tokens import keep_token

@@ -13,7 +13,7 @@ from zoo.gym.rounds.life.writing import create_round, leave, take
 from zoo.gym.rounds.log.head import Head, signed_note
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, RoundKey
-from zoo.gym.rounds.server.gate import Role
+from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer
 from zoo.gym.rounds.storage.opening import open_storage
 from zoo.gym.signing import OwnKey, sign

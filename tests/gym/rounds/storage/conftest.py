@@ -1,41 +1,18 @@
 """Every kind of storage, empty, for the tests of what they have in common."""
 
-import asyncio
 import itertools
 import shutil
-import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.gym.http_guard.toy import running
 from zoo.gym.rounds.server.run import CommunityLearningServer, server_config
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.opening import open_storage
 
 _NUMBERS = itertools.count()
-
-
-@contextmanager
-def running(server: CommunityLearningServer) -> Generator[CommunityLearningServer]:
-    """Runs a server in a thread of its own."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    def done(act: Callable[[], Any]) -> None:
-        asyncio.run_coroutine_threadsafe(act(), loop).result(30)
-
-    try:
-        done(server.start)
-        yield server
-        done(server.stop)
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 @pytest.fixture(scope="session")

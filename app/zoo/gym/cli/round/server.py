@@ -55,7 +55,7 @@ def serve(
         tls_key: file of their private key
         most_gib: GiB of all rounds together; what would exceed them is refused
     """
-    from zoo.gym.rounds.server.gate import Role
+    from zoo.gym.rounds.server.config import Role
     from zoo.gym.rounds.server.run import CommunityLearningServer, server_config, token_file
 
     out, path = Output(as_json), given_path(folder).resolve()
@@ -102,7 +102,7 @@ async def _until_stopped(server: "CommunityLearningServer", started: Callable[[]
 
 def _is_tried(origin: str, found: str) -> bool:
     """Returns whether a server took a token; False if it is away."""
-    from zoo.gym.rounds.server.gate import UNKNOWN_CALLER
+    from zoo.gym.http_guard.gate import UNKNOWN_CALLER
     from zoo.gym.rounds.storage.http import HttpStorage
 
     try:

@@ -4,23 +4,17 @@ The address of a round is `/rounds/NAME`; its files are below it under the names
 every other storage, so that a plain web server with a round's folder can be read in the same way.
 """
 
-import asyncio
-import sys
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi import Path as InPath
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 
-from zoo.gym.errors import GymError, InputError
-from zoo.gym.rounds.server.gate import problem
-from zoo.gym.rounds.server.refused import RefusedError
+from zoo.gym.http_guard.gate import RefusedError
+from zoo.gym.http_guard.requests import answer_errors, failures, no_route, read_body
 from zoo.gym.rounds.server.served import MOST_NAMES, Served
 from zoo.gym.rounds.storage.names import NAMES
 
@@ -53,23 +47,6 @@ class Names(BaseModel):
     more: bool
 
 
-class Problem(BaseModel):
-    """What was wrong."""
-
-    message: str
-    hint: str | None
-
-
-class Failure(BaseModel):
-    """The body of every response that is no success."""
-
-    error: Problem
-
-
-def _fails(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {status: {"model": Failure} for status in (401, 403, 421, 422, 500, 503, *statuses)}
-
-
 def build_app(served: Served, *, request_s: float) -> FastAPI:
     """Returns the application; who may ask is decided before it.
 
@@ -84,8 +61,7 @@ def build_app(served: Served, *, request_s: float) -> FastAPI:
         redoc_url=None,
         dependencies=[Depends(HTTPBearer(auto_error=False))],
     )
-    app.add_exception_handler(GymError, _problem)
-    app.add_exception_handler(RequestValidationError, _invalid)
+    answer_errors(app, failed="the server cannot read its folder")
     app.add_exception_handler(HTTPException, _no_route)
     _add_reading(app, served)
     _add_writing(app, served, request_s)
@@ -93,13 +69,13 @@ def build_app(served: Served, *, request_s: float) -> FastAPI:
 
 
 def _add_reading(app: FastAPI, served: Served) -> None:
-    @app.get("/rounds", responses=_fails())
+    @app.get("/rounds", responses=failures())
     async def rounds() -> Rounds:
         """Lists the rounds."""
         found = await run_in_threadpool(served.rounds)
         return Rounds(rounds=[OneRound(name=name, round=id_) for name, id_ in found])
 
-    @app.get("/rounds/{round}/names", responses=_fails(404))
+    @app.get("/rounds/{round}/names", responses=failures(404))
     async def names(round_: Round, folder: Folder, after: After = "") -> Names:
         """Lists names below a folder of a round, in order, from the one after `after` on."""
         found = await run_in_threadpool(served.names, round_, folder, after)
@@ -112,7 +88,7 @@ def _add_reading(app: FastAPI, served: Served) -> None:
         """Keeps the list from being taken for a file."""
         raise HTTPException(405, headers={"Allow": "GET"})
 
-    files: dict[int | str, dict[str, Any]] = {200: {"content": BYTES}, **_fails(404)}
+    files: dict[int | str, dict[str, Any]] = {200: {"content": BYTES}, **failures(404)}
 
     @app.get("/rounds/{round}/{name:path}", responses=files, response_class=Response)
     async def read(round_: Round, name: Name) -> Response:
@@ -136,7 +112,7 @@ def _add_writing(app: FastAPI, served: Served, request_s: float) -> None:
     stored: dict[int | str, dict[str, Any]] = {
         201: {"description": "stored"},
         204: {"description": "there already"},
-        **_fails(404, 408, 409, 413, 507),
+        **failures(404, 408, 409, 413, 507),
     }
 
     @app.put(
@@ -150,55 +126,15 @@ def _add_writing(app: FastAPI, served: Served, request_s: float) -> None:
         """Stores a file, durably, before it answers."""
         role = request.state.role
         most = served.most(role, name)
-        content = await _body(request, most, request_s)
+        content = await read_body(request, most, request_s)
         changed = await run_in_threadpool(served.write, role, round_, name, content)
         return Response(status_code=201 if changed else 204)
 
 
-async def _body(request: Request, most: int, request_s: float) -> bytes:
-    """Returns the body of a request."""
-    length = request.headers.get("content-length", "0")
-    if not length.isdigit() or int(length) > most:
-        raise RefusedError(413, f"body: expected at most {most} bytes, got {length[:20]}")
-    found = bytearray()
-    try:
-        async with asyncio.timeout(request_s):
-            async for part in request.stream():
-                found += part
-                if len(found) > most:
-                    raise RefusedError(413, f"body: expected at most {most} bytes, got more")
-    except ClientDisconnect:  # nobody reads the answer
-        raise RefusedError(400, "body: expected all of it, the connection ended") from None
-    except TimeoutError:
-        raise RefusedError(408, f"body: expected all of it within {request_s:g} s") from None
-    return bytes(found)
-
-
-def _problem(_: Request, error: Exception) -> Response:
-    assert isinstance(error, GymError)
-    if isinstance(error, RefusedError):
-        return _said(error.status, error.message, error.hint)
-    if isinstance(error, InputError):
-        return _said(422, error.message, error.hint)
-    print(f"zoo-gym: error: {error.message}", file=sys.stderr, flush=True)  # names our folders
-    return _said(500, "the server cannot read its folder")
-
-
-def _invalid(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    where = ".".join(str(part) for part in error.errors()[0]["loc"])
-    return _said(422, f"{where}: expected another value")
-
-
 def _no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    found = _said(error.status_code, str(error.detail).lower())
-    found.headers.update(error.headers or {})
+    answer = no_route(request, error)
     is_file = request.url.path.count("/") > 2 and not request.url.path.endswith("/names")
     if error.status_code == 405 and is_file:
-        found.headers["Allow"] = "GET, HEAD, PUT"  # of all its routes, not of the first
-    return found
-
-
-def _said(status: int, message: str, hint: str | None = None) -> Response:
-    return JSONResponse(problem(message, hint), status)
+        answer.headers["Allow"] = "GET, HEAD, PUT"  # of all its routes, not of the first
+    return answer

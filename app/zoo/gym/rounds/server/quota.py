@@ -10,11 +10,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from zoo.gym.files import read_errors
+from zoo.gym.http_guard.gate import RefusedError
 from zoo.gym.rounds.protocol.records import examples_of
 from zoo.gym.rounds.protocol.state import Phase, State
-from zoo.gym.rounds.server.gate import Role
+from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.server.latest import Latest
-from zoo.gym.rounds.server.refused import RefusedError
 from zoo.gym.rounds.storage.chunks import CHUNK_BYTES
 
 RESERVE = 10

@@ -15,17 +15,17 @@ from pathlib import Path
 from zoo.gym.errors import InputError, StorageError
 from zoo.gym.files import read_errors
 from zoo.gym.files.lock import locked
+from zoo.gym.http_guard.gate import RefusedError
 from zoo.gym.paths import FULL
 from zoo.gym.rounds.life.opening import MANIFEST, stored_manifest
 from zoo.gym.rounds.life.writing import lock_file
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, read_manifest, round_id
-from zoo.gym.rounds.server.gate import Role
+from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.server.heads import Kept, check_head, check_tile, check_witness, is_covered
 from zoo.gym.rounds.server.inbox import Inbox
 from zoo.gym.rounds.server.latest import Latest
 from zoo.gym.rounds.server.quota import Quota, open_to_contributors
-from zoo.gym.rounds.server.refused import RefusedError
 from zoo.gym.rounds.storage.base import NoFileError
 from zoo.gym.rounds.storage.chunks import CHUNK_BYTES
 from zoo.gym.rounds.storage.folder import FolderStorage

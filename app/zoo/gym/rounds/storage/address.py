@@ -1,10 +1,10 @@
 """What the address of a round may be: a folder, a server or a bucket."""
 
-import ipaddress
 import re
 from urllib.parse import unquote, urlsplit
 
 from zoo.gym.errors import InputError
+from zoo.gym.http_guard.gate import is_loopback
 
 
 def is_address(given: str) -> bool:
@@ -34,13 +34,3 @@ def checked_address(address: str) -> str:
             "would be readable on the way"
         )
     return address.rstrip("/")
-
-
-def is_loopback(host: str) -> bool:
-    """Returns whether a host is this machine, reachable from it alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from zoo.gym.errors import GymError, InputError, NotAvailableError, StorageError
-from zoo.gym.rounds.storage.address import checked_address, is_loopback
+from zoo.gym.http_guard.gate import is_loopback
+from zoo.gym.rounds.storage.address import checked_address
 from zoo.gym.rounds.storage.base import MOST_BYTES, check_name
 from zoo.gym.rounds.storage.names import FileKind, file_kind
 from zoo.gym.rounds.storage.tokens import checked_token, origin_of, token_for

@@ -5,38 +5,44 @@ too: hence the lists of hosts and origins beside the token.
 """
 
 import hmac
+import ipaddress
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from zoo.gym.rounds.server.refused import RefusedError
+from zoo.gym.errors import GymError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+Role = TypeVar("Role")
 
 UNKNOWN_CALLER = "token: expected one of this server, got none or another"
 """What a request without a token of the server is answered."""
 
 
-class Role(StrEnum):
-    """What a token allows: a contributor reads and adds, the maker also writes the log."""
+class RefusedError(GymError):
+    """A request that is not carried out.
 
-    MAKER = "maker"
-    CONTRIBUTOR = "contributor"
+    Attributes:
+        status: of the response.
+    """
+
+    def __init__(self, status: int, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
 
 
 @dataclass(frozen=True)
-class Gate:
+class Gate(Generic[Role]):
     """Who may ask.
 
     Attributes:
         names: of this server, as in the header Host, without a port.
         origins: as in the header Origin.
-        tokens: the token of each role.
+        tokens: the token of each role; what a role allows is the application's matter.
     """
 
     names: frozenset[str]
@@ -66,7 +72,7 @@ class Gate:
 class Gated:
     """An application behind a gate; `scope["state"]["role"]` is then the role."""
 
-    def __init__(self, app: "ASGIApp", gate: Gate) -> None:
+    def __init__(self, app: "ASGIApp", gate: Gate[Any]) -> None:
         self._app, self._gate = app, gate
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
@@ -97,6 +103,16 @@ async def _answer(error: RefusedError, send: "Send") -> None:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def is_loopback(host: str) -> bool:
+    """Returns whether a host is this machine, reachable from it alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def _without_port(host: str) -> str:

@@ -4,28 +4,27 @@ import asyncio
 import ssl
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.server.app import build_app
-from zoo.gym.rounds.server.config import ServerConfig
-from zoo.gym.rounds.server.gate import Gate, Gated
-from zoo.gym.rounds.server.served import Served
+from zoo.gym.http_guard.config import HttpConfig
+from zoo.gym.http_guard.gate import Gate, Gated
 
 HEAD_S = 10.0
 """How long a connection may take for the head of a request."""
 
 
-def server_of(served: Served, gate: Gate, config: ServerConfig) -> uvicorn.Server:
+def server_of(app: ASGIApp, gate: Gate[Any], config: HttpConfig) -> uvicorn.Server:
     """Returns a server that has not started.
 
     Raises:
         InputError: a certificate is unusable.
     """
-    app = Gated(build_app(served, request_s=config.request_s), gate)
-    return _Server(_settings(app, config))
+    return _Server(_settings(Gated(app, gate), config))
 
 
 class _Server(uvicorn.Server):
@@ -78,7 +77,7 @@ class TimedProtocol(H11Protocol):
             self._timer = None
 
 
-def _settings(app: Gated, config: ServerConfig) -> uvicorn.Config:
+def _settings(app: Gated, config: HttpConfig) -> uvicorn.Config:
     protocol = type("Protocol", (TimedProtocol,), {"request_s": config.request_s + HEAD_S})
     settings = uvicorn.Config(
         app,

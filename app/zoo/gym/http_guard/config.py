@@ -1,0 +1,61 @@
+"""The settings of a server: where it listens, and who may ask how long."""
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from zoo.gym.http_guard.gate import is_loopback
+
+LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+class HttpConfig(BaseModel):
+    """Where a server listens, and what one client can take of it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str = Field(default="127.0.0.1", description="address of this machine to listen at")
+    port: int = Field(ge=0, le=65_535, description="0: any free one")
+    names: tuple[str, ...] = Field(
+        default=(), description="what others call this machine, for addresses beyond this one"
+    )
+    origins: tuple[str, ...] = Field(
+        default=(), description="pages whose scripts may ask, as https://example.org; none else"
+    )
+    tls_cert: Path | None = Field(default=None, description="certificates, PEM")
+    tls_key: Path | None = Field(default=None, description="private key, PEM")
+    request_s: float = Field(default=300.0, gt=0, le=3600, description="seconds for a request")
+    concurrency: int = Field(default=32, ge=1, le=10_000, description="connections at a time")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only programs of this machine can connect."""
+        return is_loopback(self.host)
+
+    @property
+    def host_names(self) -> frozenset[str]:
+        """What the header Host may say, without a port."""
+        return frozenset((*self.names, *(LOCAL_NAMES if self.is_local else ())))
+
+    def url(self, port: int) -> str:
+        """Returns the address at a port."""
+        scheme = "https" if self.tls_cert else "http"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{host if self.is_local else self.names[0]}:{port}"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert, tls_key: expected both or none")
+        if not self.is_local and self.tls_cert is None:
+            raise ValueError(
+                f"host {self.host}: expected TLS for other machines, got no tls_cert: tokens and "
+                "weights would be readable on the way"
+            )
+        if not self.is_local and not self.names:
+            raise ValueError(f"host {self.host}: expected what others call it in names, got none")
+        for name in self.names:
+            if not name or any(char in name for char in "/:@ ") or name != name.lower():
+                raise ValueError(f"names: expected a host name in small letters, got {name!r}")
+        return self
