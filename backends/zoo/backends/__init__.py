@@ -60,18 +60,18 @@ def refused_settings(
 
     if is_mlx(device):
         name = "mlx"
-        said = [(text, of_mlx.OTHER_ENGINE) for text in of_mlx.refused_settings(spec)]
+        refusals = [(text, of_mlx.OTHER_ENGINE) for text in of_mlx.refused_settings(spec)]
     else:
         # mps follows the fewest: only if something is refused there, the device matters
         name = device or "mps"
-        said = of_torch.refused_settings(name, spec)
-        if device is None and (said or processes > 1):
+        refusals = of_torch.refused_settings(name, spec)
+        if device is None and (refusals or processes > 1):
             name = torch_device()
-            said = of_torch.refused_settings(name, spec)
-    found = [InputError(text, hint=hint) for text, hint in said]
+            refusals = of_torch.refused_settings(name, spec)
+    errors = [InputError(text, hint=hint) for text, hint in refusals]
     if processes > 1 and name not in PARALLEL:
-        found.append(one_process_only(name, processes))
-    return found
+        errors.append(one_process_only(name, processes))
+    return errors
 
 
 def engine_class(name: str) -> "type[Backend]":

@@ -26,8 +26,8 @@ def warn_of_rank(rank: int, sides: Mapping[str, tuple[int, int]]) -> None:
     narrow = [name for name, shape in sides.items() if rank > min(shape) >= GATE]
     if not narrow:
         return
-    first, others = min(narrow, key=lambda name: (min(sides[name]), name)), len(narrow) - 1
-    more = f" and {others} other{'s' * (others > 1)} less than it" if others else ""
+    first, rest = min(narrow, key=lambda name: (min(sides[name]), name)), len(narrow) - 1
+    more = f" and {rest} other{'s' * (rest > 1)} less than it" if rest else ""
     warnings.warn(
         f"lora_rank: expected at most the smaller side of a layer, got {rank}: {first!r} has "
         f"{min(sides[first])}{more}; more factors take memory and add nothing to what it can learn",

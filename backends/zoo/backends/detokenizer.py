@@ -29,9 +29,9 @@ class Detokenizer:
 
     def add(self, token: int) -> str:
         """Appends a token; returns the text that became complete, or nothing."""
-        before = self._decode(self._ids[: self._complete])
+        earlier = self._decode(self._ids[: self._complete])
         self._ids.append(token)
-        text = self._decode(self._ids)[len(before) :]
+        text = self._decode(self._ids)[len(earlier) :]
         if not text or text.endswith(INCOMPLETE):
             self.pending = text
             return ""

@@ -74,23 +74,23 @@ def on_this_machine(size: int, environ: Mapping[str, str] = os.environ) -> int:
     return min(size, _number(environ, "LOCAL_WORLD_SIZE", 1))
 
 
-def announce(place: Place, text: str) -> object:
+def announce(rank: Place, text: str) -> object:
     """Tells the other processes a text; what is returned must live until they are connected."""
-    store = _store(place)
+    store = _store(rank)
     store.set(_KEY, text)
     return store
 
 
-def announced(place: Place) -> str:
+def announced(rank: Place) -> str:
     """Waits for what the first process announces, and returns it."""
-    found: bytes = _store(place).get(_KEY)
-    return found.decode()
+    text: bytes = _store(rank).get(_KEY)
+    return text.decode()
 
 
-def _store(place: Place):  # type: ignore[no-untyped-def]  # noqa: ANN202 - torch is imported late
+def _store(rank: Place):  # type: ignore[no-untyped-def]  # noqa: ANN202 - torch is imported late
     from torch.distributed.rendezvous import rendezvous
 
-    store, _, _ = next(rendezvous(FROM_ENVIRONMENT, place.rank, place.size, timeout=PATIENCE))
+    store, _, _ = next(rendezvous(FROM_ENVIRONMENT, rank.rank, rank.size, timeout=PATIENCE))
     return store
 
 

@@ -206,7 +206,7 @@ def estimate_memory(need: MemoryNeed) -> MemoryEstimate:
     generation = generation_bytes(need)
     gradients = gradient_bytes(learning, need.optimizer) // need.sharing
     optimizer //= need.sharing
-    kept = weights + adapter + gradients + optimizer + RESERVE_BYTES
+    total = weights + adapter + gradients + optimizer + RESERVE_BYTES
     step = step_bytes(learning, need.optimizer) // need.sharing
     return MemoryEstimate(
         weights=weights,
@@ -218,7 +218,7 @@ def estimate_memory(need: MemoryNeed) -> MemoryEstimate:
         generation=generation,
         evaluation=evaluation,
         reserve=RESERVE_BYTES,
-        total=kept + max(activations + statistics, evaluation, generation, step),
+        total=total + max(activations + statistics, evaluation, generation, step),
     )
 
 
@@ -263,26 +263,29 @@ def gpu_sampling_bytes(total_bytes: int) -> int:
 
 def trained_weights(need: MemoryNeed) -> Trained:
     """Returns the shapes of the trained weights."""
-    found = _in_place(need) if need.full else _adapter(need)
-    return replace(found, named=need.named)
+    trained = _in_place(need) if need.full else _adapter(need)
+    return replace(trained, named=need.named)
 
 
 def _adapter(need: MemoryNeed) -> Trained:
     """Returns the weights of an adapter, and of the modules that are trained whole beside it."""
     shape = need.geometry
     if need.adapted is not None:
-        factors = [Matrix(one.rank, one.inputs, 1) for one in need.adapted]
-        factors += [Matrix(one.outputs, one.rank, 1) for one in need.adapted]
-        magnitudes = need.dora * sum(one.outputs for one in need.adapted)
+        factors = [Matrix(matrix.rank, matrix.inputs, 1) for matrix in need.adapted]
+        factors += [Matrix(matrix.outputs, matrix.rank, 1) for matrix in need.adapted]
+        magnitudes = need.dora * sum(matrix.outputs for matrix in need.adapted)
         tensors = need.dora * len(need.adapted)
         return Trained([*factors, *need.whole], magnitudes, tensors, blocks=shape.layers)
     if need.oft is not None:
-        found = rotations(shape, *need.oft, need.rotated)
+        trained = rotations(shape, *need.oft, need.rotated)
     else:
-        found = trained_parameters(shape, need.rank)
+        trained = trained_parameters(shape, need.rank)
     vectors = need.dora * shape.layers
     return Trained(
-        [*found.matrices, *need.whole], vectors * outputs(shape), vectors * 7, blocks=found.blocks
+        [*trained.matrices, *need.whole],
+        vectors * outputs(shape),
+        vectors * 7,
+        blocks=trained.blocks,
     )
 
 
@@ -291,18 +294,18 @@ def _in_place(need: MemoryNeed) -> Trained:
     shape = need.geometry
     if need.in_place is not None:
         return Trained(need.in_place, blocks=max(abs(need.blocks or 0), 1))
-    found = trained_parameters(shape, None)
+    trained = trained_parameters(shape, None)
     if need.blocks is None:
-        return found
+        return trained
     blocks = abs(need.blocks)
     linear = [
-        replace(one, count=one.count * blocks // shape.layers)
-        for one in found.matrices
-        if one.linear
+        replace(matrix, count=matrix.count * blocks // shape.layers)
+        for matrix in trained.matrices
+        if matrix.linear
     ]
-    ends = [one for one in found.matrices if not one.linear] if need.ends else []
-    whole = (found.vectors, found.tensors)
-    vectors, tensors = (count * blocks // shape.layers for count in whole)
+    ends = [matrix for matrix in trained.matrices if not matrix.linear] if need.ends else []
+    rest = (trained.vectors, trained.tensors)
+    vectors, tensors = (count * blocks // shape.layers for count in rest)
     return Trained([*linear, *ends], vectors, tensors, max(blocks, 1))
 
 
@@ -360,11 +363,11 @@ def activation_bytes(need: MemoryNeed) -> int:
     """Returns what the backward pass needs: each block's input, and the insides of one or all."""
     shape = need.geometry
     reached = reached_blocks(need)
-    kept = reached * need.tokens * shape.hidden * need.hidden_bytes
+    bytes_kept = reached * need.tokens * shape.hidden * need.hidden_bytes
     widths = WIDTHS_A_TOKEN + need.dora * DORA_WIDTHS_A_TOKEN
     inside = need.tokens * widths * block_width(shape) * 4
     if need.dropout and need.adapted is not None:
-        dropped = sum(one.inputs for one in need.adapted) // shape.layers
+        dropped = sum(matrix.inputs for matrix in need.adapted) // shape.layers
         inside += need.tokens * DROPOUT_BYTES_AN_INPUT * dropped
     elif need.dropout:
         inside += need.tokens * DROPOUT_BYTES_AN_INPUT * inputs(shape)
@@ -373,7 +376,7 @@ def activation_bytes(need: MemoryNeed) -> int:
     widest = max(rotating, default=0)
     blocks = 1 if need.checkpointing else reached
     insides = inside * blocks + sum(rotating) * blocks // shape.layers
-    return kept + norm + widest + insides + score_bytes(shape.heads, need.pairs, blocks)
+    return bytes_kept + norm + widest + insides + score_bytes(shape.heads, need.pairs, blocks)
 
 
 def score_bytes(heads: int, pairs: int, kept_blocks: int) -> int:
@@ -388,7 +391,9 @@ def statistics_bytes(need: MemoryNeed) -> int:
     """
     shape = need.geometry
     trained = need.full and (need.blocks is None or need.ends) and need.optimizer.name != "badam"
-    copied = any(one.rows * one.columns == shape.vocab * shape.hidden for one in need.whole)
+    copied = any(
+        matrix.rows * matrix.columns == shape.vocab * shape.hidden for matrix in need.whole
+    )
     head = 8 * shape.vocab * shape.hidden if trained or copied else 0
     chunk = CHUNK_ARRAYS * 4 * min(need.tokens, CHUNK_TOKENS) * shape.vocab
     logits = max(TILE_BYTES, chunk) if need.reads_vocabulary else TILE_BYTES

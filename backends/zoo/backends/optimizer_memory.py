@@ -79,8 +79,8 @@ def trained_parameters(shape: "Geometry", rank: int | None) -> Trained:
         Matrix(shape.hidden, shape.ffn, layers),
     ]
     if rank is not None:
-        inputs = [replace(one, rows=rank, rows_together=1) for one in linear]
-        factors = [*inputs, *(replace(one, columns=rank) for one in linear)]
+        inputs = [replace(matrix, rows=rank, rows_together=1) for matrix in linear]
+        factors = [*inputs, *(replace(matrix, columns=rank) for matrix in linear)]
         return Trained(factors, blocks=layers)
     tables = Matrix(shape.vocab, shape.hidden, 1 if shape.tied else 2, linear=False)
     trained = Trained([*linear, tables])
@@ -98,20 +98,22 @@ def rotations(
         size: the inputs in a block; 0 if their number is given.
         layers: the inputs of each rotated layer; None: all linear layers of blocks.
     """
-    found = [
+    rotated = [
         Matrix(inputs // width, width * (width - 1) // 2, 1)
         for inputs, width in rotated_inputs(shape, rank, size, layers)
     ]
-    return Trained(found, blocks=shape.layers)
+    return Trained(rotated, blocks=shape.layers)
 
 
 def rotated_inputs(
     shape: "Geometry", rank: int, size: int, layers: Sequence[int] | None = None
 ) -> list[tuple[int, int]]:
     """Returns the inputs of each rotated layer, and how many of them rotate together."""
-    linear = [one for one in trained_parameters(shape, None).matrices if one.linear]
-    every = [one.columns for one in linear for _ in range(one.count)]
-    return [(one, max(size or one // rank, 1)) for one in (every if layers is None else layers)]
+    linear = [matrix for matrix in trained_parameters(shape, None).matrices if matrix.linear]
+    every = [matrix.columns for matrix in linear for _ in range(matrix.count)]
+    return [
+        (matrix, max(size or matrix // rank, 1)) for matrix in (every if layers is None else layers)
+    ]
 
 
 def state_bytes(trained: Trained, spec: OptimizerSpec) -> int:
@@ -170,19 +172,19 @@ def _muon(trained: Trained, spec: OptimizerSpec) -> int:
 def _adam_mini(trained: Trained, spec: OptimizerSpec) -> int:
     """An average of each value, and one of the squares of each group of rows."""
     del spec
-    groups = sum(one.rows // one.rows_together * one.count for one in trained.matrices)
+    groups = sum(matrix.rows // matrix.rows_together * matrix.count for matrix in trained.matrices)
     return 4 * (trained.size + groups + trained.tensors)
 
 
 def _galore(trained: Trained, spec: OptimizerSpec) -> int:
     """Two averages of projected gradients with the projection, and AdamW's of the others."""
-    others = max(trained.size - sum(one.size for one in trained.projected), 0)
-    kept = 0
-    for one in trained.projected:
-        small, large = sorted((one.rows, one.columns))
+    rest = max(trained.size - sum(matrix.size for matrix in trained.projected), 0)
+    total = 0
+    for matrix in trained.projected:
+        small, large = sorted((matrix.rows, matrix.columns))
         rank = min(spec.projection.rank, small)
-        kept += one.count * rank * (8 * large + 4 * small)
-    return 8 * others + kept
+        total += matrix.count * rank * (8 * large + 4 * small)
+    return 8 * rest + total
 
 
 def _one_block(trained: Trained, spec: OptimizerSpec) -> int:
@@ -194,24 +196,24 @@ def _one_block(trained: Trained, spec: OptimizerSpec) -> int:
 def _eight_bits(trained: Trained, spec: OptimizerSpec) -> int:
     """Two averages of 8 bits with a float32 scale for 256 values, in layers of 4,096 and more."""
     del spec
-    kept = 0
-    for one in trained.matrices:
-        size = one.rows * one.columns
-        small = not one.linear or size < LEAST_8_BITS
-        kept += one.count * (8 * size if small else 2 * (size + 4 * -(-size // 256)))
-    return kept + 8 * trained.vectors
+    total = 0
+    for matrix in trained.matrices:
+        size = matrix.rows * matrix.columns
+        small = not matrix.linear or size < LEAST_8_BITS
+        total += matrix.count * (8 * size if small else 2 * (size + 4 * -(-size // 256)))
+    return total + 8 * trained.vectors
 
 
 def _paged(trained: Trained, spec: OptimizerSpec) -> int:
     """What stays on the device: the state of small tensors; the driver moves that of others."""
     del spec
-    small = (one for one in trained.matrices if one.rows * one.columns < LEAST_PAGED)
-    return 8 * (trained.vectors + sum(one.size for one in small))
+    small = (matrix for matrix in trained.matrices if matrix.rows * matrix.columns < LEAST_PAGED)
+    return 8 * (trained.vectors + sum(matrix.size for matrix in small))
 
 
 def _block(trained: Trained) -> int:
     """Returns the values of one block, all vectors counted as theirs."""
-    linear = sum(one.size for one in trained.matrices if one.linear)
+    linear = sum(matrix.size for matrix in trained.matrices if matrix.linear)
     return (linear + trained.vectors) // trained.blocks
 
 

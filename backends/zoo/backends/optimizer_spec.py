@@ -124,8 +124,8 @@ class BlockSpec:
     def __post_init__(self) -> None:
         require("order", self.order, " or ".join(ORDERS), valid=self.order in ORDERS)
         require("interval", self.interval, "1 or more", valid=self.interval >= 1)
-        place = self.start is None or self.start >= 0
-        require("start", self.start, "0 or more", valid=place)
+        is_valid = self.start is None or self.start >= 0
+        require("start", self.start, "0 or more", valid=is_valid)
 
 
 NO_PROJECTION, NO_TURNS = ProjectionSpec(), BlockSpec()
@@ -157,10 +157,10 @@ class OptimizerSpec:
     def __post_init__(self) -> None:
         require("name", self.name, " or ".join(OPTIMIZERS), valid=self.name in OPTIMIZERS)
         require_rate("weight_decay", self.weight_decay)
-        given = self.projection
-        drawn = self.name in APOLLO or given.kind == "svd"
-        require("kind", given.kind, f"svd with {self.name}", valid=drawn)
-        read = self.name in PROJECTED or given == NO_PROJECTION
+        projection = self.projection
+        drawn = self.name in APOLLO or projection.kind == "svd"
+        require("kind", projection.kind, f"svd with {self.name}", valid=drawn)
+        read = self.name in PROJECTED or projection == NO_PROJECTION
         require("projection", self.name, " or ".join(PROJECTED), valid=read)
         taken = self.name == "badam" or self.blocks == NO_TURNS
         require("blocks", self.name, "badam", valid=taken)

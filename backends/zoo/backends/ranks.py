@@ -67,19 +67,19 @@ class Ranks(ABC):
         return range(self.rank, count, self.size)
 
     @abstractmethod
-    def gather_bytes(self, own: bytes) -> list[bytes]:
+    def gather_bytes(self, data: bytes) -> list[bytes]:
         """Returns what each process gave, by rank."""
 
-    def gather(self, own: "Mapping[str, NDArray[Any]]") -> "list[dict[str, NDArray[Any]]]":
+    def gather(self, arrays: "Mapping[str, NDArray[Any]]") -> "list[dict[str, NDArray[Any]]]":
         """Returns the arrays of each process, by rank; names and sizes may differ."""
         from safetensors.numpy import load, save
 
-        return [load(found) for found in self.gather_bytes(save(dict(own)))]
+        return [load(data) for data in self.gather_bytes(save(dict(arrays)))]
 
     def share(self, value: Any) -> Any:  # noqa: ANN401 - what JSON has
         """Returns the first process's value, which JSON can represent; the others' are not used."""
-        own = json.dumps(value).encode() if self.is_first else b""
-        return json.loads(self.gather_bytes(own)[0])
+        data = json.dumps(value).encode() if self.is_first else b""
+        return json.loads(self.gather_bytes(data)[0])
 
     def meet(self) -> None:
         """Waits until all processes are here."""
@@ -90,50 +90,50 @@ class Ranks(ABC):
         if not self.is_first:
             self.meet()
             return work()
-        found = work()
+        result = work()
         self.meet()
-        return found
+        return result
 
-    def join(self, own: "Mapping[int, Mapping[Any, NDArray[Any]]]") -> list[dict[Any, Any]]:
+    def join(self, by_index: "Mapping[int, Mapping[Any, NDArray[Any]]]") -> list[dict[Any, Any]]:
         """Returns the results of all pieces of work, in order, given those of `mine`.
 
         Args:
-            own: by number of the piece, arrays by name.
+            by_index: by number of the piece, arrays by name.
         """
-        named = {f"{n}/{key}": array for n, part in own.items() for key, array in part.items()}
+        named = {f"{n}/{key}": array for n, part in by_index.items() for key, array in part.items()}
         joined: dict[int, dict[Any, Any]] = {}
-        for found in self.gather(named):
-            for name, array in found.items():
+        for gathered in self.gather(named):
+            for name, array in gathered.items():
                 number, _, key = name.partition("/")
                 joined.setdefault(int(number), {})[key] = array
         return [joined[number] for number in sorted(joined)]
 
-    def total(self, own: Mapping[str, float]) -> dict[str, float]:
+    def total(self, figures: Mapping[str, float]) -> dict[str, float]:
         """Returns the sums of numbers over all processes, by name, in the order of the ranks."""
-        found: dict[str, float] = {}
-        for part in self.gather_bytes(json.dumps(dict(own)).encode()):
+        totals: dict[str, float] = {}
+        for part in self.gather_bytes(json.dumps(dict(figures)).encode()):
             for name, value in cast("dict[str, float]", json.loads(part)).items():
-                found[name] = found.get(name, 0.0) + value
-        return found
+                totals[name] = totals.get(name, 0.0) + value
+        return totals
 
 
 class _Alone(Ranks):
     """A process without others."""
 
-    def gather_bytes(self, own: bytes) -> list[bytes]:
-        return [own]
+    def gather_bytes(self, data: bytes) -> list[bytes]:
+        return [data]
 
-    def gather(self, own: "Mapping[str, NDArray[Any]]") -> "list[dict[str, NDArray[Any]]]":
-        return [dict(own)]
+    def gather(self, arrays: "Mapping[str, NDArray[Any]]") -> "list[dict[str, NDArray[Any]]]":
+        return [dict(arrays)]
 
     def share(self, value: Any) -> Any:  # noqa: ANN401
         return value
 
-    def join(self, own: "Mapping[int, Mapping[Any, NDArray[Any]]]") -> list[dict[Any, Any]]:
-        return [dict(own[number]) for number in sorted(own)]
+    def join(self, by_index: "Mapping[int, Mapping[Any, NDArray[Any]]]") -> list[dict[Any, Any]]:
+        return [dict(by_index[number]) for number in sorted(by_index)]
 
-    def total(self, own: Mapping[str, float]) -> dict[str, float]:
-        return dict(own)
+    def total(self, figures: Mapping[str, float]) -> dict[str, float]:
+        return dict(figures)
 
 
 ALONE: Ranks = _Alone(0, 1)

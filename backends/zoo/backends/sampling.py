@@ -167,7 +167,7 @@ class Answers:
 
     def select(self, places: Sequence[int]) -> None:
         """Keeps the rows at these places of the batch."""
-        self._rows = [self._rows[place] for place in places]
+        self._rows = [self._rows[index] for index in places]
 
 
 class StopText:

@@ -187,32 +187,34 @@ def targeted(config: Mapping[str, Any], modules: Sequence[str], where: str) -> s
     if isinstance(target, str):
         if target.lower() == ALL_LINEAR:
             return set(modules) - left_out
-        [found] = _find([("fullmatch", target, target)], modules, where)
-        return found - left_out
+        [matching] = _find([("fullmatch", target, target)], modules, where)
+        return matching - left_out
     ends, named = tuple(f".{each}" for each in target), set(target)
     by_end = {m for m in _in_layers(config, modules, where) if m.endswith(ends)}
     return (by_end | named.intersection(modules)) - left_out
 
 
 def _excluded(config: Mapping[str, Any], modules: Sequence[str], where: str) -> set[str]:
-    found: set[str] = set()
+    excluded_modules: set[str] = set()
     excluded = config.get("exclude_modules")
     if isinstance(excluded, str) and excluded:
-        [found] = _find([("fullmatch", excluded, excluded)], modules, where)
+        [excluded_modules] = _find([("fullmatch", excluded, excluded)], modules, where)
     elif excluded:
         ends = tuple(f".{each}" for each in excluded)
-        found = {module for module in modules if module in excluded or module.endswith(ends)}
+        excluded_modules = {
+            module for module in modules if module in excluded or module.endswith(ends)
+        }
     saved: list[Job] = [
         ("match", name, rf"(^|.*\.){name}($|\..*)") for name in config.get("modules_to_save") or ()
     ]
-    return found.union(*_find(saved, modules, where))
+    return excluded_modules.union(*_find(saved, modules, where))
 
 
 def _in_layers(config: Mapping[str, Any], modules: Sequence[str], where: str) -> set[str]:
-    wanted = config.get("layers_to_transform")
-    if wanted is None or wanted == []:
+    layer_numbers = config.get("layers_to_transform")
+    if layer_numbers is None or layer_numbers == []:
         return set(modules)
-    numbers = {wanted} if isinstance(wanted, int) else set(wanted)
+    numbers = {layer_numbers} if isinstance(layer_numbers, int) else set(layer_numbers)
     lists = config.get("layers_pattern") or []
     patterns = [_FIRST_NUMBER]
     if lists:
@@ -223,13 +225,13 @@ def _in_layers(config: Mapping[str, Any], modules: Sequence[str], where: str) ->
                 f"{where}: layers_pattern: expected names of layer lists, got {odd[0]!r:.80}"
             )
         patterns = [re.compile(rf"(?:^|.*?\.){name}\.(?P<idx>\d+)\.") for name in names]
-    kept: set[str] = set()
+    chosen: set[str] = set()
     for module in modules:
         matches = (pattern.match(module) for pattern in patterns)
-        match = next((found for found in matches if found), None)
+        match = next((candidate for candidate in matches if candidate), None)
         if match and int(match["idx"]) in numbers:
-            kept.add(module)
-    return kept
+            chosen.add(module)
+    return chosen
 
 
 def stored_name(module: str, tensors: Container[str]) -> str | None:
@@ -239,7 +241,7 @@ def stored_name(module: str, tensors: Container[str]) -> str | None:
     """
     name = module + WEIGHT
     _, _, short = name.partition(".")
-    return next((known for known in (name, short) if known in tensors), None)
+    return next((candidate for candidate in (name, short) if candidate in tensors), None)
 
 
 def pattern_values(
@@ -252,10 +254,10 @@ def pattern_values(
     """
     jobs: list[Job] = [("match", key, rf"(.*\.)?({key})$") for key in patterns]
     values: dict[str, Any] = dict.fromkeys(modules, default)
-    for value, found in reversed(
+    for value, matching in reversed(
         [*zip(patterns.values(), _find(jobs, modules, where), strict=True)]
     ):
-        values |= dict.fromkeys(sorted(found), value)
+        values |= dict.fromkeys(sorted(matching), value)
     return values
 
 

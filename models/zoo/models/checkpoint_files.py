@@ -57,8 +57,10 @@ def warn_of_unused_weights(folder: Path) -> None:
     """
     used = set(checkpoint_files(folder))
     entry = _explicit_file(folder) or _usual_file(folder)
-    found = [folder / name for name in (SINGLE_FILE, INDEX_FILE) if (folder / name).is_file()]
-    unused = [file.name for file in found if file != entry and not _files_of(file) <= used]
+    others_found = [
+        folder / name for name in (SINGLE_FILE, INDEX_FILE) if (folder / name).is_file()
+    ]
+    unused = [file.name for file in others_found if file != entry and not _files_of(file) <= used]
     if entry is not None and unused:
         warnings.warn(
             f"{folder}: two sets of weights: {entry.name!r} is loaded, as transformers does, and "
@@ -79,8 +81,8 @@ def _files_of(entry: Path) -> set[Path]:
 
 
 def _usual_file(folder: Path) -> Path | None:
-    found = (folder / name for name in (SINGLE_FILE, INDEX_FILE))
-    return next((file for file in found if file.is_file()), None)
+    files = (folder / name for name in (SINGLE_FILE, INDEX_FILE))
+    return next((file for file in files if file.is_file()), None)
 
 
 def _explicit_file(folder: Path) -> Path | None:

@@ -61,10 +61,10 @@ def fetch_blob(blob: Blob, storage: Path, headers: dict[str, str]) -> None:
         with partial.open("a+b") as stream:
             _append_rest(blob, stream, headers)
             stream.seek(0)
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
-        if found != blob.sha256:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        if digest != blob.sha256:
             partial.unlink()
-            msg = f"'{blob.filename}' is damaged: expected sha256 {blob.sha256}, got {found}"
+            msg = f"'{blob.filename}' is damaged: expected sha256 {blob.sha256}, got {digest}"
             raise NotAvailableError(msg, hint="try again: the damaged copy was removed")
         partial.rename(target)
 

@@ -49,10 +49,10 @@ def count_parameters(folder: Path) -> int:
     Raises:
         InputError: the folder contains no readable safetensors model.
     """
-    found = stored_weights(folder, read_config(folder))
+    weights = stored_weights(folder, read_config(folder))
     if _config(folder).get("tie_word_embeddings"):
-        found.pop(HEAD, None)
-    return sum(one.count for one in found.values())
+        weights.pop(HEAD, None)
+    return sum(weight.count for weight in weights.values())
 
 
 def holds_model(folder: Path) -> bool:
@@ -74,16 +74,16 @@ def is_reward_model(folder: Path) -> bool:
 def model_positions(folder: Path) -> int | None:
     """Returns the longest supported input in tokens, if it is in the config."""
     config = _config(folder)
-    found = (config.get(key) for key in POSITION_KEYS)
-    return next((value for value in found if isinstance(value, int) and value > 0), None)
+    values = (config.get(key) for key in POSITION_KEYS)
+    return next((value for value in values if isinstance(value, int) and value > 0), None)
 
 
 def rope_scaling(folder: Path) -> str:
     """Returns how a model's config scales rotary positions, as text; `unscaled` if it does not."""
     config = _config(folder)
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    found = rope if isinstance(rope, dict) else {}
-    kind, factor = found.get("rope_type", found.get("type", "default")), found.get("factor")
+    scaling = rope if isinstance(rope, dict) else {}
+    kind, factor = scaling.get("rope_type", scaling.get("type", "default")), scaling.get("factor")
     if kind == "default" or not isinstance(factor, int | float):
         return "unscaled"
     return f"{kind} by {factor:g}"
@@ -91,8 +91,8 @@ def rope_scaling(folder: Path) -> str:
 
 def vocabulary_size(folder: Path) -> int | None:
     """Returns how many tokens the model has embeddings for, if it is in the config."""
-    found = _config(folder).get("vocab_size")
-    return found if isinstance(found, int) and found > 0 else None
+    size = _config(folder).get("vocab_size")
+    return size if isinstance(size, int) and size > 0 else None
 
 
 def read_object(file: Path) -> dict[str, Any]:
@@ -107,26 +107,26 @@ def read_object(file: Path) -> dict[str, Any]:
         hint = f"git -C '{file.parent}' lfs pull"
         raise InputError(f"{file}: expected a JSON object, got a Git LFS pointer", hint=hint)
     try:
-        found = json.loads(content)
+        value = json.loads(content)
     except (ValueError, RecursionError) as error:
         msg = f"{file}: expected a JSON object, got a damaged file: {error}"
         raise InputError(msg) from error
-    if not isinstance(found, dict):
-        raise InputError(f"{file}: expected a JSON object, got a {type(found).__name__}")
-    return found
+    if not isinstance(value, dict):
+        raise InputError(f"{file}: expected a JSON object, got a {type(value).__name__}")
+    return value
 
 
 def model_geometry(folder: Path) -> Geometry | None:
     """Returns the shape according to the config, or None for another kind of model."""
-    found = _config(folder)
+    config = _config(folder)
     names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
-    values = [found.get(name) for name in (*names, "vocab_size")]
+    values = [config.get(name) for name in (*names, "vocab_size")]
     if not all(isinstance(value, int) and value > 0 for value in values):
         return None
     hidden, layers, heads, ffn, vocab = (int(value) for value in values if value is not None)
-    kv_heads = found.get("num_key_value_heads") or heads
-    head_dim = found.get("head_dim") or hidden // heads
-    tied = bool(found.get("tie_word_embeddings"))
+    kv_heads = config.get("num_key_value_heads") or heads
+    head_dim = config.get("head_dim") or hidden // heads
+    tied = bool(config.get("tie_word_embeddings"))
     return Geometry(hidden, layers, heads, kv_heads, head_dim, ffn, vocab, tied)
 
 

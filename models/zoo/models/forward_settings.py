@@ -69,7 +69,7 @@ def forward_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     return _stated(settings) | _rope(flat)
 
 
-def differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     """Returns the names of settings that are not the same.
 
     Those with defaults of a family differ only if both configs state them: transformers writes the
@@ -78,9 +78,9 @@ def differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     >>> differing({"alibi": True, "hidden_size": 8}, {"hidden_size": 9})
     ['hidden_size']
     """
-    names = sorted(before.keys() | after.keys())
-    unstated = {name for name in _OF_FAMILIES if not (name in before and name in after)}
-    return [name for name in names if before.get(name) != after.get(name) and name not in unstated]
+    names = sorted(first.keys() | second.keys())
+    unstated = {name for name in _OF_FAMILIES if not (name in first and name in second)}
+    return [name for name in names if first.get(name) != second.get(name) and name not in unstated]
 
 
 def _rope(flat: Mapping[str, Any]) -> dict[str, Any]:

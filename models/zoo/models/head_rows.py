@@ -22,9 +22,9 @@ def tokens_like(folder: Path, token: int) -> int:
         for file in checkpoint_files(folder)
         for name, info in read_header(file).tensors.items()
     }
-    tied = [place for name, place in tensors.items() if name.endswith(EMBEDDINGS)]
-    place = tensors.get(HEAD) or (tied[0] if len(tied) == 1 else None)
-    return 0 if place is None else _equal_rows(*place, token)
+    tied = [tensor for name, tensor in tensors.items() if name.endswith(EMBEDDINGS)]
+    tensor = tensors.get(HEAD) or (tied[0] if len(tied) == 1 else None)
+    return 0 if tensor is None else _equal_rows(*tensor, token)
 
 
 def _equal_rows(file: Path, info: TensorInfo, token: int) -> int:

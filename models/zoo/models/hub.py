@@ -178,23 +178,23 @@ def _missing_bytes(name: Name, info: "ModelInfo") -> int:
     from huggingface_hub import try_to_load_from_cache
 
     sizes = {file.rfilename: file.size or 0 for file in info.siblings or []}
-    wanted = list(filter(_is_wanted, sizes))
-    if not any(file.endswith(".safetensors") for file in wanted):
+    needed = list(filter(_is_wanted, sizes))
+    if not any(file.endswith(".safetensors") for file in needed):
         raise _no_safetensors(name, sizes)
     cached = (
         file
-        for file in wanted
+        for file in needed
         if isinstance(
             try_to_load_from_cache(name.id, file, cache_dir=cache_folder(), revision=info.sha), str
         )
     )
-    return sum(sizes[file] for file in wanted) - sum(sizes[file] for file in cached)
+    return sum(sizes[file] for file in needed) - sum(sizes[file] for file in cached)
 
 
 def _no_safetensors(name: Name, files: dict[str, int]) -> InputError:
     pickles = sorted(file for file in files if Path(file).suffix in PICKLE_SUFFIXES)
-    found = ", ".join(f"'{file}'" for file in pickles) or "no weights"
-    msg = f"model '{name.id}' has no safetensors weights: expected '*.safetensors', got {found}"
+    listed = ", ".join(f"'{file}'" for file in pickles) or "no weights"
+    msg = f"model '{name.id}' has no safetensors weights: expected '*.safetensors', got {listed}"
     return InputError(msg)
 
 

@@ -37,25 +37,25 @@ class Name:
     notice: str | None = None
 
 
-def parse_name(text: str, others: Collection[str] = ()) -> Name:
+def parse_name(text: str, extra_names: Collection[str] = ()) -> Name:
     """Returns the model that `text` refers to.
 
     Args:
         text: an alias, a published name, `org/name`, each with an optional `@revision`.
-        others: other existing ids, accepted as they are or suggested as the nearest.
+        extra_names: other existing ids, accepted as they are or suggested as the nearest.
 
     Raises:
         NotAvailableError: nothing was ever published under this name; suggests the nearest one.
     """
     plain, revision = _split_revision(text.strip())
-    known = known_names().get(plain.lower())
-    if known and "/" not in known and revision:
-        state = "is built in" if known == PICO else "has one version only"
-        msg = f"'{known}' {state}: expected no revision, got '{revision}'"
+    name = known_names().get(plain.lower())
+    if name and "/" not in name and revision:
+        state = "is built in" if name == PICO else "has one version only"
+        msg = f"'{name}' {state}: expected no revision, got '{revision}'"
         raise NotAvailableError(msg)
-    if known:
-        return Name(known, revision)
-    if plain in others:
+    if name:
+        return Name(name, revision)
+    if plain in extra_names:
         return Name(plain, revision)
     if (served := _LOCAL_SERVER.fullmatch(text.strip())) is not None:
         raise _served_elsewhere(text, *served.groups())
@@ -68,7 +68,7 @@ def parse_name(text: str, others: Collection[str] = ()) -> Name:
         notice = f"'{plain}' is now published as '{published.id}'"
         return Name(published.id, revision, notice if published.state == "renamed" else None)
     if not _HUB_ID.fullmatch(plain):
-        raise unknown_model(text, others)
+        raise unknown_model(text, extra_names)
     return Name(plain, revision)
 
 
@@ -107,13 +107,15 @@ def short_name(model_id: str) -> str:
     return model_id.rpartition("/")[2]
 
 
-def unknown_model(text: str, others: Collection[str] = ()) -> NotAvailableError:
+def unknown_model(text: str, extra_names: Collection[str] = ()) -> NotAvailableError:
     """Returns the error for a model that does not exist, with the nearest name that does."""
     aliases = [entry.alias for entry in registry()]
-    own = sorted(name for name in others if "/" not in name and name not in aliases)  # imported
-    known = ", ".join([*aliases, *own])
-    msg = f"no such model: expected one of {known}, an id 'org/name' or a folder, got '{text}'"
-    near = nearest(text, others)
+    plain_names = sorted(
+        name for name in extra_names if "/" not in name and name not in aliases
+    )  # imported
+    names = ", ".join([*aliases, *plain_names])
+    msg = f"no such model: expected one of {names}, an id 'org/name' or a folder, got '{text}'"
+    near = nearest(text, extra_names)
     return NotAvailableError(msg, hint=f"did you mean '{near}'?" if near else None)
 
 
@@ -126,9 +128,9 @@ def _served_elsewhere(text: str, server: str, model: str) -> NotAvailableError:
     )
 
 
-def nearest(text: str, others: Collection[str] = ()) -> str | None:
-    """Returns the most similar name among the known ones and `others`, if any is similar."""
-    candidates = {entry.alias for entry in registry()} | set(others)
+def nearest(text: str, extra_names: Collection[str] = ()) -> str | None:
+    """Returns the most similar name among the known ones and `extra_names`, if any is similar."""
+    candidates = {entry.alias for entry in registry()} | set(extra_names)
     candidates |= {entry.hub_id for entry in registry() if entry.hub_id}
     candidates |= {published.id for published in published_names()}
     by_lower = {name.lower(): name for name in sorted(candidates)}

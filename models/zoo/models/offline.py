@@ -41,7 +41,7 @@ def _set_client(values: dict[str, bool]) -> dict[str, bool]:
     constants = sys.modules.get("huggingface_hub.constants")
     if constants is None:
         return {}
-    before = {name: bool(getattr(constants, name)) for name in values}
+    previous = {name: bool(getattr(constants, name)) for name in values}
     for name, value in values.items():
         setattr(constants, name, value)
-    return before
+    return previous

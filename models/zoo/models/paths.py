@@ -7,13 +7,13 @@ from pathlib import Path
 from zoo.core.errors import InputError
 
 
-def require_possible(given: str | os.PathLike[str]) -> None:
+def require_possible(path: str | os.PathLike[str]) -> None:
     """Checks that this system could have a file of that path; nothing needs to be there.
 
     Raises:
         InputError: it is too long, or contains a zero byte or an unpaired surrogate.
     """
-    text = os.fspath(given)
+    text = os.fspath(path)
     try:
         os.stat(text)  # noqa: PTH116 - a Path would be made of a name that may be none
     except ValueError:

@@ -50,26 +50,26 @@ def find(jobs: Sequence[Job], names: Sequence[str], where: str) -> list[list[boo
     """
     results: list[list[bool] | None] = [None] * len(jobs)
     slow: list[int] = []
-    for place, (how, stranger, pattern) in enumerate(jobs):
+    for index, (method, stranger, pattern) in enumerate(jobs):
         if len(stranger) > MOST_CHARACTERS:
             raise InputError(
                 f"{where}: expected expressions of at most {MOST_CHARACTERS} characters, "
                 f"got {len(stranger)}"
             )
         if is_plain(stranger):
-            test = getattr(re.compile(pattern), how)
-            results[place] = [test(name) is not None for name in names]
+            test = getattr(re.compile(pattern), method)
+            results[index] = [test(name) is not None for name in names]
         else:
-            slow.append(place)
-    found = _in_child([(jobs[place][0], jobs[place][2]) for place in slow], names)
-    if found is None:
+            slow.append(index)
+    answers = _in_child([(jobs[index][0], jobs[index][2]) for index in slow], names)
+    if answers is None:
         raise InputError(
             f"{where}: {jobs[slow[0]][1]!r}: expected an expression that matches within "
             f"{LIMIT_S:g} s, got one that takes longer",
             hint="list the names of the modules instead",
         )
-    for place, result in zip(slow, found, strict=True):
-        results[place] = result
+    for index, result in zip(slow, answers, strict=True):
+        results[index] = result
     return results
 
 
@@ -78,9 +78,9 @@ def _in_child(jobs: list[tuple[How, str]], names: Sequence[str]) -> list[list[bo
     if not jobs:
         return []
     command = [sys.executable, "-I", "-S", "-c", _CHILD]
-    given = json.dumps([jobs, list(names)]).encode()
+    request = json.dumps([jobs, list(names)]).encode()
     try:
-        done = subprocess.run(command, input=given, capture_output=True, timeout=LIMIT_S)  # noqa: PLW1510
+        done = subprocess.run(command, input=request, capture_output=True, timeout=LIMIT_S)  # noqa: PLW1510
     except subprocess.TimeoutExpired:
         return None
     if done.returncode:  # out of memory, for example: do not run it here either

@@ -18,5 +18,5 @@ def recipes() -> list[Path]:
 
 def find_recipe(name: str) -> Path | None:
     """Returns the recipe of a name, `zen-nano-dpo.yaml`, or a published path; None for another."""
-    wanted = PUBLISHED.get(name.removeprefix("./"), name)
-    return next((path for path in recipes() if path.name == wanted), None)
+    published = PUBLISHED.get(name.removeprefix("./"), name)
+    return next((path for path in recipes() if path.name == published), None)

@@ -103,8 +103,8 @@ def model_of_folder(folder: Path) -> Name | None:
         return Name(PICO)
     if (imported := gguf.imported_name(folder)) is not None:
         return Name(imported)
-    found = _SNAPSHOT.search(folder.absolute().as_posix())
-    return Name(f"{found['org']}/{found['name']}", found["revision"]) if found else None
+    match = _SNAPSHOT.search(folder.absolute().as_posix())
+    return Name(f"{match['org']}/{match['name']}", match["revision"]) if match else None
 
 
 def model_of_text(text: object, revision: object = None) -> Name | None:
@@ -120,8 +120,8 @@ def model_of_text(text: object, revision: object = None) -> Name | None:
         name = parse_name(text, gguf.imported_names())
     except NotAvailableError:
         return None
-    given = revision if isinstance(revision, str) and revision else None
-    return Name(name.id, name.revision or given)
+    stated = revision if isinstance(revision, str) and revision else None
+    return Name(name.id, name.revision or stated)
 
 
 def is_same_model(name: str, other: str) -> bool:
@@ -207,12 +207,12 @@ def _fetched(name: str, entry: Entry, confirm: Confirm | None) -> Resolved:
 def _absent_offline(name: Name) -> NotAvailableError:
     state = "is not on this machine"
     if name.id in hub.cached_ids():
-        wanted = f"revision '{name.revision}'" if name.revision else "a complete copy"
-        state = f"is in the cache without {wanted}"
+        expected = f"revision '{name.revision}'" if name.revision else "a complete copy"
+        state = f"is in the cache without {expected}"
     where = "hub" if "/" in name.id else "package index"
     msg = f"model '{name.id}' {state}, and the {where} is not contacted while offline"
-    wanted = f"{name.id}@{name.revision}" if name.revision else name.id
-    command = f"zoo-gym models get {wanted}"  # callers are commands, the app and Python
+    expected = f"{name.id}@{name.revision}" if name.revision else name.id
+    command = f"zoo-gym models get {expected}"  # callers are commands, the app and Python
     hint = f"use zen-pico, or download it, without --offline and HF_HUB_OFFLINE: {command}"
     if name.id != SMOLLM2:
         hint += f"; {smaller_model()}"

@@ -69,22 +69,22 @@ def stored_weights(folder: Path, config: Mapping[str, Any]) -> dict[str, StoredW
         InputError: the folder contains no readable safetensors model.
     """
     files = {file: read_header(file).tensors for file in checkpoint_files(folder)}
-    tensors = {name: info for found in files.values() for name, info in found.items()}
-    homes = {name: file for file, found in files.items() for name in found}
+    tensors = {name: info for weights in files.values() for name, info in weights.items()}
+    homes = {name: file for file, weights in files.items() for name in weights}
     parts: dict[str, list[str]] = {}
     for name in tensors:
         if (owner := _owner(name, tensors)) is not None:
             parts.setdefault(owner, []).append(name)
     owned = {name for names in parts.values() for name in names}
-    found: dict[str, StoredWeight] = {}
+    weights: dict[str, StoredWeight] = {}
     for name, info in tensors.items():
         if name in parts:
             size = sum(_bytes(tensors[each]) for each in (name, *parts[name]))
             shape = _shape(name, tensors, homes, config)
-            found[name] = StoredWeight(info.dtype, shape, size)
+            weights[name] = StoredWeight(info.dtype, shape, size)
         elif name not in owned:
-            found[name] = StoredWeight(info.dtype, tuple(info.shape))
-    return found
+            weights[name] = StoredWeight(info.dtype, tuple(info.shape))
+    return weights
 
 
 def stored_codes(folder: Path, config: Mapping[str, Any]) -> Codes:
@@ -97,8 +97,8 @@ def stored_codes(folder: Path, config: Mapping[str, Any]) -> Codes:
     Raises:
         InputError: the folder contains no readable safetensors model.
     """
-    coded = [one for one in stored_weights(folder, config).values() if one.code_bytes]
-    return Codes(sum(one.count for one in coded), sum(one.code_bytes for one in coded))
+    coded = [weight for weight in stored_weights(folder, config).values() if weight.code_bytes]
+    return Codes(sum(weight.count for weight in coded), sum(weight.code_bytes for weight in coded))
 
 
 def _owner(name: str, tensors: Mapping[str, TensorInfo]) -> str | None:
@@ -125,9 +125,16 @@ def _shape(
     info = tensors[name]
     if f"{name}{ABSMAX}" in tensors:
         count = 2 * _bytes(info)
-        state = next((one for one in tensors if one.startswith(f"{name}{QUANT_STATE}")), None)
-        told = () if state is None else _told_shape(homes[state], tensors[state])
-        return told if math.prod(told) == count else (count,)
+        state = next(
+            (
+                weight_name
+                for weight_name in tensors
+                if weight_name.startswith(f"{name}{QUANT_STATE}")
+            ),
+            None,
+        )
+        stated = () if state is None else _told_shape(homes[state], tensors[state])
+        return stated if math.prod(stated) == count else (count,)
     if info.dtype != "U32":
         return tuple(info.shape)
     bits = _mlx_bits(name.removesuffix(WEIGHT), config)
@@ -139,8 +146,8 @@ def _mlx_bits(layer: str, config: Mapping[str, Any]) -> int:
     settings = config.get("quantization") or config.get("quantization_config")
     if not isinstance(settings, Mapping):
         return WORD_BITS
-    own = settings.get(layer)
-    bits = (own if isinstance(own, Mapping) else settings).get("bits")
+    layer_settings = settings.get(layer)
+    bits = (layer_settings if isinstance(layer_settings, Mapping) else settings).get("bits")
     return bits if isinstance(bits, int) and 0 < bits <= WORD_BITS else WORD_BITS
 
 

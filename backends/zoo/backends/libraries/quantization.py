@@ -28,13 +28,13 @@ def require_bitsandbytes(purpose: str = "quantization_bit: a base in few bits") 
     Raises:
         NotAvailableError: it is not, or it is too old.
     """
-    found = _version() if find_spec(BITSANDBYTES) is not None else "none"
-    parts = tuple(int(part) for part in found.split(".")[:2] if part.isdigit())
+    version = _version() if find_spec(BITSANDBYTES) is not None else "none"
+    parts = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if parts < LEAST_VERSION:
-        wanted = ".".join(map(str, LEAST_VERSION))
+        least = ".".join(map(str, LEAST_VERSION))
         raise NotAvailableError(
-            f"{purpose} needs the package bitsandbytes: expected version {wanted} or newer, "
-            f"got {found}",
+            f"{purpose} needs the package bitsandbytes: expected version {least} or newer, "
+            f"got {version}",
             hint=install_command("qlora"),
         )
 

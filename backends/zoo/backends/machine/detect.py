@@ -93,8 +93,8 @@ def has_apple_gpu() -> bool:
     """Returns whether the installed MLX computes on an Apple GPU."""
     import mlx.core as mx
 
-    found: bool = mx.metal.is_available()
-    return found
+    available: bool = mx.metal.is_available()
+    return available
 
 
 def torch_device() -> str:
@@ -126,10 +126,10 @@ def detect() -> Detection:
     working = [name for name in ORDER if answers[name][0]]
     named = ["mlx"] if "mlx" in working and not has_apple_gpu() else []
     chosen = next(name for name in working if name not in named)
-    others = tuple(
+    absent = tuple(
         (name, _against(name, chosen, answers[name], named)) for name in ORDER if name != chosen
     )
-    return Detection(chosen, answers[chosen][1], others)
+    return Detection(chosen, answers[chosen][1], absent)
 
 
 def _against(name: str, chosen: str, answer: tuple[bool, str], named: list[str]) -> str:
@@ -192,10 +192,10 @@ def require_gpus(needed: int) -> None:
     """
     import torch
 
-    found = torch.cuda.device_count()
-    if found < needed:
+    count = torch.cuda.device_count()
+    if count < needed:
         raise NotAvailableError(
-            f"num_processes: expected a GPU for each process of this machine, got {found} for "
+            f"num_processes: expected a GPU for each process of this machine, got {count} for "
             f"{needed} processes",
-            hint=f"num_processes={max(1, found)}, or backend=cpu",
+            hint=f"num_processes={max(1, count)}, or backend=cpu",
         )

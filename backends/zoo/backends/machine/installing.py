@@ -24,7 +24,7 @@ def install_command(extra: str) -> str:
     if (clone := _clone()) is not None:
         change = "" if clone == Path.cwd() else f"cd {shlex.quote(str(clone))} && "
         return f'{change}{installer()} install -e ".[{extra}]"'
-    packages = " ".join(f'"{_without_marker(one)}"' for one in requirements_of(extra))
+    packages = " ".join(f'"{_without_marker(package)}"' for package in requirements_of(extra))
     return f"{installer()} install {packages}"
 
 

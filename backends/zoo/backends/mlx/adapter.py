@@ -77,8 +77,8 @@ FOLLOWED = frozenset(
 
 def linear_layers(model: nn.Module) -> dict[str, Any]:
     """Returns the linear layers by name, sorted, without the parts of an adapter on them."""
-    found = {name: module for name, module in model.named_modules() if is_linear(module)}
-    return {name: found[name] for name in sorted(found) if not name.endswith(".base")}
+    layers = {name: module for name, module in model.named_modules() if is_linear(module)}
+    return {name: layers[name] for name in sorted(layers) if not name.endswith(".base")}
 
 
 def add_lora(loaded: Loaded, spec: LoraSpec, state: PassState, *, seed: int) -> dict[str, Slot]:
@@ -94,8 +94,8 @@ def add_lora(loaded: Loaded, spec: LoraSpec, state: PassState, *, seed: int) -> 
         warnings.warn(NO_DELTA, GymWarning, stacklevel=3)
         _refuse_head("lora_target", chosen)
     warn_of_rank(spec.rank, {name: linear_shape(layers[name]) for name in chosen})
-    for place, name in enumerate(chosen):
-        adapted = LoraLinear(layers[name], spec, state, place=place, seed=seed)
+    for index, name in enumerate(chosen):
+        adapted = LoraLinear(layers[name], spec, state, index=index, seed=seed)
         slots |= _replace(loaded.model, name, adapted)
     return slots
 
@@ -104,21 +104,21 @@ def _chosen(model: nn.Module, layers: Mapping[str, Any], targets: Sequence[str])
     """Returns the names of the targeted layers."""
     if tuple(targets) == ("all-linear",):
         return [name for name in layers if name != OUTPUT]
-    known = ", ".join(sorted({name.rpartition(".")[2] for name in layers}))
-    hint = f"this model has layers that end with {known}"
+    endings = ", ".join(sorted({name.rpartition(".")[2] for name in layers}))
+    hint = f"this model has layers that end with {endings}"
     names = [name for name, _ in model.named_modules()]
     chosen: set[str] = set()
     for target in targets:
-        found = {name for name in names if target and f".{name}".endswith(f".{target}")}
-        if not found:
+        matching = {name for name in names if target and f".{name}".endswith(f".{target}")}
+        if not matching:
             raise InputError(
                 f"lora_target: expected names that layers end with, got {target!r}", hint=hint
             )
-        if not found <= layers.keys():
+        if not matching <= layers.keys():
             raise InputError(
                 f"lora_target: {target!r} cannot be used here: expected linear layers", hint=hint
             )
-        chosen |= found
+        chosen |= matching
     return sorted(chosen)
 
 
@@ -195,14 +195,14 @@ def load_lora(loaded: Loaded, folder: Path, state: PassState) -> None:
         settings.get("alpha_pattern") or {}, chosen, settings.get("lora_alpha", 8), where
     )
     ranks = pattern_values(settings.get("rank_pattern") or {}, chosen, settings.get("r", 8), where)
-    for place, name in enumerate(chosen):
+    for index, name in enumerate(chosen):
         spec = LoraSpec(
             rank=ranks[name],
             alpha=float(alphas[name]),
             rslora=bool(settings.get("use_rslora")),
             dora=MAGNITUDE in parts,
         )
-        adapted = LoraLinear(layers[name], spec, state, place=place, seed=0)
+        adapted = LoraLinear(layers[name], spec, state, index=index, seed=0)
         for slot_name, slot in _replace(loaded.model, name, adapted).items():
             _fill(file, slot, _stored(slot_name), tensors)
 
@@ -281,5 +281,5 @@ def _peft_settings(slots: Mapping[str, Slot], spec: LoraSpec) -> dict[str, Any]:
 def _plain(value: object) -> object:
     """Returns a JSON value for one of peft's settings: sets sorted, enums by value."""
     if isinstance(value, set | frozenset):
-        return sorted(str(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
+        return sorted(str(entry) for entry in value)  # pyright: ignore[reportUnknownVariableType]
     return getattr(value, "value", value)

@@ -115,8 +115,8 @@ class MlxBackend(Backend):
             )
         if dtype != "auto":
             return _precision(dtype, "as given")
-        found = stored_weights(folder, read_object(folder / "config.json")).values()
-        if any(one.dtype in {"F32", "F64"} for one in found):
+        weights = stored_weights(folder, read_object(folder / "config.json")).values()
+        if any(weight.dtype in {"F32", "F64"} for weight in weights):
             return _precision("f32", "as stored")
         if count_parameters(folder) < SMALL_PARAMETERS:
             return _precision("f32", "a small model: 16 bits would save little")

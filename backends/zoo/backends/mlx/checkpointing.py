@@ -17,21 +17,21 @@ def checkpoint_activations(model: Any, slots: Mapping[str, Slot]) -> None:  # no
     """
     for block in model.model.layers:
         inside = {id(module) for module in block.modules()}
-        own = [slot for slot in slots.values() if id(slot.module) in inside]
+        block_slots = [slot for slot in slots.values() if id(slot.module) in inside]
         kind = type(block)
-        block.__class__ = type(kind.__name__, (kind,), {"__call__": _recomputed(kind, own)})
+        block.__class__ = type(kind.__name__, (kind,), {"__call__": _recomputed(kind, block_slots)})
 
 
 def _recomputed(kind: Any, slots: list[Slot]) -> Any:  # noqa: ANN401
     """Returns the call of a block: its parameters are inputs, so that gradients reach them."""
 
-    def call(block: Any, x: mx.array, *given: Any, **named: Any) -> mx.array:  # noqa: ANN401
+    def call(block: Any, x: mx.array, *arguments: Any, **named: Any) -> mx.array:  # noqa: ANN401
         values = [slot.get() for slot in slots]
 
         def run(x: mx.array, values: list[mx.array]) -> mx.array:
             for slot, value in zip(slots, values, strict=True):
                 slot.put(value)
-            out: mx.array = kind.__call__(block, x, *given, **named)
+            out: mx.array = kind.__call__(block, x, *arguments, **named)
             return out
 
         out = mx.checkpoint(run)(x, values)

@@ -97,7 +97,7 @@ class Language:
             gradient by them and returns that by each parameter of the backbone, not evaluated.
         """
         slots = self.backbone_slots()
-        kept = {name: slot.get() for name, slot in slots.items()}
+        originals = {name: slot.get() for name, slot in slots.items()}
         slope_ND = mx.zeros((tokens, self.loaded.config["hidden_size"]))
         mx.eval(slope_ND)
 
@@ -107,10 +107,10 @@ class Language:
             return hidden().astype(mx.float32)
 
         try:
-            (hidden_ND,), grads = mx.vjp(trace, list(kept.values()), [slope_ND])
+            (hidden_ND,), grads = mx.vjp(trace, list(originals.values()), [slope_ND])
         finally:
             for name, slot in slots.items():
-                slot.put(kept[name])
+                slot.put(originals[name])
         mx.eval(hidden_ND)
 
         def backward(found_ND: mx.array) -> dict[str, mx.array]:

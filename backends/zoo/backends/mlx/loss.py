@@ -72,7 +72,7 @@ def differentiate(
     objective: Objective,
     stats: Stats,
     arrays: Mapping[str, Any],
-    place: Callable[[mx.array], mx.array] = lambda values: values,
+    to_device: Callable[[mx.array], mx.array] = lambda values: values,
 ) -> tuple[float, dict[str, float], dict[Stat, mx.array]]:
     """Returns the loss, its metrics, and its derivative by each statistic.
 
@@ -80,7 +80,7 @@ def differentiate(
         objective: the objective to differentiate.
         stats: the statistics, in any shape.
         arrays: the other inputs of the objective.
-        place: converts a statistic to the shape that the objective expects, `[B, T]`.
+        to_device: converts a statistic to the shape that the objective expects, `[B, T]`.
 
     Raises:
         ValueError: a metric has the name of the loss.
@@ -88,14 +88,14 @@ def differentiate(
     order = sorted(stats)
 
     def traced(values: list[mx.array]) -> tuple[mx.array, dict[str, mx.array]]:
-        placed = {stat: place(value) for stat, value in zip(order, values, strict=True)}
-        loss, found = objective(MlxNamespace(), placed, arrays)
-        if "loss" in found:
+        placed = {stat: to_device(value) for stat, value in zip(order, values, strict=True)}
+        loss, metrics = objective(MlxNamespace(), placed, arrays)
+        if "loss" in metrics:
             raise ValueError("metrics: expected any name but that of the loss, got 'loss'")
-        return loss, {name: mx.array(value) for name, value in found.items()}
+        return loss, {name: mx.array(value) for name, value in metrics.items()}
 
     slopes_of = mx.value_and_grad(traced)
     (loss, metrics), slopes = slopes_of([stats[stat] for stat in order])
     mx.eval(loss, metrics, slopes)
-    found = {name: float(value.item()) for name, value in metrics.items()}
-    return float(loss.item()), found, dict(zip(order, slopes, strict=True))
+    figures = {name: float(value.item()) for name, value in metrics.items()}
+    return float(loss.item()), figures, dict(zip(order, slopes, strict=True))

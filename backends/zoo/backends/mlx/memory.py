@@ -30,8 +30,8 @@ def wire() -> None:
 def _recommended() -> int | None:
     """Returns the working set that Metal recommends, in bytes."""
     info: dict[str, Any] = mx.device_info()
-    found = info.get("max_recommended_working_set_size")
-    return None if found is None else int(found)
+    recommended = info.get("max_recommended_working_set_size")
+    return None if recommended is None else int(recommended)
 
 
 def free_bytes() -> int:

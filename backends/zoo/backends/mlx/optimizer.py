@@ -54,18 +54,18 @@ class NamedAdamW:
         changed: list[mx.array] = []
         pending: list[mx.array] = []
         for name, grad in gradients.items():
-            slot, before = self.slots[name], self.slots[name].get()
-            after = self._updated(name, before, grad * share, lr)
-            slot.put(after)
-            pending += [after, *self._state[name]]
+            slot, current = self.slots[name], self.slots[name].get()
+            updated = self._updated(name, current, grad * share, lr)
+            slot.put(updated)
+            pending += [updated, *self._state[name]]
             if not self._moved:
-                changed.append(mx.any(after != before))
-            if sum(one.nbytes for one in pending) > EVALUATED_BYTES:
+                changed.append(mx.any(updated != current))
+            if sum(array.nbytes for array in pending) > EVALUATED_BYTES:
                 mx.eval(pending)
                 pending = []
         mx.eval(pending)
         # The comparison costs time, so it stops once a value has changed.
-        self._moved = self._moved or any(bool(one.item()) for one in changed)
+        self._moved = self._moved or any(bool(array.item()) for array in changed)
         return StepInfo(grad_norm=norm, skipped=False, changed=self._moved)
 
     def _updated(self, name: str, value: mx.array, grad: mx.array, lr: float) -> mx.array:
@@ -119,12 +119,12 @@ def _rates(slots: Mapping[str, Slot], spec: OptimizerSpec) -> dict[str, tuple[fl
                 f"optimizer: group {group.suffix!r}: expected the ending of a trained parameter's "
                 f"name, such as {next(iter(slots))!r}"
             )
-    found: dict[str, tuple[float, float]] = {}
+    rates: dict[str, tuple[float, float]] = {}
     for name, group in fitting.items():
         usual = spec.weight_decay if slots[name].get().ndim > 1 else 0.0
         decay = usual if group.weight_decay is None else group.weight_decay
-        found[name] = (group.lr_scale, decay)
-    return found
+        rates[name] = (group.lr_scale, decay)
+    return rates
 
 
 def _group_of(name: str, spec: OptimizerSpec) -> ParameterGroup:

@@ -109,11 +109,11 @@ class MlxPolicy(Policy):
         """Adds the gradient of `objective` on `batch` and returns `loss` and metrics."""
         device = to_device(batch)
         frozen = self._teacher(teacher, batch, device)
-        found: dict[str, float] = {}
+        totals: dict[str, float] = {}
 
         def cotangents(stats: Stats) -> Mapping[Stat, mx.array]:
             loss, metrics, slopes = differentiate(objective, stats, device.arrays, device.scatter)
-            found.update({"loss": loss, **metrics})
+            totals.update({"loss": loss, **metrics})
             return slopes
 
         with self.language.state.learning(key):
@@ -129,14 +129,14 @@ class MlxPolicy(Policy):
             if above.value_1D is not None:
                 self._add({result.VALUE_HEAD: above.value_1D})
             self._add(backward(above.hidden_ND))
-        return found
+        return totals
 
     def _add(self, gradients: Mapping[str, mx.array]) -> None:
         """Adds to the accumulated gradient, and evaluates it."""
         for name, grad in gradients.items():
-            before = self._gradients.get(name)
+            previous = self._gradients.get(name)
             wide = grad.astype(mx.float32)
-            self._gradients[name] = wide if before is None else before + wide
+            self._gradients[name] = wide if previous is None else previous + wide
         mx.eval(self._gradients)
 
     def _hidden(self, device: DeviceBatch) -> mx.array:
@@ -194,10 +194,10 @@ class MlxPolicy(Policy):
             raise InputError(f"teacher: expected logits of {expected:,} tokens, got {got:,}")
         if batch.teacher is None:
             return teacher.as_teacher(device)
-        own = to_device(batch.teacher)
-        if not mx.array_equal(own.targets_N(), device.targets_N()):
+        placed = to_device(batch.teacher)
+        if not mx.array_equal(placed.targets_N(), device.targets_N()):
             raise ValueError("teacher: expected the same learned tokens as the batch, got others")
-        return teacher.as_teacher(own)
+        return teacher.as_teacher(placed)
 
     @contextmanager
     def reference(self) -> "Generator[ReferencePolicy | MlxPolicy]":
@@ -246,8 +246,8 @@ class MlxPolicy(Policy):
     def notes(self, *, sampling: bool = True, prefix: bool = True) -> tuple[str, ...]:
         """Returns what an update computes for each row although rows have it in common."""
         del sampling
-        again = (PROMPTS_AGAIN,) if prefix else ()
-        return (ROWS_PADDED, *again) if self._packing else again
+        repeated = (PROMPTS_AGAIN,) if prefix else ()
+        return (ROWS_PADDED, *repeated) if self._packing else repeated
 
     # ---- state
 

@@ -23,12 +23,12 @@ def value_head(width: int) -> Slot:
 
 def all_slots(model: Any) -> dict[str, Slot]:  # noqa: ANN401
     """Returns every parameter of a model by name."""
-    found: dict[str, Slot] = {}
+    slots: dict[str, Slot] = {}
     for prefix, module in model.named_modules():
         for key, value in module.items():
             if isinstance(value, mx.array) and not key.startswith("_"):
-                found[f"{prefix}.{key}" if prefix else key] = Slot(module, key)
-    return {name: found[name] for name in sorted(found)}
+                slots[f"{prefix}.{key}" if prefix else key] = Slot(module, key)
+    return {name: slots[name] for name in sorted(slots)}
 
 
 def parameter_count(language: Language) -> int:

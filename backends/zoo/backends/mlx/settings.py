@@ -58,18 +58,18 @@ OTHER_ENGINE = "use another engine: backend=mps or backend=cpu"
 
 def refused_settings(spec: LoadSpec) -> list[str]:
     """Returns a sentence for each setting that this engine does not follow."""
-    found = _refused_training(spec)
+    refusals = _refused_training(spec)
     if spec.dtype not in DTYPES and not spec.full:
-        found.append(f"dtype: expected auto, f32 or bf16 on MLX, got {spec.dtype!r}")
+        refusals.append(f"dtype: expected auto, f32 or bf16 on MLX, got {spec.dtype!r}")
     if spec.quantization is not None and spec.quantization.method == "bnb":
-        found.append(
+        refusals.append(
             "quantization_method: expected mlx on MLX, got bnb: NF4, FP4 and int8 of bitsandbytes "
             "(quantization_type, double_quantization) need torch"
         )
     parts: list[LoadSpec | LoraSpec | OptimizerSpec] = [spec, spec.optimizer]
     if isinstance(spec.train, LoraSpec):
         parts.append(spec.train)
-    return found + [sentence for part in parts for sentence in _not_followed(part)]
+    return refusals + [sentence for part in parts for sentence in _not_followed(part)]
 
 
 def refuse_settings(spec: LoadSpec) -> None:
@@ -78,8 +78,8 @@ def refuse_settings(spec: LoadSpec) -> None:
     Raises:
         InputError: there is one.
     """
-    if found := refused_settings(spec):
-        raise InputError("\n".join(found), hint=OTHER_ENGINE)
+    if refusals := refused_settings(spec):
+        raise InputError("\n".join(refusals), hint=OTHER_ENGINE)
 
 
 def _refused_training(spec: LoadSpec) -> list[str]:
@@ -96,14 +96,14 @@ def _refused_training(spec: LoadSpec) -> list[str]:
 
 def _not_followed(part: LoadSpec | LoraSpec | OptimizerSpec) -> list[str]:
     """Returns a sentence for each setting of a part with another value than its default."""
-    found: list[str] = []
+    refusals: list[str] = []
     for field in fields(part):
         value = getattr(part, field.name)
-        given = value not in {field.default, "preferred"}  # packing, if the engine can
-        if not given or field.name in FOLLOWED[type(part)]:
+        is_given = value not in {field.default, "preferred"}  # packing, if the engine can
+        if not is_given or field.name in FOLLOWED[type(part)]:
             continue
         name = f"{value}_init" if field.name == "init" else field.name
         name, got = KEYS.get(name, name), VALUES.get(name, VALUES.get(str(value), str(value)))
         got = ",".join(value) if isinstance(value, tuple) else got
-        found.append(f"{name}: not available on MLX: got {got}")
-    return found
+        refusals.append(f"{name}: not available on MLX: got {got}")
+    return refusals

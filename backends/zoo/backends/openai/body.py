@@ -50,11 +50,11 @@ class Body:
         """Ends it at once."""
         self._is_abandoned = True
         stream = self._response.extensions.get("network_stream")
-        found = None if stream is None else stream.get_extra_info("socket")
-        if isinstance(found, socket.socket):
+        sock = None if stream is None else stream.get_extra_info("socket")
+        if isinstance(sock, socket.socket):
             with suppress(OSError):  # it was closed meanwhile
                 # as of a plain socket: that of TLS would change under the thread that reads
-                socket.socket.shutdown(found, socket.SHUT_RDWR)
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
     def progressed(self, stall_s: float) -> None:
         """Notes that a part of the answer came; the next may take `stall_s`."""
@@ -91,12 +91,12 @@ class Body:
         """
         begun: list[bytes] = []
         for chunk in self.chunks():
-            first, *others = chunk.split(b"\n")
+            first, *rest = chunk.split(b"\n")
             begun.append(first)
-            if others:
+            if rest:
                 yield _text(b"".join(begun))
-                yield from map(_text, others[:-1])
-                begun = [others[-1]]
+                yield from map(_text, rest[:-1])
+                begun = [rest[-1]]
         yield _text(b"".join(begun))
 
     def drain(self, lines: Iterator[str]) -> None:

@@ -228,7 +228,7 @@ class ChatModel:
                 if response.status_code != 200:
                     return None
                 body = Body(response, self._where, MOST_LIST_BYTES, limit)
-                found = json.loads(b"".join(body.chunks()))
+                listed = json.loads(b"".join(body.chunks()))
         except httpx2.ConnectError as error:
             text = self._key.clean(str(error))
             raise NotAvailableError(
@@ -237,13 +237,15 @@ class ChatModel:
         except (httpx2.HTTPError, TryAgainError, ValueError, RecursionError):
             return None
         try:
-            return [self._shown(str(one["id"])) for one in found["data"]] if found else None
+            return [self._shown(str(entry["id"])) for entry in listed["data"]] if listed else None
         except (TypeError, KeyError):
             return None
 
     def _shown(self, name: str) -> str:
         """Returns what a server calls a model, fit for a message."""
-        return "".join(one if one.isprintable() else " " for one in self._key.clean(name))
+        return "".join(
+            character if character.isprintable() else " " for character in self._key.clean(name)
+        )
 
     def _body(
         self,
@@ -342,8 +344,8 @@ class ChatModel:
                 return read_whole(text, self._where)
         except ErrorInside as error:
             status, text = error.status, error.body
-        known = (sent, self._key.clean, self.endpoint.url)
-        raise failure(status, headers, text, self._where, *known) from None
+        request = (sent, self._key.clean, self.endpoint.url)
+        raise failure(status, headers, text, self._where, *request) from None
 
     @contextmanager
     def _body_of(

@@ -144,35 +144,35 @@ def failure(
     is_cut = len(body) > _MOST_READ
     body = clean(body[:_MOST_READ])
     body = body[:-_EDGE] if is_cut else body
-    said = _said(body, clean)
+    text = _said(body, clean)
     if status in _NO_SUCH:
         return NotAvailableError(
-            f"{where}: no such model or address (HTTP {status}): {said}", hint=_where_else(url)
+            f"{where}: no such model or address (HTTP {status}): {text}", hint=_where_else(url)
         )
     if status in _AGAIN or status >= 500 or status < 200:
         if status == 429 and _NO_CREDIT.search(body):  # words such as billing are in links too
-            return _spent(where, said)
+            return _spent(where, text)
         wait_s = wait_of(headers, body)
-        message = f"{where}: HTTP {status}: {said}"
+        message = f"{where}: HTTP {status}: {text}"
         if wait_s is None and status == 429 and (reset := _reset_of(headers)) is not None:
             return TryAgainError(message, wait_s=reset, is_least=True)
         return TryAgainError(message, wait_s=wait_s, billed=status >= 500)
     if status in (400, 413, 422):
-        return _refused_request(f"(HTTP {status}): {said}", body, where, sent)
-    return _refused_caller(status, said, body, where)
+        return _refused_request(f"(HTTP {status}): {text}", body, where, sent)
+    return _refused_caller(status, text, body, where)
 
 
-def _refused_caller(status: int, said: str, body: str, where: str) -> GymError:
+def _refused_caller(status: int, message: str, body: str, where: str) -> GymError:
     if 300 <= status < 400:
         return NotAvailableError(
             f"{where}: expected an answer, got a redirect, which is not followed with a key",
             hint="give the address of the server itself",
         )
     if status == 402 or (status == 403 and _QUOTA.search(body)):
-        return _spent(where, said)
+        return _spent(where, message)
     if status in (401, 403):
-        return NotAvailableError(f"{where}: the key was refused (HTTP {status}): {said}")
-    return InputError(f"{where}: the request was refused (HTTP {status}): {said}")
+        return NotAvailableError(f"{where}: the key was refused (HTTP {status}): {message}")
+    return InputError(f"{where}: the request was refused (HTTP {status}): {message}")
 
 
 def _where_else(url: str) -> str:
@@ -187,17 +187,17 @@ def has_version(url: str) -> bool:
     return _VERSION.search(urlsplit(url).path) is not None
 
 
-def _refused_request(said: str, body: str, where: str, sent: frozenset[str]) -> GymError:
+def _refused_request(message: str, body: str, where: str, sent: frozenset[str]) -> GymError:
     if _TOO_LONG.search(body) or (_CONTEXT.search(body) and _EXCESS.search(body)):
-        return TooLongError(f"{where}: longer than the model can read {said}")
+        return TooLongError(f"{where}: longer than the model can read {message}")
     if name := _refused(body, sent):
-        return RefusedParameterError(f"{where}: {name} is not accepted {said}", name)
-    return InputError(f"{where}: the request was refused {said}")
+        return RefusedParameterError(f"{where}: {name} is not accepted {message}", name)
+    return InputError(f"{where}: the request was refused {message}")
 
 
-def _spent(where: str, said: str) -> InterruptedRunError:
+def _spent(where: str, message: str) -> InterruptedRunError:
     return InterruptedRunError(
-        f"{where}: the quota or credit is spent: {said}",
+        f"{where}: the quota or credit is spent: {message}",
         hint="top it up at the provider, then resume the run: answers are kept",
     )
 
@@ -205,8 +205,8 @@ def _spent(where: str, said: str) -> InterruptedRunError:
 def wait_of(headers: Mapping[str, str], body: str) -> float | None:
     """Returns the seconds that a server wants to pass: by header, or by its words; or None."""
     for name in ("retry-after-ms", "retry-after"):
-        if (value := headers.get(name)) and (found := _seconds(value, name)) is not None:
-            return found
+        if (value := headers.get(name)) and (seconds := _seconds(value, name)) is not None:
+            return seconds
     match = _AFTER.search(body)
     return _duration(match[1]) if match else None
 
@@ -214,8 +214,8 @@ def wait_of(headers: Mapping[str, str], body: str) -> float | None:
 def _reset_of(headers: Mapping[str, str]) -> float | None:
     """Returns when a limit of requests ends, in seconds from now, if the server says it."""
     for name in ("x-ratelimit-reset-requests", "x-ratelimit-reset"):
-        if (value := headers.get(name)) and (found := _seconds(value, name)) is not None:
-            return found
+        if (value := headers.get(name)) and (seconds := _seconds(value, name)) is not None:
+            return seconds
     return None
 
 
@@ -233,13 +233,13 @@ def _duration(text: str) -> float | None:
 
 def _scale(unit: str | None) -> float:
     small = (unit or "s").lower()
-    known = "ms" if small.startswith(("ms", "milli")) else small[0]
-    return _UNITS[known]
+    unit_name = "ms" if small.startswith(("ms", "milli")) else small[0]
+    return _UNITS[unit_name]
 
 
 def _seconds(value: str, name: str) -> float | None:
-    if (found := _duration(value)) is not None:
-        return found * 0.001 if name.endswith("-ms") else found
+    if (duration := _duration(value)) is not None:
+        return duration * 0.001 if name.endswith("-ms") else duration
     try:
         until = parsedate_to_datetime(value)
     except (ValueError, TypeError):
@@ -250,11 +250,11 @@ def _seconds(value: str, name: str) -> float | None:
 
 def error_in(answer: Mapping[str, object]) -> tuple[int, str] | None:
     """Returns the status and text of an error inside a response of status 200, or None."""
-    found = answer.get("error")
-    if not found:
+    error = answer.get("error")
+    if not error:
         return None
-    code = cast("dict[str, object]", found).get("code") if isinstance(found, dict) else None
-    body = json.dumps({"error": found})
+    code = cast("dict[str, object]", error).get("code") if isinstance(error, dict) else None
+    body = json.dumps({"error": error})
     status = 404 if _NO_ENDPOINT.search(body) else 500
     return (code if isinstance(code, int) and 300 <= code < 600 else status), body
 
@@ -266,11 +266,11 @@ def _said(body: str, clean: Callable[[str], str]) -> str:
     """
     text = body
     try:
-        found: object = json.loads(body)
+        value: object = json.loads(body)
     except (ValueError, RecursionError):
-        found = None
-    if isinstance(found, dict):
-        error = cast("dict[str, object]", found).get("error", cast("object", found))
+        value = None
+    if isinstance(value, dict):
+        error = cast("dict[str, object]", value).get("error", cast("object", value))
         inner = (
             cast("dict[str, object]", error).get("message") if isinstance(error, dict) else error
         )
@@ -287,7 +287,7 @@ def _refused(body: str, sent: frozenset[str]) -> str | None:
     """
     param, sentences = _sentences(body)
     if param is not None:
-        rejected = any(_REJECTED.search(one) for one in sentences)
+        rejected = any(_REJECTED.search(text) for text in sentences)
         return param if param in sent and rejected else None
     for sentence in sentences:
         word = _REJECTED.search(sentence)
@@ -298,7 +298,9 @@ def _refused(body: str, sent: frozenset[str]) -> str | None:
             for match in re.finditer(rf"\b{re.escape(called)}\b", sentence)
         }
         if word and places:
-            return places[min(places, key=lambda place: (abs(place - word.start()), place))]
+            return places[
+                min(places, key=lambda position: (abs(position - word.start()), position))
+            ]
     return None
 
 
@@ -308,18 +310,20 @@ def _sentences(body: str) -> tuple[str | None, list[str]]:
     The other fields may repeat the request, with every parameter.
     """
     try:
-        found: object = json.loads(body)
+        value: object = json.loads(body)
     except (ValueError, RecursionError):
         return None, _END.split(body)
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         return None, []
-    inner = cast("dict[str, object]", found).get("error", cast("object", found))
+    inner = cast("dict[str, object]", value).get("error", cast("object", value))
     if isinstance(inner, str):
         return None, _END.split(inner)
     error = cast("dict[str, object]", inner) if isinstance(inner, dict) else {}
-    texts = [one for key in ("code", "message", "detail") if isinstance(one := error.get(key), str)]
+    texts = [
+        part for key in ("code", "message", "detail") if isinstance(part := error.get(key), str)
+    ]
     if isinstance(details := error.get("detail"), list):  # a list of faults, each with its place
-        texts += [json.dumps(one) for one in cast("list[object]", details)]
+        texts += [json.dumps(part) for part in cast("list[object]", details)]
     param = error.get("param")
     return (
         param if isinstance(param, str) else None,

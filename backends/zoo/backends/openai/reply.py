@@ -72,10 +72,10 @@ def read_whole(body: str, where: str) -> Reply:
         raise TryAgainError(
             f"{where}: expected a completion, got one without a message", billed=True
         )
-    said = cast("dict[str, object]", message)
+    turn = cast("dict[str, object]", message)
     return Reply(
-        well_formed(_content(said.get("content"), where) or _text(said.get("refusal"))),
-        well_formed(_text(said.get("reasoning_content")) or _text(said.get("reasoning"))),
+        well_formed(_content(turn.get("content"), where) or _text(turn.get("refusal"))),
+        well_formed(_text(turn.get("reasoning_content")) or _text(turn.get("reasoning"))),
         _text(choice.get("finish_reason")) or "stop",
         usage_of(answer.get("usage")),
         _text(answer.get("model")),
@@ -138,18 +138,18 @@ def read_stream(
     if not finish:
         message = f"{where}: the stream ended without a finish reason: the answer is cut"
         raise TryAgainError(message, billed=True)
-    said = well_formed("".join(text) or "".join(refusal))
-    return Reply(said, well_formed("".join(reasoning)), finish, usage, model)
+    content = well_formed("".join(text) or "".join(refusal))
+    return Reply(content, well_formed("".join(reasoning)), finish, usage, model)
 
 
 def _object(text: str, where: str) -> Mapping[str, object]:
     try:
-        found: object = json.loads(text)
+        value: object = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         raise TryAgainError(f"{where}: expected JSON, got other text: it may be cut", billed=True)
-    return cast("dict[str, object]", found)
+    return cast("dict[str, object]", value)
 
 
 def _choice(answer: Mapping[str, object]) -> Mapping[str, object] | None:
@@ -173,7 +173,7 @@ def _content(value: object, where: str) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     parts = cast("list[object]", value) if isinstance(value, list) else [value]
-    return "".join(_part(one, where) for one in parts)
+    return "".join(_part(part, where) for part in parts)
 
 
 def _part(value: object, where: str) -> str:

@@ -57,9 +57,9 @@ def _escaped(value: str) -> str:
     """Returns a pattern of a text whose characters may be escaped for JSON, addresses or HTML."""
     # few escapes of escapes: a server must not be able to make this slow
     return "".join(
-        rf"(?:\\{{0,8}}{re.escape(one)}|\\{{1,8}}u00{ord(one):02x}|%(?:25){{0,3}}{ord(one):02x}"
-        rf"|&(?:amp;){{0,3}}\#(?:0{{0,4}}{ord(one)}|x0{{0,4}}{ord(one):x});)"
-        for one in value
+        rf"(?:\\{{0,8}}{re.escape(character)}|\\{{1,8}}u00{ord(character):02x}|%(?:25){{0,3}}{ord(character):02x}"
+        rf"|&(?:amp;){{0,3}}\#(?:0{{0,4}}{ord(character)}|x0{{0,4}}{ord(character):x});)"
+        for character in value
     )
 
 
@@ -81,7 +81,7 @@ def _forms(value: str) -> Iterator[str]:
     yield value
     yield raw.hex()
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        for before in range(3):  # the key may stand at any place of the encoded text
-            coded = encode(b"\0" * before + raw + b"\0\0").decode()
+        for offset in range(3):  # the key may stand at any place of the encoded text
+            coded = encode(b"\0" * offset + raw + b"\0\0").decode()
             # the characters all of whose bits are the key's
-            yield coded[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6]
+            yield coded[-(-offset * 8 // 6) : (offset + len(raw)) * 8 // 6]

@@ -34,9 +34,18 @@ def usage_of(value: object) -> Usage | None:
     if cached is None and isinstance(details, dict):
         cached = cast("dict[str, object]", details).get("cached_tokens")
     cached = 0 if cached is None else cached
-    found = [count for count in (prompt, cached, completion) if type(count) is int]
-    if len(found) < 3 or not all(0 <= n < _MOST_TOKENS for n in found) or found[1] > found[0]:
+    known_counts = [count for count in (prompt, cached, completion) if type(count) is int]
+    if (
+        len(known_counts) < 3
+        or not all(0 <= n < _MOST_TOKENS for n in known_counts)
+        or known_counts[1] > known_counts[0]
+    ):
         return None
     cost = counts.get("cost")
     is_cost = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e6
-    return Usage(found[0], found[1], found[2], float(cast("float", cost)) if is_cost else None)
+    return Usage(
+        known_counts[0],
+        known_counts[1],
+        known_counts[2],
+        float(cast("float", cost)) if is_cost else None,
+    )

@@ -213,8 +213,8 @@ class LossModule(nn.Module):
         scored = self.scored(batch, teacher, batch.gather(hidden_BTD))
         loss, metrics = self._objective(objective, batch, scored)
         router = router * batch.share()
-        found = {"loss": loss.detach(), **metrics, "router_loss": router.detach()}
-        return loss + self.router.weight * router, found
+        metrics_out = {"loss": loss.detach(), **metrics, "router_loss": router.detach()}
+        return loss + self.router.weight * router, metrics_out
 
     def _objective(
         self, objective: Objective, batch: DeviceBatch, scored: Scored
@@ -236,8 +236,8 @@ def _takes_state(backbone: nn.Module) -> bool:
 
 
 def _state(out: Any) -> dict[str, Any]:  # noqa: ANN401
-    kept = {name: getattr(out, name, None) for name in STATES}
-    return {name: value for name, value in kept.items() if value is not None}
+    state = {name: getattr(out, name, None) for name in STATES}
+    return {name: value for name, value in state.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -268,9 +268,9 @@ class _GradientInForward(torch.autograd.Function):
         losses: list[Tensor] = []
 
         def cotangents(stats: Stats) -> dict[Stat, Tensor]:
-            loss, found, slopes = differentiate(objective, stats, batch.arrays, batch.scatter)
+            loss, metrics_out, slopes = differentiate(objective, stats, batch.arrays, batch.scatter)
             losses.append(loss)
-            metrics.update(found)
+            metrics.update(metrics_out)
             return slopes
 
         dhidden_ND, grads = statistics.gradients(scored, objective.needs, cotangents, trained)
@@ -287,7 +287,7 @@ def differentiate(
     objective: Objective,
     stats: Stats,
     arrays: Mapping[str, Any],
-    place: Callable[[Tensor], Tensor] = lambda values: values,
+    to_device: Callable[[Tensor], Tensor] = lambda values: values,
 ) -> tuple[Tensor, dict[str, Tensor], dict[Stat, Tensor]]:
     """Returns the loss, its metrics, and its derivative by each statistic.
 
@@ -295,19 +295,19 @@ def differentiate(
         objective: the objective to differentiate.
         stats: the statistics, in any shape.
         arrays: the other inputs of the objective.
-        place: converts a statistic to the shape that the objective expects, `[B, T]`.
+        to_device: converts a statistic to the shape that the objective expects, `[B, T]`.
 
     Raises:
         ValueError: a metric has the name of the loss.
     """
     with torch.enable_grad():
         leaves = {stat: value.detach().requires_grad_() for stat, value in stats.items()}
-        placed = {stat: place(leaf) for stat, leaf in leaves.items()}
-        loss, found = objective(TorchNamespace(), placed, arrays)
+        placed = {stat: to_device(leaf) for stat, leaf in leaves.items()}
+        loss, figures = objective(TorchNamespace(), placed, arrays)
         slopes = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
-    if "loss" in found:
+    if "loss" in figures:
         raise ValueError("metrics: expected any name but that of the loss, got 'loss'")
-    metrics = {name: torch.as_tensor(value).detach() for name, value in found.items()}
+    metrics = {name: torch.as_tensor(value).detach() for name, value in figures.items()}
     return (
         loss.detach(),
         metrics,

@@ -95,13 +95,13 @@ def notes(module: LossModule, *, sampling: bool, prefix: bool) -> tuple[str, ...
 
     With packing, also why rows are padded.
     """
-    found = _notes_on_prompts(module, sampling=sampling) if prefix else []
+    notes = _notes_on_prompts(module, sampling=sampling) if prefix else []
     limit = window(module)
     if module.packing and (refusal := line_refusal(module)):
-        found.append(f"computes rows with padding: {refusal}")
+        notes.append(f"computes rows with padding: {refusal}")
     elif module.packing and limit is not None:
-        found.append(f"computes rows without padding if they have at most {limit} tokens")
-    return tuple(f"{type(module.model).__name__} {text}" for text in found)
+        notes.append(f"computes rows without padding if they have at most {limit} tokens")
+    return tuple(f"{type(module.model).__name__} {text}" for text in notes)
 
 
 def require_packing(module: LossModule) -> None:
@@ -121,14 +121,14 @@ def _notes_on_prompts(module: LossModule, *, sampling: bool) -> list[str]:
     rows = row_refusal(module) if sampling else None
     prefix = prefix_refusal(module)
     noise, limit = noise_refusal(module), window(module)
-    found: list[str] = []
+    notes: list[str] = []
     if rows is not None:
-        found.append(f"reads a prompt again for each of its answers: {rows}")
+        notes.append(f"reads a prompt again for each of its answers: {rows}")
     if prefix or noise:
-        found.append(f"computes a shared prompt again in each row of an update: {prefix or noise}")
+        notes.append(f"computes a shared prompt again in each row of an update: {prefix or noise}")
     elif limit is not None:
-        found.append(f"shares prompts in an update if rows have at most {limit} tokens")
-    return found
+        notes.append(f"shares prompts in an update if rows have at most {limit} tokens")
+    return notes
 
 
 def pays(
@@ -172,12 +172,12 @@ def window(module: LossModule) -> int | None:
     """Returns the smallest number in the config that may limit how far a token sees."""
     config: Any = module.model.config
     settings = {**vars(config), **vars(getattr(config, "text_config", None) or config)}
-    found = [
+    refusals = [
         value
         for name, value in settings.items()
         if WINDOW.search(name) and not COUNTED.search(name) and type(value) is int and value > 0
     ]
-    return min(found, default=None)
+    return min(refusals, default=None)
 
 
 def prefix_refusal(module: LossModule) -> str | None:
@@ -185,20 +185,20 @@ def prefix_refusal(module: LossModule) -> str | None:
 
     It is tested once on a few tokens.
     """
-    found = module.abilities
-    if found.prefix is None:
-        found.prefix = _unable(module) or _differs(module, pack)
-    return found.prefix or None
+    abilities = module.abilities
+    if abilities.prefix is None:
+        abilities.prefix = _unable(module) or _differs(module, pack)
+    return abilities.prefix or None
 
 
 def noise_refusal(module: LossModule) -> str | None:
     """Returns why rows cannot share their first tokens in training; None if they can."""
-    found = module.abilities
-    if found.noise is None:
-        found.noise = "rows with dropout are computed in full" if _is_noisy(module) else ""
+    abilities = module.abilities
+    if abilities.noise is None:
+        abilities.noise = "rows with dropout are computed in full" if _is_noisy(module) else ""
         if module.router is not None:
-            found.noise = "its router loss counts the tokens of each row"
-    return found.noise or None
+            abilities.noise = "its router loss counts the tokens of each row"
+    return abilities.noise or None
 
 
 def line_refusal(module: LossModule) -> str | None:
@@ -206,10 +206,10 @@ def line_refusal(module: LossModule) -> str | None:
 
     It is tested once on a few tokens.
     """
-    found = module.abilities
-    if found.line is None:
-        found.line = _no_line(module)
-    return found.line or None
+    abilities = module.abilities
+    if abilities.line is None:
+        abilities.line = _no_line(module)
+    return abilities.line or None
 
 
 def _no_line(module: LossModule) -> str:
@@ -268,8 +268,8 @@ def _probe_batch(module: LossModule) -> Batch:
     ids_T = probe_ids(module.model)[0].cpu().numpy()
     starts, ends = ((0, 5), (0, 5), (2, 3), (2, 3)), ((0, 3), (4, 2), (1, 1), (3, 4))
     rows = [
-        np.concatenate([np.roll(ids_T, -first)[:shared], np.roll(ids_T, -later)[:own]])
-        for (first, shared), (later, own) in zip(starts, ends, strict=True)
+        np.concatenate([np.roll(ids_T, -first)[:shared], np.roll(ids_T, -later)[:later_ids]])
+        for (first, shared), (later, later_ids) in zip(starts, ends, strict=True)
     ]
     lengths_B = np.array([len(row) for row in rows])
     width = int(lengths_B.max())

@@ -180,8 +180,8 @@ class TorchPolicy(Policy):
         leaves = {stat: torch.from_numpy(value) for stat, value in stats.items()}
         moved = {k: torch.from_numpy(v) if hasattr(v, "dtype") else v for k, v in arrays.items()}
         loss, metrics, slopes = differentiate(objective, leaves, moved)
-        found = {name: float(value) for name, value in metrics.items()}
-        return {"loss": float(loss), **found}, {s: slope.numpy() for s, slope in slopes.items()}
+        figures = {name: float(value) for name, value in metrics.items()}
+        return {"loss": float(loss), **figures}, {s: slope.numpy() for s, slope in slopes.items()}
 
     def optimizer_step(self, lr: float, max_grad_norm: float) -> StepInfo:
         """Clips the accumulated gradient, takes an optimizer step, and clears the gradient."""
@@ -223,10 +223,10 @@ class TorchPolicy(Policy):
         # another model may not compute rows in fewer tokens as this one does
         read = batch if batch.teacher is None else batch.teacher
         packed = packable.packed(teacher.module, read, learning=False)
-        own = to_device(read, self.device, packed)
-        if not torch.equal(own.targets_N(), moved.targets_N()):
+        placed = to_device(read, self.device, packed)
+        if not torch.equal(placed.targets_N(), moved.targets_N()):
             raise ValueError("teacher: expected the same learned tokens as the batch, got others")
-        return teacher.hidden_and_head(own)
+        return teacher.hidden_and_head(placed)
 
     @contextmanager
     def _learning(self, key: int, batch: DeviceBatch) -> Generator[None]:
@@ -297,8 +297,8 @@ class TorchPolicy(Policy):
     def notes(self, *, sampling: bool = True, prefix: bool = True) -> tuple[str, ...]:
         """Returns why rows share no prompts or are padded, and what the optimizer leaves out."""
         self.module.eval()
-        found = packable.notes(self.module, sampling=sampling, prefix=prefix)
-        return (*found, *self.optimizer.notes)
+        notes = packable.notes(self.module, sampling=sampling, prefix=prefix)
+        return (*notes, *self.optimizer.notes)
 
     def packs(self, longest: int) -> bool:
         """Returns whether batches with rows of up to this many tokens are without padding."""

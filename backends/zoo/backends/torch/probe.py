@@ -42,9 +42,13 @@ def find_backbone(model: nn.Module) -> nn.Module:
         InputError: it cannot be identified.
     """
     named: Any = model
-    found = named.get_decoder()
-    if isinstance(found, nn.Module) and found is not model and not isinstance(found, nn.Linear):
-        return found
+    backbone = named.get_decoder()
+    if (
+        isinstance(backbone, nn.Module)
+        and backbone is not model
+        and not isinstance(backbone, nn.Linear)
+    ):
+        return backbone
     # the lookup by name finds the model itself (Llama 4), or an output layer called `decoder`
     embedding = named.get_input_embeddings()
     for child in model.children():

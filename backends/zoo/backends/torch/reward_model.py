@@ -158,8 +158,8 @@ def padding_token(folder: Path) -> int | None:
         return None
     with refusals(f"{folder}: the tokenizer cannot be loaded", folder), quiet():
         tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    found: int | None = tokenizer.pad_token_id
-    return found
+    token: int | None = tokenizer.pad_token_id
+    return token
 
 
 def _without_weights(model: Any) -> nn.Module:  # noqa: ANN401
@@ -170,8 +170,8 @@ def _without_weights(model: Any) -> nn.Module:  # noqa: ANN401
     config.num_labels, config.dtype = 1, torch.float32
     kind: Any = KNOWN[type(config)]
     with torch.device("meta"):
-        made: nn.Module = kind(config)
-    return made
+        empty: nn.Module = kind(config)
+    return empty
 
 
 def _layers(model: Any) -> Iterator[tuple[str, Tensor, Any]]:  # noqa: ANN401

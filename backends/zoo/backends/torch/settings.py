@@ -16,16 +16,19 @@ def refused_settings(device: str, spec: LoadSpec) -> list[tuple[str, str]]:
 
 def refused_on_device(device: str, spec: LoadSpec) -> list[tuple[str, str]]:
     """Returns a sentence and a hint for each setting that is for another device alone."""
-    given = {"enable_liger_kernel": spec.liger, "activation_offloading": spec.offload_activations}
-    found = [
+    is_given = {
+        "enable_liger_kernel": spec.liger,
+        "activation_offloading": spec.offload_activations,
+    }
+    refused = [
         (f"{key}: expected the device cuda, got {device}", f"leave {key} out")
-        for key, on in given.items()
+        for key, on in is_given.items()
         if on and device != "cuda"
     ]
     if spec.stream_layers and device != "cpu":
         text = f"stream_layers: expected the device cpu, got {device}"
-        found.append((text, "a model that fits in memory needs no streaming"))
-    return found
+        refused.append((text, "a model that fits in memory needs no streaming"))
+    return refused
 
 
 def refused_codes(spec: QuantizationSpec) -> list[tuple[str, str]]:

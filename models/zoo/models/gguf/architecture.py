@@ -219,8 +219,8 @@ def _write_header(source: Source, copy: Path, architecture: str) -> None:
     types = {bool: GGUFValueType.BOOL, int: GGUFValueType.INT64, float: GGUFValueType.FLOAT64}
     writer = GGUFWriter(copy, architecture)
     for key, value in source.metadata.items():
-        kept = key.startswith((f"{architecture}.", "tokenizer.ggml."))
-        if kept and _is_plain(value):
+        is_kept = key.startswith((f"{architecture}.", "tokenizer.ggml."))
+        if is_kept and _is_plain(value):
             writer.add_key_value(key, value, types[type(value)])
     writer.add_array("tokenizer.ggml.tokens", ["", ""])  # only their number would be used
     for name in source.tensors:
@@ -283,10 +283,10 @@ def _refuse_ignored(
                 f"'{source.path}': {architecture}.{key}: this setting is not supported, "
                 f"got {_short(value)}"
             )
-        if not any(value is wanted or value == wanted for wanted in expected[key]):
-            wanted = " or ".join(map(repr, expected[key]))
+        if not any(value is accepted or value == accepted for accepted in expected[key]):
+            accepted = " or ".join(map(repr, expected[key]))
             raise InputError(
-                f"'{source.path}': {architecture}.{key}: expected {wanted}, got {_short(value)}"
+                f"'{source.path}': {architecture}.{key}: expected {accepted}, got {_short(value)}"
             )
 
 

@@ -72,10 +72,10 @@ def import_source(source: Source, name: str | None, partial: Path) -> Imported:
         _check_name(name)
     sha256 = source.sha256()
     chosen = name or _default_name(source)
-    before = find_source(sha256, name)
-    if before is not None:
-        refuse_changed_folder(before)
-        return Imported(before, imported_folder() / before, is_new=False)
+    earlier = find_source(sha256, name)
+    if earlier is not None:
+        refuse_changed_folder(earlier)
+        return Imported(earlier, imported_folder() / earlier, is_new=False)
     _refuse_taken(source, chosen, sha256)
     record = Record(
         source.path.name, sha256, source.type_counts(), tuple(part.stamp for part in source.parts)

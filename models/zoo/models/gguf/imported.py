@@ -74,9 +74,9 @@ def find_imported(name: str) -> Path | None:
 
 def imported_name(folder: Path) -> str | None:
     """Returns the name of the imported model in a folder, or None for another folder."""
-    whole = folder.resolve()
-    inside = whole.parent == imported_folder().resolve()
-    return whole.name if inside and find_imported(whole.name) is not None else None
+    resolved = folder.resolve()
+    inside = resolved.parent == imported_folder().resolve()
+    return resolved.name if inside and find_imported(resolved.name) is not None else None
 
 
 def find_source(sha256: str, name: str | None = None) -> str | None:
@@ -87,8 +87,8 @@ def find_source(sha256: str, name: str | None = None) -> str | None:
         name: the only name that will do; None for any.
     """
     records = ((each, read_record(imported_folder() / each)) for each in imported_names())
-    found = (each for each, record in records if record and record.sha256 == sha256)
-    return next((each for each in found if name in {None, each}), None)
+    sources = (each for each, record in records if record and record.sha256 == sha256)
+    return next((each for each in sources if name in {None, each}), None)
 
 
 def refuse_changed_folder(name: str) -> None:

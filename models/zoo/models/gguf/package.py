@@ -97,11 +97,11 @@ def _checked(folder: Path, package: Package) -> Path:
     path = folder / package.file
     if path.is_symlink() or not path.is_file():
         raise InputError(f"'{package.requirement}': expected '{package.file}' in it, got none")
-    found = open_gguf(path).sha256()
-    if found != package.sha256:
+    digest = open_gguf(path).sha256()
+    if digest != package.sha256:
         raise InputError(
             f"'{package.requirement}': '{package.file}' is not the pinned file: expected sha256 "
-            f"{package.sha256}, got {found}"
+            f"{package.sha256}, got {digest}"
         )
     return path
 

@@ -204,8 +204,8 @@ def _byte_level(metadata: Mapping[str, Any]) -> Any:  # noqa: ANN401
     name = str(metadata.get("tokenizer.ggml.pre"))
     vocab = {token: i for i, token in enumerate(metadata["tokenizer.ggml.tokens"])}
     merges = [tuple(merge.split(" ")) for merge in metadata["tokenizer.ggml.merges"]]
-    whole = name in WHOLE_WORDS or name == "tekken"
-    backend = Tokenizer(models.BPE(vocab, merges, ignore_merges=whole))
+    whole_words = name in WHOLE_WORDS or name == "tekken"
+    backend = Tokenizer(models.BPE(vocab, merges, ignore_merges=whole_words))
     regex = _library_splits().get(SAME_AS.get(name, name))
     steps: list[Any] = []
     if regex is not None:
@@ -263,8 +263,8 @@ def _mark_spaces(backend: Any, *, prefix: bool) -> None:  # noqa: ANN401
     """Sets how spaces are written; `prefix` puts one before a text even if it starts with one."""
     from tokenizers import decoders, normalizers
 
-    before = [normalizers.Prepend(SPACE)] if prefix else []
-    backend.normalizer = normalizers.Sequence([*before, normalizers.Replace(" ", SPACE)])
+    prepended = [normalizers.Prepend(SPACE)] if prefix else []
+    backend.normalizer = normalizers.Sequence([*prepended, normalizers.Replace(" ", SPACE)])
     backend.pre_tokenizer = None
     steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
     backend.decoder = decoders.Sequence([*steps, *([decoders.Strip(" ", 1, 0)] if prefix else [])])
@@ -287,11 +287,11 @@ def _add_ends(backend: Any, metadata: Mapping[str, Any]) -> None:  # noqa: ANN40
     for name in _added(metadata):
         token = metadata[f"tokenizer.ggml.{name}_token_id"]
         ends[name] = metadata["tokenizer.ggml.tokens"][token], token
-    before = f"{ends['bos'][0]} " if "bos" in ends else ""
-    after = f" {ends['eos'][0]}" if "eos" in ends else ""
+    prefix = f"{ends['bos'][0]} " if "bos" in ends else ""
+    suffix = f" {ends['eos'][0]}" if "eos" in ends else ""
     backend.post_processor = processors.TemplateProcessing(
-        single=f"{before}$A{after}",
-        pair=f"{before}$A{after} {before}$B:1{after}",
+        single=f"{prefix}$A{suffix}",
+        pair=f"{prefix}$A{suffix} {prefix}$B:1{suffix}",
         special_tokens=list(dict.fromkeys(ends.values())),
     )
 

@@ -49,9 +49,9 @@ def build(where: str, config: Mapping[str, Any]) -> Any:  # noqa: ANN401
     """
     kind = config["model_type"]
     if kind not in FAMILIES:
-        known = ", ".join(sorted(FAMILIES))
+        names = ", ".join(sorted(FAMILIES))
         raise InputError(
-            f"{where}: model_type: expected one of {known} on MLX, got {kind!r}", hint=HINT
+            f"{where}: model_type: expected one of {names} on MLX, got {kind!r}", hint=HINT
         )
     settings = dict(config)
     _refuse_windows(where, settings)

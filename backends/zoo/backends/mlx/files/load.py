@@ -150,21 +150,23 @@ def _assign(
     Raises:
         InputError: weights are missing, of another shape or kind, or not finite.
     """
-    made = {f"{name}.{part}" for name in layers for part in PARTS}
-    places = {name: value for name, value in parameters_of(model).items() if name not in made}
+    quantized_parts = {f"{name}.{part}" for name in layers for part in PARTS}
+    places = {
+        name: value for name, value in parameters_of(model).items() if name not in quantized_parts
+    }
     common = places.keys() & weights.tensors.keys()
-    wanted = {name: tuple(places[name].shape) for name in common}
-    wanted |= {f"{name}.weight": linear_shape(layer) for name, layer in layers.items()}
-    shapes = [(name, weights.tensors[name].shape, wanted[name]) for name in common]
-    differ = [one for one in shapes if tuple(one[1]) != one[2]]
+    expected = {name: tuple(places[name].shape) for name in common}
+    expected |= {f"{name}.weight": linear_shape(layer) for name, layer in layers.items()}
+    shapes = [(name, weights.tensors[name].shape, expected[name]) for name in common]
+    differ = [pair for pair in shapes if tuple(pair[1]) != pair[2]]
     refuse_holes(folder, places.keys() - common, differ)
     tied = {TIED_HEAD} if TIED_HEAD not in places else set[str]()
     warn_of_unused(folder, weights.tensors.keys() - common - tied)
     ready: list[tuple[str, mx.array]] = []
-    for name, place in places.items():
+    for name, tensor in places.items():
         layer = layers.get(name.removesuffix(".weight"))
         if layer is None:
-            ready.append((name, weights.take(name, place.dtype)))
+            ready.append((name, weights.take(name, tensor.dtype)))
             continue
         parts = quantized(layer, weights.take(name, weights.dtype))
         stem = name.removesuffix("weight")
@@ -178,6 +180,6 @@ def _refuse_nan(folder: Path, name: str, value: mx.array) -> None:
     mx.eval(value, finite)
     if not finite.item():
         flat = mx.isfinite(value.flatten())
-        place = int(mx.argmin(flat).item())
-        odd = value.flatten()[place].item()
-        raise InputError(f"{folder}: {name}: value {place} is {odd}: expected finite weights")
+        index = int(mx.argmin(flat).item())
+        odd = value.flatten()[index].item()
+        raise InputError(f"{folder}: {name}: value {index} is {odd}: expected finite weights")

@@ -31,21 +31,21 @@ def stored_quantization(folder: Path, config: Mapping[str, Any]) -> dict[str, An
         InputError: they are quantised by something else, or in another way than affine codes.
     """
     where = f"{folder / 'config.json'}: quantization"
-    found = config.get("quantization") or config.get("quantization_config")
-    if not found:
+    settings = config.get("quantization") or config.get("quantization_config")
+    if not settings:
         return None
-    if not isinstance(found, dict):
-        raise InputError(f"{where}: expected an object, got {found!r:.80}", hint=ORIGINAL)
-    if method := found.get("quant_method"):
+    if not isinstance(settings, dict):
+        raise InputError(f"{where}: expected an object, got {settings!r:.80}", hint=ORIGINAL)
+    if method := settings.get("quant_method"):
         raise InputError(
             f"{folder}: bases that are quantised by {method} are not supported on MLX: expected "
             "plain weights, or those of mlx-lm",
             hint=f"{ORIGINAL}: quantization_bit=4 quantises it on loading",
         )
-    for place, one in {"": found, **found}.items():
-        if isinstance(one, dict):
-            _check_settings(f"{where}.{place}" if place else where, one)
-    return found
+    for layer, codes in {"": settings, **settings}.items():
+        if isinstance(codes, dict):
+            _check_settings(f"{where}.{layer}" if layer else where, codes)
+    return settings
 
 
 def _check_settings(where: str, settings: Mapping[str, Any]) -> None:
@@ -106,8 +106,8 @@ def prepare_stored(model: nn.Module, stored: Mapping[str, Any], names: set[str])
     def chosen(name: str, module: nn.Module) -> bool | dict[str, Any]:
         if not hasattr(module, "to_quantized") or f"{name}.scales" not in names:
             return False
-        own = stored.get(name)
-        settings = own if isinstance(own, dict) else stored
+        layer_codes = stored.get(name)
+        settings = layer_codes if isinstance(layer_codes, dict) else stored
         return {key: settings[key] for key in ("group_size", "bits")}
 
     nn.quantize(model, class_predicate=chosen)
@@ -143,9 +143,9 @@ def prepare(model: nn.Module, spec: QuantizationSpec, head: str) -> dict[str, An
 
 def quantized(layer: Any, weight: mx.array) -> dict[str, mx.array]:  # noqa: ANN401
     """Returns the evaluated parameters of a quantised layer for a weight."""
-    found = mx.quantize(weight, group_size=layer.group_size, bits=layer.bits)
-    mx.eval(found)
-    return dict(zip(("weight", *PARTS), found, strict=True))
+    parts = mx.quantize(weight, group_size=layer.group_size, bits=layer.bits)
+    mx.eval(parts)
+    return dict(zip(("weight", *PARTS), parts, strict=True))
 
 
 def float_weight(layer: Any) -> mx.array:  # noqa: ANN401

@@ -43,7 +43,7 @@ class Draws:
 
     def select(self, places: Sequence[int]) -> None:
         """Keeps the rows at these places of the batch."""
-        self._rows = [self._rows[place] for place in places]
+        self._rows = [self._rows[index] for index in places]
 
     def _noise(self, vocabulary: int) -> mx.array:
         """Returns the noise of the next token, `[B, V]`; it depends on each row's key alone."""

@@ -38,8 +38,8 @@ def stream(
             are without `decode`, or the prefix is another one.
     """
     check_rows(prompts, sampling, keys)
-    kept = None if prefix is None else check_prefix(language, prefix, prompts)
-    return _events(language, prompts, sampling, keys, kept)
+    read = None if prefix is None else check_prefix(language, prefix, prompts)
+    return _events(language, prompts, sampling, keys, read)
 
 
 def _events(
@@ -47,7 +47,7 @@ def _events(
     prompts: Sequence[Sequence[int]],
     sampling: Sampling,
     keys: Sequence[int],
-    kept: KeptPrefix | None,
+    read: KeptPrefix | None,
 ) -> Iterator[TokenEvent]:
     """Yields the tokens, batch after batch."""
     for batch in _batches(language, prompts, sampling.max_new_tokens):
@@ -55,7 +55,7 @@ def _events(
         try:
             with language.state.learning(None):
                 rows = [tuple(prompts[i]) for i in batch]
-                yield from _continue(language, rows, draws, answers, kept)
+                yield from _continue(language, rows, draws, answers, read)
         finally:  # also if the iterator is closed
             mx.clear_cache()
 
@@ -78,8 +78,8 @@ def bytes_of_row(language: Language, tokens: int) -> int:
     heads: int = config["num_attention_heads"]
     width: int = config.get("head_dim") or hidden // heads
     keys: int = config.get("num_key_value_heads") or heads
-    kept: int = 2 * config["num_hidden_layers"] * keys * width * 4
-    a_token = max(kept, 4 * SAMPLING_WIDTHS * hidden)
+    cache_bytes: int = 2 * config["num_hidden_layers"] * keys * width * 4
+    a_token = max(cache_bytes, 4 * SAMPLING_WIDTHS * hidden)
     return tokens * a_token + DRAW_BYTES_A_TOKEN * language.head.tokens
 
 
@@ -88,11 +88,11 @@ def _continue(
     prompts: list[tuple[int, ...]],
     draws: Draws,
     answers: Answers,
-    kept: KeptPrefix | None,
+    read: KeptPrefix | None,
 ) -> Iterator[TokenEvent]:
     """Samples the answers of prompts in one batch."""
     distinct = list(dict.fromkeys(prompts))
-    text = Decoding(language, distinct, kept)
+    text = Decoding(language, distinct, read)
     logits_BV = text.read_prompts()
     if len(distinct) < len(prompts):
         rows = [distinct.index(prompt) for prompt in prompts]
@@ -108,7 +108,7 @@ def _continue(
         if len(unfinished) < len(tokens):
             for part in (text, draws, answers):
                 part.select(unfinished)
-            tokens = [tokens[place] for place in unfinished]
+            tokens = [tokens[index] for index in unfinished]
         logits_BV = text.read(mx.array(tokens)[:, None])
 
 
@@ -126,52 +126,52 @@ class Decoding:
         self,
         language: Language,
         prompts: Sequence[Sequence[int]],
-        kept: KeptPrefix | None = None,
+        read: KeptPrefix | None = None,
     ) -> None:
         self._language = language
-        before = 0 if kept is None else len(kept.ids)
-        self._left = [list(prompt[before:]) for prompt in prompts]
+        offset = 0 if read is None else len(read.ids)
+        self._left = [list(prompt[offset:]) for prompt in prompts]
         width = max(map(len, self._left))
-        self._padding = [width - len(one) for one in self._left]
-        self._follows = kept is not None
-        if kept is None:
-            self._caches = [_batched(one, self._padding) for one in _single_caches(language)]
+        self._padding = [width - len(row) for row in self._left]
+        self._follows = read is not None
+        if read is None:
+            self._caches = [_batched(row, self._padding) for row in _single_caches(language)]
         else:
-            self._caches = caches_after(kept, len(prompts))
+            self._caches = caches_after(read, len(prompts))
 
     def read_prompts(self) -> mx.array:
         """Returns the logits after each prompt, float32 `[B, V]`."""
         if self._follows:
             return self._read_after()
-        padded = [[0] * pad + one for pad, one in zip(self._padding, self._left, strict=True)]
+        padded = [[0] * pad + row for pad, row in zip(self._padding, self._left, strict=True)]
         ids_BP = mx.array(padded)
         last = ids_BP.shape[1] - 1
         for start in range(0, last, PREFILL_TOKENS):
             self._language.hidden(
                 ids_BP[:, start : min(start + PREFILL_TOKENS, last)], self._caches
             )
-            mx.eval([one.state for one in self._caches])
+            mx.eval([row.state for row in self._caches])
         return self.read(ids_BP[:, last:])
 
     def _read_after(self) -> mx.array:
         """Reads what follows the kept prefix: padding moves to the left when all is read."""
-        padded = [one + [0] * pad for pad, one in zip(self._padding, self._left, strict=True)]
+        padded = [suffix + [0] * pad for pad, suffix in zip(self._padding, self._left, strict=True)]
         ids_BP = mx.array(padded)
-        found: dict[int, mx.array] = {}
+        hidden: dict[int, mx.array] = {}
         for cache in self._caches:
             cache.prepare(right_padding=self._padding)
         for start in range(0, ids_BP.shape[1], PREFILL_TOKENS):
             hidden_BTD = self._language.hidden(
                 ids_BP[:, start : start + PREFILL_TOKENS], self._caches
             )
-            places = {row: len(one) - 1 - start for row, one in enumerate(self._left)}
+            places = {row: len(suffix) - 1 - start for row, suffix in enumerate(self._left)}
             ends = [row for row, at in places.items() if 0 <= at < hidden_BTD.shape[1]]
-            found |= {row: hidden_BTD[row, places[row]] for row in ends}
-            mx.eval(found, [one.state for one in self._caches])
+            hidden |= {row: hidden_BTD[row, places[row]] for row in ends}
+            mx.eval(hidden, [suffix.state for suffix in self._caches])
         for cache in self._caches:
             cache.finalize()
         head = self._language.head
-        return head.transformed(head.product(mx.stack([found[row] for row in sorted(found)])))
+        return head.transformed(head.product(mx.stack([hidden[row] for row in sorted(hidden)])))
 
     def read(self, ids_B1: mx.array) -> mx.array:
         """Appends a token to each text and returns the logits after it, float32 `[B, V]`."""
@@ -181,8 +181,8 @@ class Decoding:
 
     def select(self, rows: Sequence[int]) -> None:
         """Keeps the texts of these rows, in this order; a row may occur several times."""
-        for one in self._caches:
-            one.filter(mx.array(rows))
+        for cache in self._caches:
+            cache.filter(mx.array(rows))
 
 
 def _single_caches(language: Language) -> list[Any]:

@@ -40,19 +40,19 @@ def read_prefix(language: Language, ids: Sequence[int], chunk_tokens: int) -> Ke
     from mlx_lm.models.cache import KVCache, make_prompt_cache
 
     caches = make_prompt_cache(language.model)
-    if not ids or any(type(one) is not KVCache for one in caches):
+    if not ids or any(type(cache) is not KVCache for cache in caches):
         return None
     ids_1P = mx.array([list(ids)])
     with language.state.learning(None):
         for start in range(0, len(ids), chunk_tokens):
             language.hidden(ids_1P[:, start : start + chunk_tokens], caches)
-            mx.eval([one.state for one in caches])
-    pairs = ((one.keys, one.values) for one in caches)
+            mx.eval([cache.state for cache in caches])
+    pairs = ((cache.keys, cache.values) for cache in caches)
     layers = [tuple(mx.contiguous(part[:, :, : len(ids)]) for part in pair) for pair in pairs]
     mx.eval(layers)
     size = sum(part.nbytes for pair in layers for part in pair)
-    kept = [(keys, values) for keys, values in layers]
-    return KeptPrefix(tuple(ids), size, kept, language, _weights(language))
+    arrays = [(keys, values) for keys, values in layers]
+    return KeptPrefix(tuple(ids), size, arrays, language, _weights(language))
 
 
 def check_prefix(
@@ -66,10 +66,10 @@ def check_prefix(
     if not isinstance(prefix, KeptPrefix) or prefix.language is not language:
         raise ValueError("prefix: expected what this model has read, got that of another one")
     now = _weights(language)
-    if any(then is not one for then, one in zip(prefix.weights, now, strict=True)):
+    if any(then is not prompt for then, prompt in zip(prefix.weights, now, strict=True)):
         raise ValueError("prefix: expected the same weights as it was read with, got others")
     count = len(prefix.ids)
-    if any(tuple(one[:count]) != prefix.ids or len(one) <= count for one in prompts):
+    if any(tuple(prompt[:count]) != prefix.ids or len(prompt) <= count for prompt in prompts):
         raise ValueError("prefix: expected prompts that begin with it and go on, got others")
     return prefix
 

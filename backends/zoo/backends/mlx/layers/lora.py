@@ -37,15 +37,15 @@ class LoraLinear(nn.Module):
         spec: LoraSpec,
         state: PassState,
         *,
-        place: int,
+        index: int,
         seed: int,
     ) -> None:
         super().__init__()
         outputs, inputs = linear_shape(base)
         self.base = base
         self.scale = spec.alpha / (math.sqrt(spec.rank) if spec.rslora else spec.rank)
-        self.dropout, self.place, self._state = spec.dropout, place, state
-        self.lora_A = _initial(spec.rank, inputs, (seed, place))
+        self.dropout, self.place, self._state = spec.dropout, index, state
+        self.lora_A = _initial(spec.rank, inputs, (seed, index))
         self.lora_B = mx.zeros((outputs, spec.rank))
         self._squares: mx.array | None = None
         if spec.dora:
@@ -67,9 +67,9 @@ class LoraLinear(nn.Module):
     def _product(self, x: mx.array, y: mx.array | None = None) -> mx.array:
         """Returns `W @ x` in float32; `y` is the layer's output if nothing of x is dropped."""
         plain = y is not None and (self._state.key is None or not self.dropout)
-        found: mx.array = y if y is not None and plain else self.base(x)
-        found = found.astype(mx.float32)
-        return found - self.base.bias if "bias" in self.base else found
+        total: mx.array = y if y is not None and plain else self.base(x)
+        total = total.astype(mx.float32)
+        return total - self.base.bias if "bias" in self.base else total
 
     def _norm(self) -> mx.array:
         """Returns the norm of each row of `W + scale * B @ A`, without that matrix."""

@@ -24,21 +24,21 @@ class PassState:
     @contextmanager
     def learning(self, key: int | None) -> Generator[None]:
         """Sets the seed of dropout in the block."""
-        before, self.key = self.key, key
+        previous, self.key = self.key, key
         try:
             yield
         finally:
-            self.key = before
+            self.key = previous
 
     @contextmanager
     def off(self) -> Generator[None]:
         """Disables the adapter in the block, with its dropout."""
-        before, self.adapted = self.adapted, False
+        previous, self.adapted = self.adapted, False
         try:
             with self.learning(None):
                 yield
         finally:
-            self.adapted = before
+            self.adapted = previous
 
     @contextmanager
     def chunk(self, part: int) -> Generator[None]:
@@ -49,20 +49,20 @@ class PassState:
         finally:
             self.part = 0
 
-    def mask(self, share: float, place: int, shape: tuple[int, ...]) -> mx.array | None:
+    def mask(self, share: float, index: int, shape: tuple[int, ...]) -> mx.array | None:
         """Returns the dropout mask of a layer, already divided by what is kept; None without.
 
         It depends on key, layer and chunk alone, so a pass that is repeated has the same masks.
 
         Args:
             share: the probability of dropping a value.
-            place: the number of the layer.
+            index: the number of the layer.
             shape: the shape of the layer's input.
         """
         if self.key is None or not share:
             return None
         import numpy as np
 
-        seed = np.random.SeedSequence([self.key, place, self.part]).generate_state(1, np.uint64)
-        kept: mx.array = mx.random.bernoulli(1 - share, shape, key=mx.random.key(int(seed[0])))
-        return kept.astype(mx.float32) / (1 - share)
+        seed = np.random.SeedSequence([self.key, index, self.part]).generate_state(1, np.uint64)
+        drawn: mx.array = mx.random.bernoulli(1 - share, shape, key=mx.random.key(int(seed[0])))
+        return drawn.astype(mx.float32) / (1 - share)

@@ -99,16 +99,16 @@ class Head:
         """Returns the adapter's part of the hidden states' gradient, and its own gradients."""
         layer = self.adapter
         assert layer is not None
-        kept = {"lora_A": layer.lora_A, "lora_B": layer.lora_B}
+        factors = {"lora_A": layer.lora_A, "lora_B": layer.lora_B}
 
         def update(hidden: mx.array, down: mx.array, up: mx.array) -> mx.array:
             layer.lora_A, layer.lora_B = down, up
             return layer.addition(hidden)
 
-        primals = [hidden_CD.astype(mx.float32), *kept.values()]
+        primals = [hidden_CD.astype(mx.float32), *factors.values()]
         with self.state.chunk(part):
             _, (dhidden, down, up) = mx.vjp(update, primals, [grad_CV])
-        layer.lora_A, layer.lora_B = kept["lora_A"], kept["lora_B"]
+        layer.lora_A, layer.lora_B = factors["lora_A"], factors["lora_B"]
         mx.eval(dhidden, down, up)
         return dhidden, {"lora_A": down, "lora_B": up}
 
@@ -118,14 +118,14 @@ class Head:
         if "scales" not in base:
             rows: mx.array = base.weight[ids_N]
             return rows.astype(mx.float32)
-        found = mx.dequantize(
+        values = mx.dequantize(
             base.weight[ids_N],
             base.scales[ids_N],
             base.biases[ids_N],
             group_size=base.group_size,
             bits=base.bits,
         )
-        return found.astype(mx.float32)
+        return values.astype(mx.float32)
 
     def _blocks(self) -> Iterator[tuple[slice, mx.array]]:
         """Yields the rows in float32: all at once if they already are, else block by block."""

@@ -132,9 +132,9 @@ def _log_softmax(logits_CV: mx.array, temperature: float) -> mx.array:
 def _teacher_logprobs(scored: Scored, part: slice) -> mx.array:
     assert scored.teacher is not None
     logits_CV = scored.teacher.logits(scored.teacher.hidden_ND[part])
-    found = _log_softmax(logits_CV, scored.temperature)
-    mx.eval(found)
-    return found
+    logprobs = _log_softmax(logits_CV, scored.temperature)
+    mx.eval(logprobs)
+    return logprobs
 
 
 def gradients(
@@ -216,7 +216,7 @@ def _frozen_head(scored: Scored, cotangents: Cotangents) -> Gradients:
         mx.eval(slope_CD)
         logprobs.append(chosen_C)
         slopes.append(slope_CD)
-    stats = _joined([{Stat.LOGPROBS: one} for one in logprobs], frozenset({Stat.LOGPROBS}))
+    stats = _joined([{Stat.LOGPROBS: values} for values in logprobs], frozenset({Stat.LOGPROBS}))
     weights_N = cotangents(stats)[Stat.LOGPROBS]
     if not slopes:
         return Gradients(mx.zeros_like(scored.hidden_ND.astype(mx.float32)), {})

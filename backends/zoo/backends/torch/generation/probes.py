@@ -46,10 +46,10 @@ def picks_keys(module: LossModule) -> bool:
 
 def row_refusal(module: LossModule) -> str | None:
     """Returns why rows of the model's state cannot be repeated and removed; None if they can."""
-    found = module.abilities
-    if found.rows is None:
-        found.rows = _rows_differ(module)
-    return found.rows or None
+    abilities = module.abilities
+    if abilities.rows is None:
+        abilities.rows = _rows_differ(module)
+    return abilities.rows or None
 
 
 def bytes_of_row(module: LossModule, tokens: int) -> int:

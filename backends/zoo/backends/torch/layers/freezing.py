@@ -22,9 +22,9 @@ def freeze_all_but(model: nn.Module, spec: FreezeSpec) -> None:
     """
     blocks = _blocks(model)
     start, end = _range(spec.layers, len(blocks))
-    inside = {place: _parameters(block) for place, block in enumerate(blocks)}
+    inside = {index: _parameters(block) for index, block in enumerate(blocks)}
     in_blocks = {id(p) for named in inside.values() for p in named.values()}
-    chosen = [inside[place] for place in range(start, end)]
+    chosen = [inside[index] for index in range(start, end)]
     outside = {name: p for name, p in _parameters(model).items() if id(p) not in in_blocks}
     model.requires_grad_(requires_grad=False)
     if chosen:
@@ -35,14 +35,14 @@ def freeze_all_but(model: nn.Module, spec: FreezeSpec) -> None:
 
 
 def _train(groups: list[dict[str, nn.Parameter]], name: str, key: str) -> None:
-    found = [p for named in groups for path, p in named.items() if _is_in(name, path)]
-    if not found:
-        known = ", ".join(sorted(_parts(path for named in groups for path in named)))
+    chosen_parameters = [p for named in groups for path, p in named.items() if _is_in(name, path)]
+    if not chosen_parameters:
+        endings = ", ".join(sorted(_parts(path for named in groups for path in named)))
         raise InputError(
             f"{key}: expected modules that these layers have, got {name!r}",
-            hint=f"this model has {known}",
+            hint=f"this model has {endings}",
         )
-    for parameter in found:
+    for parameter in chosen_parameters:
         parameter.requires_grad = True
 
 

@@ -57,15 +57,15 @@ def replace_kernels(model: nn.Module) -> int:
 
     def normed(layer: Any, hidden_BTD: Tensor) -> Tensor:  # noqa: ANN401
         in_place = False  # the gradient of the output may be needed elsewhere
-        found: Tensor = norm.apply(
+        result: Tensor = norm.apply(
             hidden_BTD, layer.weight, layer.variance_epsilon, 0.0, "llama", in_place
         )
-        return found
+        return result
 
     def gated(layer: Any, hidden_BTD: Tensor) -> Tensor:  # noqa: ANN401
         product = gate.apply(layer.gate_proj(hidden_BTD), layer.up_proj(hidden_BTD))
-        found: Tensor = layer.down_proj(product)
-        return found
+        result: Tensor = layer.down_proj(product)
+        return result
 
     changed = 0
     for module in model.modules():

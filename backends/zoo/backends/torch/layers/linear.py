@@ -43,10 +43,10 @@ def renamed(model: Any, names: list[str]) -> list[str]:  # noqa: ANN401
     ]
 
     def changes(key: str) -> bool:
-        found = key
+        name = key
         for step in renamings:
-            found, _ = step.rename_source_key(found)
-        return found != key
+            name, _ = step.rename_source_key(name)
+        return name != key
 
     return [name for name in names if changes(f"{name}.lora_A.weight")]
 

@@ -74,7 +74,7 @@ def find_router_loss(model: Any, weight: float) -> RouterLoss | None:  # noqa: A
     """
     if not weight:
         return None
-    found = RouterLoss(weight, chosen_experts(model))
+    router_loss = RouterLoss(weight, chosen_experts(model))
     ids_BT = probe_ids(model)
     with refusals(f"the router loss of {type(model).__name__} cannot be computed"), torch.no_grad():
         out = model(input_ids=ids_BT, use_cache=False, output_router_logits=True)
@@ -82,14 +82,14 @@ def find_router_loss(model: Any, weight: float) -> RouterLoss | None:  # noqa: A
         if theirs is None:
             raise _no_router_loss(model)
         layers = _router_logits(model, ids_BT).router_logits
-        ours = found(layers, torch.ones_like(ids_BT) > 0)
+        ours = router_loss(layers, torch.ones_like(ids_BT) > 0)
     limit = TOLERANCE.get(layers[0].dtype, TOLERANCE_16_BITS)
     if not abs(float(ours) - float(theirs)) <= limit * abs(float(theirs)):
         raise InputError(
             f"moe_aux_loss_coef: the router loss of {type(model).__name__} is unknown: expected "
             f"{float(theirs):.6g} as in transformers, got {float(ours):.6g}"
         )
-    return found
+    return router_loss
 
 
 def chosen_experts(model: Any) -> int:  # noqa: ANN401

@@ -81,10 +81,10 @@ def _precision(dtype: str, reason: str, warning: str | None = None) -> Precision
 
 def weight_type(folder: Path) -> str:
     """Returns the safetensors type of most stored weights, those in codes left out."""
-    found = stored_weights(folder, read_object(folder / "config.json")).values()
+    weights = stored_weights(folder, read_object(folder / "config.json")).values()
     sizes: dict[str, int] = {}
-    for one in [one for one in found if not one.code_bytes] or found:
-        sizes[one.dtype] = sizes.get(one.dtype, 0) + one.count
+    for weight in [weight for weight in weights if not weight.code_bytes] or weights:
+        sizes[weight.dtype] = sizes.get(weight.dtype, 0) + weight.count
     return max(sizes, key=lambda dtype: sizes[dtype])
 
 
@@ -106,10 +106,12 @@ def _by_file(folder: Path, device: str, speeds: Speeds, *, streams: bool) -> Pre
     rounded = "" if stored == "BF16" else "; rounded from float16"
     if device != "cpu":
         return _precision("bf16", f"16 bits save memory{rounded}")
-    found = speeds()
-    if found.bf16_pays:
-        return _precision("bf16", f"{found.describe()}{rounded}")
-    reason = f"{found.describe()}: weights stay in 16 bits, each product widens a block to float32"
+    measured = speeds()
+    if measured.bf16_pays:
+        return _precision("bf16", f"{measured.describe()}{rounded}")
+    reason = (
+        f"{measured.describe()}: weights stay in 16 bits, each product widens a block to float32"
+    )
     return _precision(WIDENED, reason)
 
 

@@ -23,9 +23,9 @@ def exact_products(stored: torch.dtype, hidden: torch.dtype) -> Generator[None]:
     if not both or setting is None or not available:
         yield
         return
-    before = setting.fp32_precision
+    previous = setting.fp32_precision
     setting.fp32_precision = "bf16"
     try:
         yield
     finally:
-        setting.fp32_precision = before
+        setting.fp32_precision = previous

@@ -114,10 +114,10 @@ def _measured() -> ProductSpeeds:
 
 def _quickest(work: Callable[[], object]) -> float:
     """Returns the seconds of the fastest round, as other load can only slow it down."""
-    found, spent = list[float](), 0.0
-    while len(found) <= ROUNDS and spent < BUDGET_S:
+    times, spent = list[float](), 0.0
+    while len(times) <= ROUNDS and spent < BUDGET_S:
         started = time.perf_counter()
         work()
-        found.append(time.perf_counter() - started)
-        spent += found[-1]
-    return min(found)
+        times.append(time.perf_counter() - started)
+        spent += times[-1]
+    return min(times)

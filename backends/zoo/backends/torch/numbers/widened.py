@@ -156,17 +156,17 @@ def blocks(weight_OI: Tensor) -> Iterator[tuple[slice, Tensor]]:
 
 def _buffer(size: int, device: torch.device) -> Tensor:
     """Returns a buffer for `size` values, reused within each thread."""
-    kept: Tensor | None = getattr(_buffers, "kept", None)
-    if kept is None or kept.numel() < size or kept.device != device:
-        kept = torch.empty(max(size, BLOCK_WEIGHTS), dtype=torch.float32, device=device)
-        _buffers.kept = kept
-    return kept[:size]
+    buffer: Tensor | None = getattr(_buffers, "kept", None)
+    if buffer is None or buffer.numel() < size or buffer.device != device:
+        buffer = torch.empty(max(size, BLOCK_WEIGHTS), dtype=torch.float32, device=device)
+        _buffers.kept = buffer
+    return buffer[:size]
 
 
 def _core_reads(x_NI: Tensor, weight_OI: Tensor) -> bool:
     """Returns whether the core supports these inputs: contiguous bf16 weights on the CPU."""
-    there = x_NI.device.type == "cpu" and x_NI.shape[0] > 0
-    return there and weight_OI.dtype is torch.bfloat16 and weight_OI.is_contiguous()
+    is_on_cpu = x_NI.device.type == "cpu" and x_NI.shape[0] > 0
+    return is_on_cpu and weight_OI.dtype is torch.bfloat16 and weight_OI.is_contiguous()
 
 
 def _few_tokens(x_NI: Tensor, weight_OI: Tensor, y_NO: Tensor) -> None:

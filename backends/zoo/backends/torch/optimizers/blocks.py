@@ -14,8 +14,8 @@ BLOCK = re.compile(r"(.*?\.\d+)\.")
 
 def block_of(name: str) -> str | None:
     """Returns the block of a parameter, `model.layers.0`; None for embeddings, heads and norms."""
-    found = BLOCK.match(name)
-    return found[1] if found else None
+    match = BLOCK.match(name)
+    return match[1] if match else None
 
 
 def is_linear(name: str, parameter: nn.Parameter) -> bool:
@@ -33,8 +33,8 @@ def split_linear(
 
 def head_dim(model: nn.Module) -> int | None:
     """Returns the width of a model's attention heads; None if its config does not say."""
-    whole: Any = model.config
-    config = getattr(whole, "text_config", None) or whole
+    settings: Any = model.config
+    config = getattr(settings, "text_config", None) or settings
     width, hidden, heads = (
         whole_number(config, name) for name in ("head_dim", "hidden_size", "num_attention_heads")
     )

@@ -16,17 +16,17 @@ def rated_groups(
 
     Matrices come first. Weight decay is for matrices only, unless a group has its own.
     """
-    found: dict[tuple[float, float], list[nn.Parameter]] = {}
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for matrices in (True, False):
         for name, parameter in parameters.items():
             if (parameter.dim() > 1) is matrices:
                 group, usual = _group_of(name, spec), spec.weight_decay if matrices else 0.0
                 decay = usual if group.weight_decay is None else group.weight_decay
                 key = (group.lr_scale, decay)
-                found.setdefault(key, []).append(parameter)
+                groups.setdefault(key, []).append(parameter)
     return [
         {"params": params, "weight_decay": decay, "lr_scale": lr_scale}
-        for (lr_scale, decay), params in found.items()
+        for (lr_scale, decay), params in groups.items()
     ]
 
 

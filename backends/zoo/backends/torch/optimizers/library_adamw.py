@@ -28,8 +28,8 @@ def library_adamw(groups: list[dict[str, Any]], *, bits: int, paged: bool) -> Op
     optim = require_library("optim: AdamW in 8 bits or paged memory").optim
     options: dict[str, Any] = {"lr": 0.0, "betas": BETAS, "is_paged": paged}
     kind = optim.AdamW8bit if bits == 8 else optim.AdamW32bit
-    made: Optimizer = kind(groups, **options)
-    return made
+    optimizer: Optimizer = kind(groups, **options)
+    return optimizer
 
 
 def is_librarys(optimizer: Optimizer) -> bool:
@@ -47,9 +47,9 @@ def restore(optimizer: Any, parameter: Tensor, parts: Mapping[str, Tensor]) -> N
     """
     assert import_bitsandbytes() is not None
     for group_place, group in enumerate(optimizer.param_groups):
-        for place, other in enumerate(group["params"]):
+        for index, other in enumerate(group["params"]):
             if other is parameter:
-                optimizer.init_state(group, parameter, group_place, place)
+                optimizer.init_state(group, parameter, group_place, index)
     state = optimizer.state[parameter]
     for part, value in parts.items():
         if torch.is_tensor(state[part]):

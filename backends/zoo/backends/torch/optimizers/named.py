@@ -71,24 +71,24 @@ class NamedOptimizer:
             self.clear()
             return StepInfo(grad_norm=float(norm), skipped=True, changed=False)
         torch.nn.utils.clip_grads_with_norm_(self.parameters.values(), max_grad_norm, norm)
-        before = None if self._moved else self._fingerprint()
+        fingerprint = None if self._moved else self._fingerprint()
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = lr * group["lr_scale"]
             optimizer.step()
         self.clear()
         # The comparison costs more than the step, so it stops once a value has changed.
-        if before is not None:
-            self._moved = self.has_changed(before)
+        if fingerprint is not None:
+            self._moved = self.has_changed(fingerprint)
         return StepInfo(grad_norm=float(norm), skipped=False, changed=self._moved)
 
     def norm_of(self, gradients: Sequence[Tensor]) -> Tensor:
         """Returns the norm of the whole gradient."""
         return torch.nn.utils.get_total_norm(gradients)
 
-    def has_changed(self, before: Tensor) -> bool:
-        """Returns whether a value is another than when `before` was taken."""
-        return not torch.equal(before, self._fingerprint())
+    def has_changed(self, fingerprint: Tensor) -> bool:
+        """Returns whether a value is another than when `fingerprint` was taken."""
+        return not torch.equal(fingerprint, self._fingerprint())
 
     def own_state(self, value: Tensor) -> Tensor:
         """Returns what this process keeps of a part of a saved state."""
@@ -117,7 +117,7 @@ class NamedOptimizer:
 
     def tensors(self) -> dict[str, Tensor]:
         """Returns the state by name, such as `<parameter>/exp_avg`; counts as whole numbers."""
-        steps = [(STEPS, torch.tensor(one.steps)) for one in self._by_turns()]
+        steps = [(STEPS, torch.tensor(optimizer.steps)) for optimizer in self._by_turns()]
         return dict(steps) | {
             f"{name}/{part}": torch.as_tensor(value).detach().cpu().contiguous()
             for name, state in self._states().items()
@@ -127,14 +127,14 @@ class NamedOptimizer:
 
     def _by_turns(self) -> list[OneBlockAdamW]:
         """Returns the optimizers that train blocks in turns."""
-        return [one for one in self.optimizers if isinstance(one, OneBlockAdamW)]
+        return [optimizer for optimizer in self.optimizers if isinstance(optimizer, OneBlockAdamW)]
 
     def save(self, folder: Path) -> None:
         """Writes the state as safetensors."""
         from safetensors.torch import save_file
 
-        about = None if self.name == PLAIN else {"optimizer": self.name}
-        save_file(self.tensors(), folder / STATE_FILE, about)
+        header = None if self.name == PLAIN else {"optimizer": self.name}
+        save_file(self.tensors(), folder / STATE_FILE, header)
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote.
@@ -151,10 +151,10 @@ class NamedOptimizer:
         if written != self.name:
             raise InputError(f"{file}: optimizer: expected the state of {self.name}, got {written}")
         tensors = load_file(file)
-        for one in self._by_turns():
+        for optimizer in self._by_turns():
             if STEPS not in tensors:
                 raise InputError(f"{file}: {STEPS}: expected the number of steps, got none")
-            one.resume_at(int(tensors.pop(STEPS)))
+            optimizer.resume_at(int(tensors.pop(STEPS)))
         for name, parts in _by_parameter(tensors).items():
             if name not in self.parameters:
                 raise InputError(f"{file}: {name}: in only one of the checkpoint and this policy")
@@ -164,24 +164,28 @@ class NamedOptimizer:
                 restore(owner, parameter, parts)
                 continue
             for part, value in parts.items():
-                kept = self.own_state(value)
-                owner.state[parameter][part] = _restored(kept, parameter.device)
+                state = self.own_state(value)
+                owner.state[parameter][part] = _restored(state, parameter.device)
 
     def _owner(self, parameter: Tensor) -> Optimizer:
         """Returns the optimizer that steps a parameter."""
         for optimizer in self.optimizers:
-            if any(parameter is one for group in optimizer.param_groups for one in group["params"]):
+            if any(
+                parameter is candidate
+                for group in optimizer.param_groups
+                for candidate in group["params"]
+            ):
                 return optimizer
         raise AssertionError("every parameter has an optimizer")
 
 
 def _by_parameter(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
     """Returns the parts of states by the names of their parameters."""
-    found: dict[str, dict[str, Tensor]] = {}
+    state: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         name, _, part = key.rpartition("/")
-        found.setdefault(name, {})[part] = value
-    return found
+        state.setdefault(name, {})[part] = value
+    return state
 
 
 def _restored(value: Tensor, device: torch.device) -> Tensor | int:

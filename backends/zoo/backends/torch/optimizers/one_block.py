@@ -63,10 +63,10 @@ class OneBlockAdamW(torch.optim.AdamW):
 
     def resume_at(self, steps: int) -> None:
         """Activates the block that is trained after a number of steps."""
-        before, self.steps = self.active, steps
-        if before != place_of(steps // self.spec.interval, len(self.blocks), self.spec):
+        previous, self.steps = self.active, steps
+        if previous != place_of(steps // self.spec.interval, len(self.blocks), self.spec):
             state = cast("dict[nn.Parameter, Any]", self.state)
-            for parameter in self.blocks[before]:
+            for parameter in self.blocks[previous]:
                 parameter.requires_grad, parameter.grad = False, None
                 state.pop(parameter, None)
             self._activate()

@@ -53,10 +53,10 @@ def _named(
     for target in targets:
         if not any(is_in(target, name) for name in matrices):
             parts = {part for name in matrices for part in name.split(".")[:-1]}
-            known = ", ".join(sorted(part for part in parts if not part.isdigit()))
+            endings = ", ".join(sorted(part for part in parts if not part.isdigit()))
             raise InputError(
                 f"{key}: expected modules with trained matrices, got {target!r}",
-                hint=f"this model has {known}",
+                hint=f"this model has {endings}",
             )
     return {name: p for name, p in matrices.items() if any(is_in(t, name) for t in targets)}
 

@@ -100,12 +100,12 @@ def _muon(inputs: Inputs) -> Sequence[Optimizer]:
 
     Its rate is scaled as in arXiv:2502.16982, section 2.2: so it is AdamW's rate.
     """
-    linear, others = split_linear(inputs.parameters)
-    found: list[Optimizer] = []
+    linear, rest = split_linear(inputs.parameters)
+    optimizers: list[Optimizer] = []
     if linear:
         groups = rated_groups(linear, inputs.spec)
-        found.append(torch.optim.Muon(groups, lr=0.0, adjust_lr_fn="match_rms_adamw"))
-    return [*found, adamw(rated_groups(others, inputs.spec))] if others else found
+        optimizers.append(torch.optim.Muon(groups, lr=0.0, adjust_lr_fn="match_rms_adamw"))
+    return [*optimizers, adamw(rated_groups(rest, inputs.spec))] if rest else optimizers
 
 
 def _adam_mini(inputs: Inputs) -> Sequence[Optimizer]:
@@ -146,9 +146,9 @@ def _apollo(inputs: Inputs) -> Sequence[Optimizer]:
 def _projected(kind: type[LowRank], inputs: Inputs, key: str) -> Sequence[Optimizer]:
     """One of projected gradients for the chosen matrices, and AdamW for the others."""
     spec = inputs.spec
-    chosen, others = split_projected(inputs.parameters, spec.projection.targets, key)
+    chosen, rest = split_projected(inputs.parameters, spec.projection.targets, key)
     low = kind(rated_groups(chosen, spec), inputs.names(), spec.projection)
-    return [low, adamw(rated_groups(others, spec))] if others else [low]
+    return [low, adamw(rated_groups(rest, spec))] if rest else [low]
 
 
 def _badam(inputs: Inputs) -> Sequence[Optimizer]:
@@ -161,11 +161,11 @@ def _library(inputs: Inputs) -> Sequence[Optimizer]:
     device = next(iter(inputs.parameters.values())).device.type
     check_device(spec.name, device)
     paged = spec.name.startswith("paged_")
-    linear, others = split_linear(inputs.parameters)
+    linear, rest = split_linear(inputs.parameters)
     bits = 8 if spec.name.endswith("_8bit") else 32
     return [
         library_adamw(rated_groups(parameters, spec), bits=bits_here, paged=paged)
-        for parameters, bits_here in ((linear, bits), (others, 32))
+        for parameters, bits_here in ((linear, bits), (rest, 32))
         if parameters
     ]
 

@@ -44,8 +44,8 @@ def attend(
     if prefix_layers is not None:
         return attend_after(module, *inputs, attention_mask, prefix_layers, plain, options)
     if row_ends is None:
-        found: tuple[Tensor, Tensor | None] = plain(module, *inputs, attention_mask, **options)
-        return found
+        attended: tuple[Tensor, Tensor | None] = plain(module, *inputs, attention_mask, **options)
+        return attended
     options["is_causal"] = True
     parts: list[Tensor] = []
     for start, end in zip((0, *row_ends), row_ends, strict=False):

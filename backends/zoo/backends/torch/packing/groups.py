@@ -86,11 +86,11 @@ def pack(batch: "Batch", device: torch.device) -> Packed:
     ends_R, rows_R = prefix.lengths_R.copy(), np.zeros(shape[0], np.int64)
     positions_T = np.arange(batch.ids_BT.shape[1])
     for row, prompt in enumerate(prefix.prompt_B):
-        shared, own, start = int(shared_B[row]), int(own_B[row]), int(ends_R[prompt])
-        ends_R[prompt], rows_R[prompt] = start + own, rows_R[prompt] + 1
+        shared, unshared, start = int(shared_B[row]), int(own_B[row]), int(ends_R[prompt])
+        ends_R[prompt], rows_R[prompt] = start + unshared, rows_R[prompt] + 1
         for target, first, count, segment in (
             (0, 0, shared, 0),
-            (start, shared, own, rows_R[prompt]),
+            (start, shared, unshared, rows_R[prompt]),
         ):
             packed, plain = slice(target, target + count), slice(first, first + count)
             ids_RL[prompt, packed] = batch.ids_BT[row, plain]

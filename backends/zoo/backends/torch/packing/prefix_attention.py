@@ -49,14 +49,14 @@ def attend_after(
     used = [name for name in UNKNOWN if options.get(name) is not None]
     if used or mask_B1QT is None or mask_B1QT.dtype != torch.bool:
         raise ValueError(f"a shared prefix: expected plain attention, got {used or 'another mask'}")
-    place: Any = module.layer_idx
-    before = layers[place]
+    index: Any = module.layer_idx
+    cached = layers[index]
     if query_BHQD.shape[2] == 1:
         scale = options.get("scaling")
         scale = query_BHQD.shape[-1] ** -0.5 if scale is None else scale
-        return _in_two_parts(query_BHQD * scale, key_BKTD, value_BKTD, mask_B1QT, before), None
+        return _in_two_parts(query_BHQD * scale, key_BKTD, value_BKTD, mask_B1QT, cached), None
     rows = zip(query_BHQD, key_BKTD, value_BKTD, mask_B1QT, strict=True)
-    return torch.cat([_row(module, *row, before, plain, options) for row in rows]), None
+    return torch.cat([_row(module, *row, cached, plain, options) for row in rows]), None
 
 
 def _row(
@@ -65,14 +65,14 @@ def _row(
     key_KTD: Tensor,
     value_KTD: Tensor,
     mask_1QT: Tensor,
-    before: tuple[Tensor, Tensor],
+    cached: tuple[Tensor, Tensor],
     plain: Callable[..., tuple[Tensor, Tensor | None]],
     options: Mapping[str, Any],
 ) -> Tensor:
     """Returns the attended values of one row, `[1, Q, H, D]`."""
-    tokens, given = before[0].shape[2], before[0].dtype
-    key = torch.cat([before[0], key_KTD[None].to(given)], 2)
-    value = torch.cat([before[1], value_KTD[None].to(given)], 2)
+    tokens, cached_tokens = cached[0].shape[2], cached[0].dtype
+    key = torch.cat([cached[0], key_KTD[None].to(cached_tokens)], 2)
+    value = torch.cat([cached[1], value_KTD[None].to(cached_tokens)], 2)
     mask = nn.functional.pad(mask_1QT[None], (tokens, 0), value=True)
     return plain(module, query_HQD[None], key, value, mask, **options)[0]
 
@@ -82,13 +82,13 @@ def _in_two_parts(
     key_BKTD: Tensor,
     value_BKTD: Tensor,
     mask_B11T: Tensor,
-    before: tuple[Tensor, Tensor],
+    cached: tuple[Tensor, Tensor],
 ) -> Tensor:
     """Returns the attended values of the next token of each row, `[B, 1, H, D]`."""
     (rows, heads, _, size), groups = query_BH1D.shape, key_BKTD.shape[1]
     query_BKGD = query_BH1D.reshape(rows, groups, heads // groups, size)
     query_KXD = query_BKGD.transpose(0, 1).reshape(groups, -1, size)  # X = B G
-    first_KXP = query_KXD @ before[0][0].transpose(-1, -2)
+    first_KXP = query_KXD @ cached[0][0].transpose(-1, -2)
     own_BKGT = query_BKGD @ key_BKTD.transpose(-1, -2)
     own_BKGT = own_BKGT.masked_fill(~mask_B11T, -torch.inf)
     tokens = first_KXP.shape[-1]
@@ -96,7 +96,7 @@ def _in_two_parts(
     weights = torch.cat([first_BKGP, own_BKGT], -1).softmax(-1, dtype=torch.float32)
     weights = weights.to(value_BKTD.dtype)
     first_KXP = weights[..., :tokens].transpose(0, 1).reshape(groups, -1, tokens)
-    seen_KXD = first_KXP @ before[1][0]
+    seen_KXD = first_KXP @ cached[1][0]
     seen_BKGD = seen_KXD.reshape(groups, rows, -1, size).transpose(0, 1)
     seen_BKGD = seen_BKGD + weights[..., tokens:] @ value_BKTD
     return seen_BKGD.reshape(rows, 1, heads, size)

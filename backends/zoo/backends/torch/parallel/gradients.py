@@ -20,11 +20,11 @@ def sum_gradients(ranks: TorchRanks, parameters: Sequence[nn.Parameter]) -> None
     """Replaces each gradient by the sum over all processes; where none has one, it stays None."""
     has = bytes(parameter.grad is not None for parameter in parameters)
     anywhere = [any(flags) for flags in zip(*ranks.gather_bytes(has), strict=True)]
-    given = [p for p, one in zip(parameters, anywhere, strict=True) if one]
-    for parameter in given:
+    present = [p for p, has_gradient in zip(parameters, anywhere, strict=True) if has_gradient]
+    for parameter in present:
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
-    for piece in _pieces([p.grad for p in given if p.grad is not None]):
+    for piece in _pieces([p.grad for p in present if p.grad is not None]):
         flat = torch.cat([gradient.flatten() for gradient in piece])
         ranks.add_up(flat)
         parts = torch.split(flat, [gradient.numel() for gradient in piece])

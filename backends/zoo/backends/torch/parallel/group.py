@@ -47,8 +47,8 @@ class Group(TorchRanks):
         device: the device of the tensors that are added up.
     """
 
-    def __init__(self, place: Place, device: str) -> None:
-        super().__init__(place.rank, place.size)
+    def __init__(self, rank: Place, device: str) -> None:
+        super().__init__(rank.rank, rank.size)
         gpus = device == "cuda"
         self.tensors = dist.new_group(backend="nccl", timeout=GPU_PATIENCE) if gpus else None
 
@@ -57,23 +57,23 @@ class Group(TorchRanks):
         with lost_process(self):
             dist.all_reduce(tensor, group=self.tensors)
 
-    def gather_bytes(self, own: bytes) -> list[bytes]:
+    def gather_bytes(self, data: bytes) -> list[bytes]:
         """Returns what each process gave, by rank."""
         with lost_process(self):
-            lengths = self._gathered(torch.tensor([len(own)]))
+            lengths = self._gathered(torch.tensor([len(data)]))
             longest = int(lengths.max())
             if not longest:
                 return [b""] * self.size
-            padded = bytearray(own.ljust(longest, b"\0"))
-            found = self._gathered(torch.frombuffer(padded, dtype=torch.uint8))
+            padded = bytearray(data.ljust(longest, b"\0"))
+            parts = self._gathered(torch.frombuffer(padded, dtype=torch.uint8))
         return [
-            row[: int(length)].numpy().tobytes() for row, length in zip(found, lengths, strict=True)
+            row[: int(length)].numpy().tobytes() for row, length in zip(parts, lengths, strict=True)
         ]
 
-    def _gathered(self, own: torch.Tensor) -> torch.Tensor:
-        found = [torch.empty_like(own) for _ in range(self.size)]
-        dist.all_gather(found, own)
-        return torch.stack(found)
+    def _gathered(self, local: torch.Tensor) -> torch.Tensor:
+        parts = [torch.empty_like(local) for _ in range(self.size)]
+        dist.all_gather(parts, local)
+        return torch.stack(parts)
 
 
 @contextmanager
@@ -110,11 +110,11 @@ def lost_in_a_pass(ranks: Ranks) -> Generator[None]:
 
 
 @contextmanager
-def connect(place: Place, device: str) -> Generator[Ranks]:
+def connect(rank: Place, device: str) -> Generator[Ranks]:
     """Connects this process with the others for the duration of a `with` block.
 
     Args:
-        place: where this process is among them.
+        rank: where this process is among them.
         device: the device of the run; GPU number `local_rank` becomes this process's.
 
     Raises:
@@ -122,44 +122,44 @@ def connect(place: Place, device: str) -> Generator[Ranks]:
         NotAvailableError: this process has no GPU of its own.
         LostProcessError: another process ended before all were connected.
     """
-    _choose_gpu(place, device)
-    with _loopback(place):
-        with lost_process(place):
-            _join_others(place)
+    _choose_gpu(rank, device)
+    with _loopback(rank):
+        with lost_process(rank):
+            _join_others(rank)
         try:
-            with lost_process(place):
-                ranks = Group(place, device)
+            with lost_process(rank):
+                ranks = Group(rank, device)
             ranks.meet()  # the connections are made by the first exchange
             yield ranks
         finally:
             dist.destroy_process_group()
 
 
-def _join_others(place: Place) -> None:
+def _join_others(rank: Place) -> None:
     options: dict[str, Any] = {"backend": "gloo", "timeout": PATIENCE}
-    if place.meeting == FROM_ENVIRONMENT:
+    if rank.meeting == FROM_ENVIRONMENT:
         dist.init_process_group(init_method=FROM_ENVIRONMENT, **options)
         return
-    store = FileStore(place.meeting, place.size)
-    dist.init_process_group(store=store, rank=place.rank, world_size=place.size, **options)
+    store = FileStore(rank.meeting, rank.size)
+    dist.init_process_group(store=store, rank=rank.rank, world_size=rank.size, **options)
 
 
-def _choose_gpu(place: Place, device: str) -> None:
+def _choose_gpu(rank: Place, device: str) -> None:
     if device == "cpu":
         return
     if device != "cuda":
-        raise one_process_only(device, place.size)
+        raise one_process_only(device, rank.size)
     # of a launcher's processes, each knows only those before it on this machine
-    launched = place.meeting == FROM_ENVIRONMENT
-    require_gpus(place.local_rank + 1 if launched else place.size)
-    torch.cuda.set_device(place.local_rank)
+    launched = rank.meeting == FROM_ENVIRONMENT
+    require_gpus(rank.local_rank + 1 if launched else rank.size)
+    torch.cuda.set_device(rank.local_rank)
 
 
 @contextmanager
-def _loopback(place: Place) -> Generator[None]:
+def _loopback(rank: Place) -> Generator[None]:
     """Lets processes of one machine listen on its own interface only, unless one is chosen."""
     name, interface = "GLOO_SOCKET_IFNAME", LOOPBACK.get(sys.platform)
-    elsewhere = place.meeting == FROM_ENVIRONMENT and not on_one_machine()
+    elsewhere = rank.meeting == FROM_ENVIRONMENT and not on_one_machine()
     if elsewhere or name in os.environ or interface is None:
         yield
         return

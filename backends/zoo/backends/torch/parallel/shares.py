@@ -18,15 +18,15 @@ def is_divided(tensor: Tensor) -> bool:
 def whole(tensor: Tensor) -> Tensor:
     """Returns the whole of a tensor, without a gradient. Collective if it is divided."""
     plain: Any = tensor.detach()
-    found: Tensor = plain.full_tensor() if is_divided(plain) else plain
-    return found
+    full: Tensor = plain.full_tensor() if is_divided(plain) else plain
+    return full
 
 
 def own_part(tensor: Tensor) -> Tensor:
     """Returns this process's part of a tensor, in the same memory."""
     plain: Any = tensor.detach()
-    found: Tensor = plain.to_local() if is_divided(plain) else plain
-    return found
+    local: Tensor = plain.to_local() if is_divided(plain) else plain
+    return local
 
 
 def share_of(tensor: Tensor, rank: int, size: int) -> Tensor:

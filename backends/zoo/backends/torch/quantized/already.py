@@ -21,12 +21,12 @@ WIDENED_ON_LOADING = ("fp8", "mxfp4")
 
 def quantized_by(config: Any) -> str | None:  # noqa: ANN401
     """Returns the method by which a model's files are quantised, or None if they are not."""
-    found = getattr(config, "quantization_config", None)
-    if found is None:
+    settings = getattr(config, "quantization_config", None)
+    if settings is None:
         return None
-    if isinstance(found, dict) and "quant_method" not in found and "group_size" in found:
+    if isinstance(settings, dict) and "quant_method" not in settings and "group_size" in settings:
         return BY_MLX
-    method = found.get("quant_method") if isinstance(found, dict) else found.quant_method
+    method = settings.get("quant_method") if isinstance(settings, dict) else settings.quant_method
     return str(getattr(method, "value", method)).lower()
 
 
@@ -34,8 +34,8 @@ def stored_spec(config: Any) -> QuantizationSpec | None:  # noqa: ANN401
     """Returns the codes of bitsandbytes in a model's files, None for others and plain weights."""
     if quantized_by(config) != BY_BITSANDBYTES:
         return None
-    found = config.quantization_config
-    settings: Mapping[str, Any] = found if isinstance(found, dict) else found.to_dict()
+    stated = config.quantization_config
+    settings: Mapping[str, Any] = stated if isinstance(stated, dict) else stated.to_dict()
     if not settings.get("load_in_4bit"):
         return QuantizationSpec(8, method="bnb")
     kind = settings.get("bnb_4bit_quant_type", "fp4")
@@ -69,13 +69,13 @@ def check_unchanged(folder: Path, spec: LoadSpec) -> None:
             f"{folder}: DoRA and PiSSA read weights: expected 4, 16 or 32 bits, got files in 8",
             hint="use the original model with quantization_bit=4, or plain LoRA",
         )
-    for given, what in (
+    for value, what in (
         (spec.in_place, "trained in place"),
         (spec.reward_model, "turned into a reward model"),
         (spec.stream_layers, "left in its files (stream_layers)"),
         (spec.sharded, "divided among processes (sharding full)"),
     ):
-        if given:
+        if value:
             raise InputError(
                 f"{folder}: a base that bitsandbytes has quantised cannot be {what}: expected "
                 "plain weights",
@@ -83,13 +83,13 @@ def check_unchanged(folder: Path, spec: LoadSpec) -> None:
             )
 
 
-def check_quantized(folder: Path, method: str, wanted: QuantizationSpec | None) -> None:
+def check_quantized(folder: Path, method: str, spec: QuantizationSpec | None) -> None:
     """Checks that a base with quantised weights can be used as it is.
 
     Args:
         folder: its folder, for messages.
         method: how its files are quantised.
-        wanted: a quantisation that is asked for.
+        spec: a quantisation that is asked for.
 
     Raises:
         InputError: another quantisation is asked for, or the method is not supported.
@@ -102,7 +102,7 @@ def check_quantized(folder: Path, method: str, wanted: QuantizationSpec | None) 
             "weights, or bitsandbytes",
             hint=f"{original}: quantization_bit=4 quantises it on loading",
         )
-    if wanted is not None:
+    if spec is not None:
         raise InputError(
             f"{folder}: quantization_bit: expected a base that is not quantised, got one that "
             f"{method} has quantised",

@@ -86,8 +86,8 @@ def kept_layers(folder: Path, config: Any) -> list[str]:  # noqa: ANN401
     auto: Any = AutoModelForCausalLM
     with refusals(f"{folder}: this model cannot be built"), torch.device("meta"):
         model = auto.from_config(config)
-        kept = {*get_keys_to_not_convert(model), *(left_out(model) or ())}
-    share = _share_of_linear(model, kept)
+        excluded = {*get_keys_to_not_convert(model), *(left_out(model) or ())}
+    share = _share_of_linear(model, excluded)
     if share < LEAST_SHARE:
         raise InputError(
             f"quantization_bit: {type(model).__name__} has {1 - share:.0%} of its weights outside "
@@ -95,16 +95,16 @@ def kept_layers(folder: Path, config: Any) -> list[str]:  # noqa: ANN401
             "as only linear layers are quantised",
             hint="train it without quantization_bit",
         )
-    return sorted(re.escape(name) for name in kept)
+    return sorted(re.escape(name) for name in excluded)
 
 
-def _share_of_linear(model: Any, kept: set[str]) -> float:  # noqa: ANN401
+def _share_of_linear(model: Any, excluded: set[str]) -> float:  # noqa: ANN401
     from transformers.pytorch_utils import Conv1D
 
     sizes: dict[str, int] = {
         name: module.weight.numel()
         for name, module in model.named_modules()
-        if type(module) in (nn.Linear, Conv1D) and name not in kept
+        if type(module) in (nn.Linear, Conv1D) and name not in excluded
     }
     ends = {id(model.get_input_embeddings().weight)}
     if (head := model.get_output_embeddings()) is not None:
@@ -132,8 +132,8 @@ def settle(model: nn.Module, products: torch.dtype) -> None:
                 layer.compute_dtype, layer.compute_type_is_set = products, True
             elif isinstance(child, bnb.nn.Linear8bitLt):
                 coded: Any = child
-                found = Int8Linear(coded.weight.data, coded.weight.SCB, coded.bias)
-                setattr(parent, name, found)
+                settled = Int8Linear(coded.weight.data, coded.weight.SCB, coded.bias)
+                setattr(parent, name, settled)
     named: Any = model
     named.is_loaded_in_8bit = False  # the layers are ours: peft must not look for its own
 

@@ -31,8 +31,8 @@ def import_bitsandbytes() -> ModuleType | None:
     with _without_compiler(), _without(DOWNLOADS), _silent(BITSANDBYTES):
         import bitsandbytes  # pyright: ignore[reportMissingImports]
 
-    found: ModuleType = bitsandbytes
-    return found
+    module: ModuleType = bitsandbytes
+    return module
 
 
 def require_library(purpose: str = "quantization_bit: a base in few bits") -> Any:  # noqa: ANN401
@@ -51,7 +51,7 @@ def require_library(purpose: str = "quantization_bit: a base in few bits") -> An
 @contextmanager
 def _without_compiler() -> Generator[None]:
     """Makes torch.compile return its function as it is."""
-    before = torch.compile
+    original = torch.compile
 
     def plain(function: object = None, **_options: object) -> object:
         return plain if function is None else function
@@ -60,30 +60,30 @@ def _without_compiler() -> Generator[None]:
     try:
         yield
     finally:
-        torch.compile = before
+        torch.compile = original
 
 
 @contextmanager
 def _without(package: str) -> Generator[None]:
     """Lets imports of a package fail."""
     absent = object()
-    before: object = sys.modules.get(package, absent)
+    original: object = sys.modules.get(package, absent)
     sys.modules[package] = None  # type: ignore[assignment]
     try:
         yield
     finally:
         del sys.modules[package]
-        if isinstance(before, ModuleType):
-            sys.modules[package] = before
+        if isinstance(original, ModuleType):
+            sys.modules[package] = original
 
 
 @contextmanager
 def _silent(name: str) -> Generator[None]:
     """Silences the log of a package."""
     log = logging.getLogger(name)
-    before, log.disabled = log.level, False
+    level, log.disabled = log.level, False
     log.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        log.setLevel(before)
+        log.setLevel(level)

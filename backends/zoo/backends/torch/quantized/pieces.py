@@ -27,9 +27,9 @@ def quantizing_in_pieces() -> Generator[None]:
     functional = require_library().functional
     four, eight = functional.quantize_4bit, functional.int8_vectorwise_quant
 
-    def four_bits(A: Tensor, *given: Any, **options: Any) -> Any:  # noqa: ANN401
-        if given or A.device.type != "cpu" or A.numel() <= PIECE_WEIGHTS:
-            return four(A, *given, **options)
+    def four_bits(A: Tensor, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401
+        if arguments or A.device.type != "cpu" or A.numel() <= PIECE_WEIGHTS:
+            return four(A, *arguments, **options)
         return _four_bits(four, A, **options)
 
     def eight_bits(A: Tensor, threshold: float = 0.0) -> Any:  # noqa: ANN401
@@ -51,7 +51,7 @@ def quantizing_in_pieces() -> Generator[None]:
 
 
 def _four_bits(
-    whole: Any,  # noqa: ANN401
+    quantize: Any,  # noqa: ANN401
     weight: Tensor,
     *,
     blocksize: int,
@@ -67,8 +67,8 @@ def _four_bits(
     state: Any = None
     for start in range(0, flat.numel(), PIECE_WEIGHTS):
         piece = flat[start : start + PIECE_WEIGHTS]
-        found, state = whole(piece, blocksize=blocksize, quant_type=quant_type)
-        codes[start // 2 :][: found.numel()] = found.flatten()
+        quantized, state = quantize(piece, blocksize=blocksize, quant_type=quant_type)
+        codes[start // 2 :][: quantized.numel()] = quantized.flatten()
         absmax[start // blocksize :][: state.absmax.numel()] = state.absmax
     nested: dict[str, Any] = {}
     if compress_statistics:

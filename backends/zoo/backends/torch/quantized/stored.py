@@ -58,7 +58,7 @@ class StoredTensor:
         """Returns the name of the type in the file."""
         return self._info.dtype
 
-    def __getitem__(self, place: Any) -> Tensor:  # noqa: ANN401 - as a tensor's
+    def __getitem__(self, index: Any) -> Tensor:  # noqa: ANN401 - as a tensor's
         info = self._info
         room = own_pages(info.stop - info.start)
         self._file.read_into(room.numpy(), info.start)
@@ -66,7 +66,7 @@ class StoredTensor:
         if values.is_floating_point() and (bad := first_not_finite(values)) is not None:
             value = values[bad].item()
             self._faults.append(f"{self._name}: value {bad} is {value}: expected finite weights")
-        return values.view(info.shape)[place]
+        return values.view(info.shape)[index]
 
 
 def stored_tensors(files: Sequence[Path], faults: list[str]) -> dict[str, StoredTensor]:
@@ -79,7 +79,7 @@ def stored_tensors(files: Sequence[Path], faults: list[str]) -> dict[str, Stored
     Raises:
         InputError: a tensor has a type without plain values.
     """
-    found: dict[str, StoredTensor] = {}
+    tensors: dict[str, StoredTensor] = {}
     for path in files:
         file = OpenFile(path)
         for name, info in read_header(file).tensors.items():
@@ -87,5 +87,5 @@ def stored_tensors(files: Sequence[Path], faults: list[str]) -> dict[str, Stored
                 expected = ", ".join(TYPES)
                 text = f"{path}: {name}: expected {expected} to quantise, got {info.dtype}"
                 raise InputError(text)
-            found[name] = StoredTensor(file, name, info, faults)
-    return found
+            tensors[name] = StoredTensor(file, name, info, faults)
+    return tensors

@@ -84,31 +84,31 @@ class _Stream:
 
     def attach(self, layers: list[nn.Module]) -> None:
         """Notes each use of a layer by its parts: recomputing calls the layer's forward alone."""
-        for place, layer in enumerate(layers):
+        for index, layer in enumerate(layers):
             for part in layer.children():
-                part.register_forward_pre_hook(self._hook(place))
+                part.register_forward_pre_hook(self._hook(index))
 
-    def _hook(self, place: int) -> Any:  # noqa: ANN401 - torch has no type for it
+    def _hook(self, index: int) -> Any:  # noqa: ANN401 - torch has no type for it
         def use(_module: nn.Module, _inputs: object) -> None:
-            self.use(place)
+            self.use(index)
 
         return use
 
-    def use(self, place: int) -> None:
+    def use(self, index: int) -> None:
         """Releases what is in memory but for a layer, and prefetches the one after it."""
-        if place == self._before:
+        if index == self._before:
             self._release(-1)  # the output layer stands between its two uses of the last layer
             return
-        forward = place > self._before or place == 0
-        following = place + (1 if forward else -1)
-        for used in (self._used | {-1}) - {place}:
+        forward = index > self._before or index == 0
+        following = index + (1 if forward else -1)
+        for used in (self._used | {-1}) - {index}:
             self._release(used)
-        self._used, self._before = {place}, place
+        self._used, self._before = {index}, index
         if 0 <= following <= self._last:
             for part in self._ranges[following]:
                 part.prefetch()
             self._used.add(following)
 
-    def _release(self, place: int) -> None:
-        for part in self._ranges[place]:
+    def _release(self, index: int) -> None:
+        for part in self._ranges[index]:
             part.release()

@@ -80,12 +80,12 @@ class MappedFiles:
     def ranges(self, tensors: Iterable[Tensor]) -> list[Range]:
         """Returns the whole pages of those tensors that are mapped; neighbours are joined."""
         places = {self._places[t.data_ptr()] for t in tensors if self.contains(t)}
-        found: list[Range] = []
-        for file, start, stop in sorted(places, key=lambda place: (id(place[0]), place[1])):
+        ranges: list[Range] = []
+        for file, start, stop in sorted(places, key=lambda span: (id(span[0]), span[1])):
             first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
             last = stop // mmap.PAGESIZE * mmap.PAGESIZE
-            if found and found[-1].file is file and first - found[-1].stop <= mmap.PAGESIZE:
-                first = found.pop().start
+            if ranges and ranges[-1].file is file and first - ranges[-1].stop <= mmap.PAGESIZE:
+                first = ranges.pop().start
             if last > first:
-                found.append(Range(file, first, last))
-        return found
+                ranges.append(Range(file, first, last))
+        return ranges

@@ -15,8 +15,8 @@ def in_use(module: Any) -> nn.Module:  # noqa: ANN401
     if not is_wrapper(module):
         return module  # type: ignore[no-any-return]
     active = module.active_adapters
-    found: nn.Module = module.original_module
-    return found if module.disable_adapters or not active else module.modules_to_save[active[0]]
+    original: nn.Module = module.original_module
+    return original if module.disable_adapters or not active else module.modules_to_save[active[0]]
 
 
 def rotated(hidden: Tensor, layer: Any) -> Tensor:  # noqa: ANN401

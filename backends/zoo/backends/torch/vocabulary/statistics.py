@@ -138,9 +138,9 @@ def gradients(
         parameters: the trained parameters of the output layer and the value head.
     """
     if _closed_form(scored, needs):
-        one = scored.at_temperature_1()
+        scaled = scored.at_temperature_1()
         closed = _trained_head if parameters else _frozen_head
-        dhidden_ND, grads = closed(one, cotangents)
+        dhidden_ND, grads = closed(scaled, cotangents)
         if scored.temperature != 1:
             dhidden_ND = (dhidden_ND / scored.temperature).to(scored.hidden_ND.dtype)
         return dhidden_ND, grads
