@@ -163,7 +163,7 @@ class Answers:
     @property
     def unfinished(self) -> list[int]:
         """The places in the batch of the rows that have not ended."""
-        return [place for place, row in enumerate(self._rows) if row not in self._ended]
+        return [index for index, row in enumerate(self._rows) if row not in self._ended]
 
     def select(self, places: Sequence[int]) -> None:
         """Keeps the rows at these places of the batch."""

@@ -99,8 +99,8 @@ class OftSpec:
         # a block of one input cannot rotate
         valid = self.block_size > 1 or self.block_size == 0
         _require("block_size", self.block_size, "0, or 2 or more", valid=valid)
-        one = bool(self.rank) != bool(self.block_size)
-        _require("block_size", self.block_size, "0 with a rank, and only then", valid=one)
+        has_one = bool(self.rank) != bool(self.block_size)
+        _require("block_size", self.block_size, "0 with a rank, and only then", valid=has_one)
         _require("dropout", self.dropout, "0 to below 1", valid=0 <= self.dropout < 1)
         _require("targets", self.targets, "a tuple of names", valid=_are_names(self.targets))
         _require("whole", self.whole, "a tuple of names", valid=type(self.whole) is tuple)
@@ -154,8 +154,8 @@ class QuantizationSpec:
     def __post_init__(self) -> None:
         _require("bits", self.bits, f"one of {BITS}", valid=self.bits in BITS)
         _require("kind", self.kind, " or ".join(KINDS), valid=self.kind in KINDS)
-        known = self.method in METHODS
-        _require("method", self.method, " or ".join(METHODS), valid=known)
+        is_known = self.method in METHODS
+        _require("method", self.method, " or ".join(METHODS), valid=is_known)
 
     @property
     def bits_a_weight(self) -> float:
@@ -247,18 +247,18 @@ class LoadSpec:
         kind = kind or self.train in (None, "full", "adapter")
         expected = "a LoraSpec, an OftSpec, a FreezeSpec, 'full', 'adapter' or None"
         _require("train", self.train, expected, valid=kind)
-        given = self.train != "adapter" or self.adapter is not None
-        _require("adapter", self.adapter, "a folder to train further", valid=given)
+        is_given = self.train != "adapter" or self.adapter is not None
+        _require("adapter", self.adapter, "a folder to train further", valid=is_given)
         _require("dtype", self.dtype, " or ".join(DTYPES), valid=self.dtype in DTYPES)
-        known = self.attention in ATTENTION
-        _require("attention", self.attention, " or ".join(ATTENTION), valid=known)
+        is_known = self.attention in ATTENTION
+        _require("attention", self.attention, " or ".join(ATTENTION), valid=is_known)
         _require("packing", self.packing, " or ".join(PACKING), valid=self.packing in PACKING)
         _require_rate("router_loss", self.router_loss)
         _require_rate("neftune_noise_alpha", self.neftune_noise_alpha)
         trained = self.train is not None or not self.router_loss
         _require("router_loss", self.router_loss, "0 for inference", valid=trained)
-        whole = self.in_place or self.reward_model
-        frozen = self.quantization is None or not whole
+        trains_whole = self.in_place or self.reward_model
+        frozen = self.quantization is None or not trains_whole
         _require("quantization", self.quantization, "none if its weights change", valid=frozen)
         recorded = self.rope is None or self.in_place or self.train is None
         _require("rope", self.rope, "none for an adapter", valid=recorded)
@@ -268,8 +268,8 @@ class LoadSpec:
         recomputes = self.gradient_checkpointing or not self.offload_activations
         name = "gradient_checkpointing"
         _require(name, self.gradient_checkpointing, "True to offload", valid=recomputes)
-        kept = not (self.stream_layers and (whole or self.quantization))
-        _require("stream_layers", self.stream_layers, "False if the base changes", valid=kept)
+        is_checked = not (self.stream_layers and (trains_whole or self.quantization))
+        _require("stream_layers", self.stream_layers, "False if the base changes", valid=is_checked)
         divisible = not (self.quantization or self.stream_layers or self.liger)
         divisible = divisible and not self.offload_activations
         divisible = divisible and self.optimizer.name in ELEMENTWISE

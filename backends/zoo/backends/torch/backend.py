@@ -123,8 +123,8 @@ class TorchBackend(Backend):
         """Divides a policy among processes; see `zoo.backends.base.Backend.divide`."""
         assert isinstance(policy, TorchPolicy)
         assert isinstance(ranks, Group)
-        whole = replace(policy.spec, sharded=False)
-        reload = partial(self.load, policy.folder, whole)
+        undivided = replace(policy.spec, sharded=False)
+        reload = partial(self.load, policy.folder, undivided)
         return DividedPolicy(policy, policy.spec.optimizer, ranks, self.name, reload)
 
     def faults(self, folder: Path, spec: LoadSpec = INFERENCE) -> list[GymError]:
@@ -177,13 +177,13 @@ class TorchBackend(Backend):
 
     def describe_precision(self) -> str:
         """Returns a sentence about the speeds of number formats on this processor."""
-        found = self._speeds()
-        way = "directly" if found.bf16_pays else "in float32, widened block by block"
-        return f"{found.describe()}: 16-bit weights are multiplied {way}"
+        speeds = self._speeds()
+        way = "directly" if speeds.bf16_pays else "in float32, widened block by block"
+        return f"{speeds.describe()}: 16-bit weights are multiplied {way}"
 
     def _speeds(self) -> ProductSpeeds:
-        found = self.recall("products", processor_key(), lambda: asdict(measure_products()))
-        return ProductSpeeds(**found)
+        speeds = self.recall("products", processor_key(), lambda: asdict(measure_products()))
+        return ProductSpeeds(**speeds)
 
     def parameter_names(self, folder: Path) -> dict[str, str]:
         """Returns the loaded model's parameters by tensor name; see `names.parameter_names`."""

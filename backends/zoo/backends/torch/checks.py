@@ -87,12 +87,12 @@ def _of_device(device: str, spec: LoadSpec) -> Iterator[InputError]:
 
 def _of_codes(folder: Path, spec: LoadSpec) -> Iterator[GymError]:
     """Yields what is wrong with codes, in the base's files or to be made."""
-    method, wanted = quantized_by(read_config(folder)), spec.quantization
+    method, quantization = quantized_by(read_config(folder)), spec.quantization
     if method is not None:
         yield from _raised(lambda: check_unchanged(folder, spec))
-        yield from _raised(lambda: check_quantized(folder, method, wanted))
-    elif wanted is not None:
-        unknown = list(_raised(lambda: check_codes(wanted)))
+        yield from _raised(lambda: check_quantized(folder, method, quantization))
+    elif quantization is not None:
+        unknown = list(_raised(lambda: check_codes(quantization)))
         yield from unknown or _raised(require_library)
         if not unknown:
             yield from _raised(lambda: kept_layers(folder, read_config(folder)))
@@ -130,9 +130,9 @@ def _of_modules(folder: Path, spec: LoadSpec) -> Iterator[GymError]:
 
 
 def _check_targets(model: nn.Module, spec: NewAdapter) -> None:
-    known = ", ".join(sorted({name.rpartition(".")[2] for name, _ in linear_layers(model)}))
+    endings = ", ".join(sorted({name.rpartition(".")[2] for name, _ in linear_layers(model)}))
     if list(spec.targets) != [ALL]:
-        require_layers(model, list(spec.targets), known, target_key(spec))
+        require_layers(model, list(spec.targets), endings, target_key(spec))
 
 
 def _check_whole(model: nn.Module, spec: NewAdapter) -> None:

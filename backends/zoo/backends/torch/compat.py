@@ -29,7 +29,7 @@ def checkpoint_activations(model: nn.Module) -> None:
 def whole_number(config: Any, name: str) -> int | None:  # noqa: ANN401 - any of transformers' configs
     """Returns a number of a model's config; None if it has none, or another one for each layer."""
     try:
-        found = getattr(config, name, None)
+        value = getattr(config, name, None)
     except RuntimeError:  # transformers refuses to read what differs between layers
         return None
-    return found if type(found) is int else None
+    return value if type(value) is int else None

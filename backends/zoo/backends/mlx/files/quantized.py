@@ -64,14 +64,14 @@ def _check_settings(where: str, settings: Mapping[str, Any]) -> None:
 
 
 def check_quantization(
-    folder: Path, config: Mapping[str, Any], wanted: QuantizationSpec | None, *, full: bool
+    folder: Path, config: Mapping[str, Any], spec: QuantizationSpec | None, *, full: bool
 ) -> None:
     """Refuses a quantisation that this engine cannot do, before a weight is read.
 
     Args:
         folder: the model's folder.
         config: its config.
-        wanted: the quantisation that is asked for.
+        spec: the quantisation that is asked for.
         full: whether weights of the base are trained.
 
     Raises:
@@ -84,7 +84,7 @@ def check_quantization(
             f"in {stored['bits']} bits",
             hint="finetuning_type=lora trains an adapter on it",
         )
-    if wanted is None:
+    if spec is None:
         return
     if stored is not None:
         raise InputError(

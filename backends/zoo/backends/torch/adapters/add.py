@@ -55,9 +55,9 @@ def add_adapter(
         check_codes(model)
     config, key = peft_config(model, spec), target_key(spec)
     named = ", ".join(map(repr, spec.targets))
-    known = ", ".join(sorted({name.rpartition(".")[2] for name, _ in linear_layers(model)}))
+    endings = ", ".join(sorted({name.rpartition(".")[2] for name, _ in linear_layers(model)}))
     if list(spec.targets) != [ALL]:
-        require_layers(model, list(spec.targets), known, key, find_whole(model, spec.whole))
+        require_layers(model, list(spec.targets), endings, key, find_whole(model, spec.whole))
     torch.manual_seed(seed)
     try:
         with refusals(f"{key}: {named} cannot be used here"), quiet(), peft_alone():
@@ -68,13 +68,13 @@ def add_adapter(
     except InputError as error:
         if "ParamWrapper" in error.message:  # peft's class for experts
             raise _no_experts(model, config) from error
-        error.hint = error.hint or f"this model has layers that end with {known}"
+        error.hint = error.hint or f"this model has layers that end with {endings}"
         raise
     if lost:
         raise InputError(
             f"{key}: peft cannot read back an adapter on {type(model).__name__}: it would "
             f"lose {lost[0]!r}",
-            hint=f"choose other layers, whose names end with {known}, or finetuning_type=full",
+            hint=f"choose other layers, whose names end with {endings}, or finetuning_type=full",
         )
     if list(spec.targets) == [ALL] and not isinstance(spec, LoraSpec):
         warn_of_experts(model, key)
@@ -101,12 +101,12 @@ def _sides(model: "PeftModel") -> dict[str, tuple[int, int]]:
     """Returns the outputs and inputs of each adapted layer by name."""
     from peft.tuners.lora import LoraLayer
 
-    found: dict[str, tuple[int, int]] = {}
+    sides: dict[str, tuple[int, int]] = {}
     for name, module in model.get_base_model().named_modules():
         if isinstance(module, LoraLayer):
             layer: Any = module
-            found[name] = (int(layer.out_features), int(layer.in_features))
-    return found
+            sides[name] = (int(layer.out_features), int(layer.in_features))
+    return sides
 
 
 def _no_experts(model: nn.Module, config: Any) -> InputError:  # noqa: ANN401

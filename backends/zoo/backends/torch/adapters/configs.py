@@ -29,14 +29,14 @@ def peft_config(model: nn.Module, spec: NewAdapter) -> "PeftConfig":
     """Returns peft's settings of an adapter on a model."""
     from peft import LoraConfig, OFTConfig
 
-    whole = find_whole(model, spec.whole)
-    tied = is_tied(model, whole)
+    whole_modules = find_whole(model, spec.whole)
+    tied = is_tied(model, whole_modules)
     everywhere = list(spec.targets) == [ALL]
     shared: dict[str, Any] = {
         "task_type": "CAUSAL_LM",
         "target_modules": ALL if everywhere else list(spec.targets),
         "exclude_modules": left_out(model) if everywhere else None,
-        "modules_to_save": whole or None,
+        "modules_to_save": whole_modules or None,
     }
     if isinstance(spec, OftSpec):
         if tied:

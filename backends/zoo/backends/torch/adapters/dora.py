@@ -36,9 +36,9 @@ def set_magnitudes(model: "PeftModel") -> None:
 def _layers(model: nn.Module) -> Iterator[tuple[Any, Any]]:
     """Yields each layer that has magnitudes, with them."""
     for layer in model.modules():
-        found: Any = getattr(layer, "lora_magnitude_vector", None)
-        if found is not None and ADAPTER in found:
-            yield layer, found[ADAPTER]
+        magnitudes: Any = getattr(layer, "lora_magnitude_vector", None)
+        if magnitudes is not None and ADAPTER in magnitudes:
+            yield layer, magnitudes[ADAPTER]
 
 
 @torch.no_grad()

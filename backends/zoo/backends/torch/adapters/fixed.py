@@ -36,12 +36,12 @@ def fix_factors(model: "PeftModel", seed: str, stored: Container[str] | None) ->
         base = layer.get_base_layer()
         if hasattr(layer, "parameter_name") or not isinstance(base, nn.Linear):
             raise _no_linear(name, type(base).__name__)
-        known = name + WEIGHT if stored is None else stored_name(name, stored)
-        if known is None:
+        weight_name = name + WEIGHT if stored is None else stored_name(name, stored)
+        if weight_name is None:
             raise _no_linear(name, "one that is joined or split when it is loaded")
         factor: nn.Parameter = layer.lora_A[ADAPTER].weight
         rank, columns = factor.shape
-        factor.copy_(torch.from_numpy(fixed_factor(seed, known, rank, columns)))
+        factor.copy_(torch.from_numpy(fixed_factor(seed, weight_name, rank, columns)))
         factor.requires_grad = False
 
 

@@ -65,9 +65,9 @@ def load_adapter(model: nn.Module, folder: Path) -> "PeftModel":
         adapted = PeftModel.from_pretrained(model, str(folder), config=config)
         # again: only this call reports unexpected and missing keys
         result = adapted.load_adapter(str(folder), ADAPTER)
-    if kept := settings.get("loftq_config"):  # peft drops it
+    if loftq := settings.get("loftq_config"):  # peft drops it
         named: Any = adapted.peft_config[ADAPTER]
-        named.loftq_config = kept
+        named.loftq_config = loftq
     refuse_strays(str(file), result.unexpected_keys, result.missing_keys)
     _refuse_nan(file, adapted)
     return adapted
@@ -94,11 +94,11 @@ def _require_targets(folder: Path, settings: dict[str, Any], model: nn.Module) -
         return
     ends = tuple(f".{target}" for target in cast("list[str]", targets))
     if not any(f".{name}".endswith(ends) for name in names):
-        known = sorted({name.rpartition(".")[2] for name, _ in linear_layers(model)})
+        endings = sorted({name.rpartition(".")[2] for name, _ in linear_layers(model)})
         raise InputError(
             f"{folder}: adapter does not fit this model: expected layers of "
             f"{type(model).__name__}, got {', '.join(sorted(targets))}",
-            hint=f"this model has layers that end with {', '.join(known)}",
+            hint=f"this model has layers that end with {', '.join(endings)}",
         )
 
 
@@ -154,5 +154,5 @@ def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 def _plain(value: object) -> object:
     """Returns a JSON value for one of peft's settings: sets sorted, enums by value."""
     if isinstance(value, set | frozenset):
-        return sorted(str(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
+        return sorted(str(entry) for entry in value)  # pyright: ignore[reportUnknownVariableType]
     return getattr(value, "value", value)

@@ -46,10 +46,10 @@ class _Fused:
     def __init__(self, layer: Any) -> None:  # noqa: ANN401
         self._layer, self._plain = layer, layer.forward
 
-    def __call__(self, x: Tensor, *given: Any, **options: Any) -> Tensor:  # noqa: ANN401
+    def __call__(self, x: Tensor, *arguments: Any, **options: Any) -> Tensor:  # noqa: ANN401
         """Returns the outputs `[..., O]` for inputs `[..., I]`."""
-        if given or options or x.dtype is not torch.float32 or not self._applies():
-            plain: Tensor = self._plain(x, *given, **options)
+        if arguments or options or x.dtype is not torch.float32 or not self._applies():
+            plain: Tensor = self._plain(x, *arguments, **options)
             return plain
         layer = self._layer
         A_RI, B_OR = layer.lora_A[ADAPTER].weight, layer.lora_B[ADAPTER].weight

@@ -106,7 +106,7 @@ class _Originals:
 
         self._folder, self._faults = folder, list[str]()
         self._tensors = stored_tensors(checkpoint_files(folder), self._faults)
-        self._names = {place: name for name, place in parameter_names(folder).items()}
+        self._names = {key: name for name, key in parameter_names(folder).items()}
 
     def weight(self, layer: str) -> Tensor:
         """Returns the weight of a layer in float32."""
@@ -116,8 +116,8 @@ class _Originals:
                 f"loftq_init: {self._folder}: expected the weight of {layer!r} as it is in the "
                 "files, got one that is joined or split when it is loaded"
             )
-        found: Tensor = self._tensors[name][...]
-        return found.float()
+        tensor: Tensor = self._tensors[name][...]
+        return tensor.float()
 
 
 def on_named_base(folder: Path, spec: LoadSpec) -> LoadSpec:
@@ -133,36 +133,42 @@ def on_named_base(folder: Path, spec: LoadSpec) -> LoadSpec:
     file = None if spec.adapter is None else spec.adapter / CONFIG_FILE
     if file is None or not file.is_file():
         return spec
-    wanted = _base_of(read_adapter_config(file), file)
-    given = spec.quantization
-    if wanted is None or (given is not None and replace(given, method=wanted.method) == wanted):
+    expected = _base_of(read_adapter_config(file), file)
+    quantization = spec.quantization
+    if expected is None or (
+        quantization is not None and replace(quantization, method=expected.method) == expected
+    ):
         return spec
     stored = stored_spec(read_config(folder))
-    if given is None and stored is not None and replace(stored, method=wanted.method) == wanted:
+    if (
+        quantization is None
+        and stored is not None
+        and replace(stored, method=expected.method) == expected
+    ):
         return spec
-    others = {
-        "another one": given is not None,
+    differing = {
+        "another one": quantization is not None,
         "files in other codes": stored is not None,
         "stream_layers, which needs plain weights": spec.stream_layers,
         "stage rm, which needs plain weights": spec.reward_model,
         "sharding full, which needs plain weights": spec.sharded,
     }
-    if got := next((what for what, found in others.items() if found), None):
+    if got := next((what for what, stated in differing.items() if stated), None):
         raise InputError(
-            f"{file}: {KEY}: expected the base in {wanted.bits} bits ({wanted.kind}, double: "
-            f"{str(wanted.double).lower()}) that the adapter was made for, got {got}"
+            f"{file}: {KEY}: expected the base in {expected.bits} bits ({expected.kind}, double: "
+            f"{str(expected.double).lower()}) that the adapter was made for, got {got}"
         )
-    return replace(spec, quantization=wanted)
+    return replace(spec, quantization=expected)
 
 
 def _base_of(settings: Mapping[str, Any], where: Path) -> QuantizationSpec | None:
-    found = settings.get(KEY)
-    if not found:
+    base = settings.get(KEY)
+    if not base:
         return None
     try:
-        return QuantizationSpec(found["loftq_bits"], found["kind"], bool(found["double"]))
+        return QuantizationSpec(base["loftq_bits"], base["kind"], bool(base["double"]))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{where}: {KEY}: expected the bits, kind and double of a quantised base, got "
-            f"{found!r:.80}"
+            f"{base!r:.80}"
         ) from error

@@ -29,10 +29,10 @@ def warn_of_no_delta(model: "PeftModel", stored: Container[str] | None) -> None:
     what = _beyond_deltas(model, stored)
     if what is not None:
         linear = {name.rpartition(".")[2] for name, _ in linear_layers(model.get_base_model())}
-        others = f" (lora_target={','.join(sorted(linear))})" if "stacked" in what else ""
+        instead = f" (lora_target={','.join(sorted(linear))})" if "stacked" in what else ""
         warnings.warn(
             f"no delta can be made of this adapter: it trains {what}; deltas carry LoRA on "
-            f"linear layers below the head{others}",
+            f"linear layers below the head{instead}",
             GymWarning,
             stacklevel=4,
         )
@@ -42,8 +42,8 @@ def _beyond_deltas(model: "PeftModel", stored: Container[str] | None) -> str | N
     settings: Any = model.peft_config[ADAPTER]
     if settings.peft_type.value == "OFT":
         return "rotations (OFT)"
-    if found := next((what for key, what in SETTINGS.items() if getattr(settings, key)), None):
-        return found
+    if setting := next((what for key, what in SETTINGS.items() if getattr(settings, key)), None):
+        return setting
     return _layer_beyond_deltas(model.get_base_model(), stored)
 
 

@@ -49,12 +49,12 @@ def check_blocks(name: str, inputs: int, spec: OftSpec) -> None:
     Raises:
         InputError: their number or size does not divide them, or a block has a single input.
     """
-    for key, given in ("oft_rank", spec.rank), ("oft_block_size", spec.block_size):
-        if given and inputs % given:
+    for key, value in ("oft_rank", spec.rank), ("oft_block_size", spec.block_size):
+        if value and inputs % value:
             sizes = [size for size in range(1, inputs + 1) if inputs % size == 0]
-            nearest = min(sizes, key=lambda size: abs(size - given))
+            nearest = min(sizes, key=lambda size: abs(size - value))
             raise InputError(
-                f"{key}: expected a divisor of the {inputs} inputs of {name!r}, got {given}",
+                f"{key}: expected a divisor of the {inputs} inputs of {name!r}, got {value}",
                 hint=f"the nearest one is {nearest}; oft_target names the layers",
             )
     if (spec.block_size or inputs // spec.rank) < 2:
@@ -70,11 +70,13 @@ def _drop(layer: Any, share: float) -> None:  # noqa: ANN401
     rotations = rotation._cayley_batch
 
     def dropped(*args: Any) -> Tensor:  # noqa: ANN401
-        found: Tensor = rotations(*args)
+        rotated: Tensor = rotations(*args)
         if not rotation.training:
-            return found
-        keep = torch.rand(len(found), 1, 1, device=found.device) >= share
-        return torch.where(keep, found, torch.eye(found.shape[-1], device=found.device).to(found))
+            return rotated
+        keep = torch.rand(len(rotated), 1, 1, device=rotated.device) >= share
+        return torch.where(
+            keep, rotated, torch.eye(rotated.shape[-1], device=rotated.device).to(rotated)
+        )
 
     rotation._cayley_batch = dropped
 

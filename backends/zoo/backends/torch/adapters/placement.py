@@ -55,8 +55,8 @@ def warn_of_experts(model: nn.Module, key: str) -> None:
 
 def linear_layers(model: nn.Module) -> list[tuple[str, nn.Linear]]:
     """Returns the linear layers by name, without the parts of an adapter on them."""
-    found = linear_modules(model)
-    return [(name.removesuffix(".base_layer"), m) for name, m in found if not is_added(name)]
+    modules = linear_modules(model)
+    return [(name.removesuffix(".base_layer"), m) for name, m in modules if not is_added(name)]
 
 
 def adapted_layers(
@@ -67,9 +67,11 @@ def adapted_layers(
     """Returns the linear layers that get an adapter: not the head by "all", nor whole modules."""
     if targets == ["all-linear"]:
         head, lost = model.get_output_embeddings(), left_out(model) or []
-        layers = [one for one in linear_layers(model) if one[1] is not head and one[0] not in lost]
+        layers = [
+            layer for layer in linear_layers(model) if layer[1] is not head and layer[0] not in lost
+        ]
     else:
         ends = tuple(f".{each}" for each in targets)
-        layers = [one for one in linear_layers(model) if f".{one[0]}".endswith(ends)]
+        layers = [layer for layer in linear_layers(model) if f".{layer[0]}".endswith(ends)]
     inside = tuple(f"{name}." for name in whole)
-    return [one for one in layers if not f"{one[0]}.".startswith(inside)]
+    return [layer for layer in layers if not f"{layer[0]}.".startswith(inside)]

@@ -103,7 +103,7 @@ def require_rank(model: "PeftModel", rank: int, key: str) -> None:
 
 def check_rank(layers: Iterable[Any], rank: int, key: str) -> None:
     """The same of layers whose adapter is not made yet."""
-    smallest = min((min(one.in_features, one.out_features) for one in layers), default=rank)
+    smallest = min((min(layer.in_features, layer.out_features) for layer in layers), default=rank)
     if rank > smallest:
         raise InputError(
             f"lora_rank: expected at most {smallest} with {key}, the smallest side of a layer, "

@@ -78,8 +78,8 @@ def widen_copies(model: "PeftModel") -> None:
     computes_wide = any(isinstance(part, WidenedLinear) for part in base.modules())
     for wrapper in wrappers(base):
         copy: nn.Module = wrapper.modules_to_save[ADAPTER]
-        own: set[torch.dtype] = {p.dtype for p in wrapper.original_module.parameters()}
-        dtype = min(own, key=lambda dtype: dtype.itemsize)
+        dtypes: set[torch.dtype] = {p.dtype for p in wrapper.original_module.parameters()}
+        dtype = min(dtypes, key=lambda dtype: dtype.itemsize)
         copy.float()
         if dtype is not torch.float32 and not computes_wide:
             copy.register_forward_pre_hook(_widened, with_kwargs=True)

@@ -70,10 +70,10 @@ class Divided:
             learns: whether its gradient is computed afterwards, which frees what is gathered.
         """
         with lost_in_a_pass(self.ranks):
-            found: T = self._root(work)
+            result: T = self._root(work)
         if not learns:
             self._root.reshard()
-        return found
+        return result
 
     @contextmanager
     def gathered(self) -> Generator[None]:

@@ -47,24 +47,24 @@ class DividedOptimizer(NamedOptimizer):
 
     def norm_of(self, gradients: Sequence[Tensor]) -> Tensor:
         """Returns the norm of the gradient over all shares. Collective."""
-        own = super().norm_of(gradients).double() ** 2
-        total = self.ranks.total({"squares": float(own)})["squares"]
+        local = super().norm_of(gradients).double() ** 2
+        total = self.ranks.total({"squares": float(local)})["squares"]
         return torch.tensor(total).sqrt().to(gradients[0].device, torch.float32)
 
-    def has_changed(self, before: Tensor) -> bool:
+    def has_changed(self, fingerprint: Tensor) -> bool:
         """Returns whether a value has changed in any share. Collective."""
-        own = super().has_changed(before)
-        return any(found == b"1" for found in self.ranks.gather_bytes(b"1" if own else b"0"))
+        local = super().has_changed(fingerprint)
+        return any(flag == b"1" for flag in self.ranks.gather_bytes(b"1" if local else b"0"))
 
     def collect(self) -> None:
         """Gathers the whole state for `save`, in the first process. Collective."""
-        found: dict[str, Tensor] = {}
+        collected: dict[str, Tensor] = {}
         for key, value in super().tensors().items():
             name = key.rpartition("/")[0]
             joined = self._joined(self.divided[name], value) if value.dim() else value
             if self.ranks.is_first:
-                found[key] = joined.cpu()
-        self._whole = found
+                collected[key] = joined.cpu()
+        self._whole = collected
 
     def release(self) -> None:
         """Frees what `collect` has gathered."""

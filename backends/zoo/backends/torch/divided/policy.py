@@ -73,18 +73,18 @@ class DividedPolicy(TorchPolicy):
         self._held: dict[str, Tensor] | None = None
         self._held_start: dict[str, Tensor] = {}
         ids = probe_ids(self.module.model)[0].tolist()
-        before = policy.logits(ids)
+        logits = policy.logits(ids)
         _measure_abilities(policy)
         self._shares = Divided(self.module, ranks, device)
-        self._require_logits(ids, before)
+        self._require_logits(ids, logits)
         self.parameters = trained.trained_parameters(self.module)
         self.optimizer = DividedOptimizer(self.parameters, spec, ranks)
 
-    def _require_logits(self, ids: list[int], before: "NDArray[np.float32]") -> None:
-        found, expected = torch.from_numpy(self.logits(ids)), torch.from_numpy(before)
+    def _require_logits(self, ids: list[int], logits: "NDArray[np.float32]") -> None:
+        actual, expected = torch.from_numpy(self.logits(ids)), torch.from_numpy(logits)
         dtype = next(self.module.parameters()).dtype
-        if not same_logits(found, expected, torch.bfloat16 if self.module.autocast else dtype):
-            apart = float((found - expected).abs().max())
+        if not same_logits(actual, expected, torch.bfloat16 if self.module.autocast else dtype):
+            apart = float((actual - expected).abs().max())
             name = type(self.module.model).__name__
             raise GuardError(
                 f"sharding: expected the logits of the whole {name}, got others, by {apart:.3g}",
@@ -142,13 +142,13 @@ class DividedPolicy(TorchPolicy):
     @contextmanager
     def reference(self) -> "Generator[ReferencePolicy | TorchPolicy]":
         """Yields the model as it was before training; in full training it is divided, too."""
-        with super().reference() as found:
-            if isinstance(found, ReferencePolicy) or not self.divided:
-                yield found
+        with super().reference() as policy:
+            if isinstance(policy, ReferencePolicy) or not self.divided:
+                yield policy
                 return
-            if not isinstance(found, DividedPolicy):
+            if not isinstance(policy, DividedPolicy):
                 self._frozen = DividedPolicy(
-                    found, self._spec, self._processes, self._place, self._reload
+                    policy, self._spec, self._processes, self._place, self._reload
                 )
             assert self._frozen is not None
             yield self._frozen
@@ -187,13 +187,13 @@ class DividedPolicy(TorchPolicy):
             shares.release()
 
     def _gathered(self, parameters: "Mapping[str, nn.Parameter]") -> dict[str, Tensor]:
-        found: dict[str, Tensor] = {}
+        gathered: dict[str, Tensor] = {}
         with lost_process(self._processes):
             for name, parameter in parameters.items():
                 joined = whole(parameter)
                 if self.ranks.is_first:
-                    found[name] = joined.cpu()
-        return found
+                    gathered[name] = joined.cpu()
+        return gathered
 
     def trained(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
         """Yields the trained parameters; outside of `collected` it is collective."""

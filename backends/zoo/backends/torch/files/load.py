@@ -192,7 +192,7 @@ def _widen(folder: Path, model: nn.Module) -> None:
 
 
 def _refuse_nan(folder: Path, name: str, tensor: Tensor) -> None:
-    place = first_not_finite(tensor)
-    if place is not None:
-        value = tensor.flatten()[place].item()
-        raise InputError(f"{folder}: {name}: value {place} is {value}: expected finite weights")
+    index = first_not_finite(tensor)
+    if index is not None:
+        value = tensor.flatten()[index].item()
+        raise InputError(f"{folder}: {name}: value {index} is {value}: expected finite weights")

@@ -40,12 +40,12 @@ def parameter_names(folder: Path) -> dict[str, str]:
     renamings = [step for step in steps if isinstance(step, WeightRenaming)]
     converters = [step for step in steps if isinstance(step, WeightConverter)]
     places = model.state_dict()
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for file in checkpoint_files(folder):
         for name in read_header(file).tensors:
-            place, converter = rename_source_key(
+            renamed, converter = rename_source_key(
                 name, renamings, converters, model.base_model_prefix, places
             )
-            if converter is None and place in places:
-                found[name] = place
-    return found
+            if converter is None and renamed in places:
+                names[name] = renamed
+    return names

@@ -30,9 +30,9 @@ def without_head(files: list[Path]) -> Generator[dict[str, Any]]:
     from safetensors import safe_open
 
     with ExitStack() as stack:
-        found: dict[str, Any] = {}
+        state: dict[str, Any] = {}
         for path in files:
             file = stack.enter_context(safe_open(path, framework="pt", device="cpu"))
             read = file.get_slice if reads_slices() else file.get_tensor
-            found |= {name: read(name) for name in file.keys() if name != HEAD}  # noqa: SIM118
-        yield found
+            state |= {name: read(name) for name in file.keys() if name != HEAD}  # noqa: SIM118
+        yield state

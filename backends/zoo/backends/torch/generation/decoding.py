@@ -33,10 +33,10 @@ class Decoding:
     """
 
     def __init__(
-        self, module: LossModule, prompts: Sequence[Sequence[int]], before: Layers | None = None
+        self, module: LossModule, prompts: Sequence[Sequence[int]], cached: Layers | None = None
     ) -> None:
         self.module, self.keyed = module, keeps_keys(module)
-        self.before = before
+        self.before = cached
         self.state: dict[str, Any] = {}
         device = next(module.parameters()).device
         width = max(map(len, prompts))

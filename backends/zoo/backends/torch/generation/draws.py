@@ -24,7 +24,9 @@ class Draws:
         self._rows = list(range(len(keys)))
         streams = [torch.Generator().manual_seed(key) for key in keys]
         drawn = (sampling.max_new_tokens,)
-        uniforms = [torch.rand(drawn, generator=one, dtype=torch.float64) for one in streams]
+        uniforms = [
+            torch.rand(drawn, generator=generator, dtype=torch.float64) for generator in streams
+        ]
         self._uniforms = torch.stack(uniforms)
         self._place = 0
 
@@ -44,7 +46,7 @@ class Draws:
 
     def select(self, places: Sequence[int]) -> None:
         """Keeps the rows at these places of the batch."""
-        self._rows = [self._rows[place] for place in places]
+        self._rows = [self._rows[index] for index in places]
 
     def _inverse_cdf(self, logprobs_BV: Tensor) -> Tensor:
         uniform_B1 = self._uniforms[self._rows, self._place][:, None]

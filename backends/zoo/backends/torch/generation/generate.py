@@ -51,9 +51,9 @@ def stream(
     check_rows(prompts, sampling, keys)
     if prefix is None:
         return _events(module, prompts, sampling, keys, None)
-    before = check_prefix(module, prefix, prompts).layers
+    cached = check_prefix(module, prefix, prompts).layers
     rests = [prompt[len(prefix.ids) :] for prompt in prompts]
-    return _events(module, rests, sampling, keys, before)
+    return _events(module, rests, sampling, keys, cached)
 
 
 @torch.no_grad()
@@ -62,13 +62,13 @@ def _events(
     prompts: Sequence[Sequence[int]],
     sampling: Sampling,
     keys: Sequence[int],
-    before: Layers | None,
+    cached: Layers | None,
 ) -> Iterator[TokenEvent]:
     """Yields the tokens, batch after batch."""
     module.eval()
     for batch in _batches(module, prompts, sampling.max_new_tokens):
         draws, answers = Draws(sampling, [keys[i] for i in batch]), Answers(sampling, batch)
-        yield from _continue(module, [tuple(prompts[i]) for i in batch], draws, answers, before)
+        yield from _continue(module, [tuple(prompts[i]) for i in batch], draws, answers, cached)
 
 
 def _batches(
@@ -125,8 +125,8 @@ def batch_bytes(module: LossModule) -> int:
 def _groups(module: LossModule, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
     """Returns groups of indices of prompts that can be padded to one length."""
     by_length: dict[int, list[int]] = {}
-    for place, prompt in enumerate(prompts):
-        by_length.setdefault(len(prompt), []).append(place)
+    for index, prompt in enumerate(prompts):
+        by_length.setdefault(len(prompt), []).append(index)
     if len(by_length) > 1 and takes_padding(module):
         return [list(range(len(prompts)))]
     return list(by_length.values())
@@ -137,12 +137,12 @@ def _continue(
     prompts: list[tuple[int, ...]],
     draws: Draws,
     answers: Answers,
-    before: Layers | None,
+    cached: Layers | None,
 ) -> Iterator[TokenEvent]:
     """Samples the answers of prompts in one batch."""
     several = len(prompts) > 1 and row_refusal(module) is None
     distinct = list(dict.fromkeys(prompts)) if several else prompts
-    text = Decoding(module, distinct, before)
+    text = Decoding(module, distinct, cached)
     logits_BV = text.read_prompts()
     if len(distinct) < len(prompts):
         rows = [distinct.index(prompt) for prompt in prompts]

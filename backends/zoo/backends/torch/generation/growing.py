@@ -46,10 +46,10 @@ class _Growth:
     def _appended(self, name: str, new: Tensor) -> Tensor:
         old: Tensor = getattr(self._layer, name)
         buffer, tokens = self._buffers.get(name), old.shape[-2]
-        after = tokens + new.shape[-2]
-        if buffer is None or old.data_ptr() != buffer.data_ptr() or after > buffer.shape[-2]:
-            shape = (*old.shape[:-2], after + ROOM_TOKENS, old.shape[-1])
+        length = tokens + new.shape[-2]
+        if buffer is None or old.data_ptr() != buffer.data_ptr() or length > buffer.shape[-2]:
+            shape = (*old.shape[:-2], length + ROOM_TOKENS, old.shape[-1])
             buffer = self._buffers[name] = torch.empty(shape, dtype=old.dtype, device=old.device)
             buffer[..., :tokens, :] = old
-        buffer[..., tokens:after, :] = new
-        return buffer[..., :after, :]
+        buffer[..., tokens:length, :] = new
+        return buffer[..., :length, :]

@@ -58,22 +58,22 @@ def check_prefix(
     if prefix.version != written(module):
         raise ValueError("prefix: expected the same weights as it was read with, got others")
     count = len(prefix.ids)
-    if any(tuple(one[:count]) != prefix.ids or len(one) <= count for one in prompts):
+    if any(tuple(prompt[:count]) != prefix.ids or len(prompt) <= count for prompt in prompts):
         raise ValueError("prefix: expected prompts that begin with it and go on, got others")
     return prefix
 
 
 def written(module: LossModule) -> int:
     """Returns how often trained weights have been written."""
-    return sum(one._version for one in module.parameters() if one.requires_grad)
+    return sum(parameter._version for parameter in module.parameters() if parameter.requires_grad)
 
 
 def prefix_refusal(module: LossModule) -> str | None:
     """Returns why rows cannot share a prefix that is kept once; None if they can."""
-    found = module.abilities
-    if found.kept is None:
-        found.kept = _unable(module) or row_refusal(module) or _differs(module)
-    return found.kept or None
+    abilities = module.abilities
+    if abilities.kept is None:
+        abilities.kept = _unable(module) or row_refusal(module) or _differs(module)
+    return abilities.kept or None
 
 
 def _unable(module: LossModule) -> str:
@@ -100,12 +100,12 @@ def layers_of(module: LossModule, ids: Sequence[int]) -> Layers | None:
 
     text = Decoding(module, [ids])
     text.read_prompts(grows=False)
-    kept = getattr(text.state.get("past_key_values"), "layers", ())
-    if not kept or any(type(layer) is not DynamicLayer for layer in kept):
+    cache = getattr(text.state.get("past_key_values"), "layers", ())
+    if not cache or any(type(layer) is not DynamicLayer for layer in cache):
         return None
-    if any(layer.get_seq_length() != len(ids) for layer in kept):
+    if any(layer.get_seq_length() != len(ids) for layer in cache):
         return None
-    return [(layer.keys, layer.values) for layer in kept]
+    return [(layer.keys, layer.values) for layer in cache]
 
 
 @torch.no_grad()
@@ -116,10 +116,10 @@ def _differs(module: LossModule) -> str:
     plain = Decoding(module, [[*shared, *rest] for rest in rests])
     apart_SV = _two_steps(plain, second)
     try:
-        kept = _read(module, shared)
-        if kept is None:
+        cached = _read(module, shared)
+        if cached is None:
             return "it keeps another state than keys and values"
-        found_SV = _two_steps(Decoding(module, rests, kept.layers), second)
+        found_SV = _two_steps(Decoding(module, rests, cached.layers), second)
     except (InputError, RuntimeError, ValueError, TypeError, AttributeError, IndexError):
         return "its attention cannot be computed in two parts"
     return difference(module, found_SV, apart_SV) or ""
@@ -128,6 +128,6 @@ def _differs(module: LossModule) -> str:
 def _two_steps(text: Decoding, ids: Sequence[int]) -> Tensor:
     """Returns the logits after two prompts, after a token of each, and after one of the second."""
     device = text.ids_BP.device
-    found = [text.read_prompts(), text.read(torch.tensor(ids[:2], device=device))]
+    hidden = [text.read_prompts(), text.read(torch.tensor(ids[:2], device=device))]
     text.select([1, 0])
-    return torch.cat([*found, text.read(torch.tensor(ids[2:4], device=device))])
+    return torch.cat([*hidden, text.read(torch.tensor(ids[2:4], device=device))])

@@ -31,11 +31,13 @@ TOLERANCE_16_BITS = 2e-2
 
 def takes_padding(module: LossModule) -> bool:
     """Returns whether padding on the left does not change the model's logits."""
-    found = module.abilities
-    if found.padding is None:
+    abilities = module.abilities
+    if abilities.padding is None:
         long, _ = probe_prompts(module)
-        found.padding = keeps_keys(module) and not picks_keys(module) and _same_padded(module, long)
-    return found.padding
+        abilities.padding = (
+            keeps_keys(module) and not picks_keys(module) and _same_padded(module, long)
+        )
+    return abilities.padding
 
 
 def picks_keys(module: LossModule) -> bool:
@@ -96,12 +98,12 @@ def _rows_differ(module: LossModule) -> str:
     plain, shared = Decoding(module, [first, second, second]), Decoding(module, [first, second])
     ids_B = torch.tensor([second[0], first[1], first[2]], device=plain.ids_BP.device)
     plain_SV = [plain.read_prompts()[1:]]
-    before = _state_bytes(plain)
+    state = _state_bytes(plain)
     plain_SV += [plain.read(ids_B)[1:]]
-    a_token = (_state_bytes(plain) - before) // 3
+    a_token = (_state_bytes(plain) - state) // 3
     plain_SV += [plain.read(ids_B)[1:]]
     module.abilities.token_bytes = a_token
-    module.abilities.row_bytes = max(0, before // 3 - PADDED * a_token)
+    module.abilities.row_bytes = max(0, state // 3 - PADDED * a_token)
     prompts_BV = shared.read_prompts()
     try:
         shared.select([0, 1, 1])
