@@ -6,9 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoo.core import pack_signs
-from zoo.gym.rounds.forms.base import Contributions
-from zoo.gym.rounds.forms.floats import Floats
-from zoo.gym.rounds.forms.signs import Signs, SignTensor
+from zoo.gym.rounds.encodings import Contributions, Floats, Signs, SignTensor
 
 
 def in_form(form: str, rows: Mapping[str, NDArray[np.float32]]) -> Contributions:

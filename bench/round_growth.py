@@ -26,10 +26,10 @@ from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.contribution.check import SIGNS
 from zoo.gym.rounds.contribution.write import contribution_header
-from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.life.writing import close_phase, create_round, leave
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import FORMAT, Manifest, parse_manifest
+from zoo.gym.rounds.session.opening import open_round
+from zoo.gym.rounds.session.writing import close_phase, create_round, leave
 from zoo.gym.rounds.storage.chunks import describe, store
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import OwnKey, PublicKey, sign

@@ -37,7 +37,7 @@ from zoo.core import (
     whole_gram,
 )
 from zoo.core.isa import Isa
-from zoo.gym.rounds.forms.signs import SignTensor
+from zoo.gym.rounds.encodings import SignTensor
 
 COLUMNS = 1_000_000
 PIECES = {1000: 16, 100: 1}

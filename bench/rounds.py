@@ -16,7 +16,7 @@ from bench.digits.ladder import make_ladder
 from bench.isas import kept_as
 from bench.measure import Case, Skipped, status_bytes
 from zoo.core import hamming, krum_order, mix_gram, nearest, sign_gram, whole_gram
-from zoo.gym.rounds.measure.value import POINTS, values_of
+from zoo.gym.rounds.measure.losses import POINTS, values_of
 
 LADDERS = 12
 """Seeds of the ladder of wrong labels."""

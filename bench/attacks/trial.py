@@ -12,7 +12,7 @@ from bench.attacks.view import View
 from bench.digits.network import Floats, slices
 from bench.digits.setting import Setting, make_setting
 from bench.round_forms import in_form
-from zoo.gym.rounds.forms.base import Contributions
+from zoo.gym.rounds.encodings import Contributions
 from zoo.gym.rounds.rules.aggregate import combine, select
 from zoo.gym.rounds.rules.method import Rule
 

@@ -166,10 +166,10 @@ from tests.gym.rounds.contribution.conftest import LAYERS, SHAPES
 from tests.gym.rounds.protocol.people import person, terms
 from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import open_weights
-from zoo.gym.rounds.life.contributing import prepare, reveal, send_commitment, send_reveal
-from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.life.places import remember_place
-from zoo.gym.rounds.life.writing import close_phase, create_round
+from zoo.gym.rounds.session.contributing import prepare, reveal, send_commitment, send_reveal
+from zoo.gym.rounds.session.opening import open_round
+from zoo.gym.rounds.session.known_rounds import remember_place
+from zoo.gym.rounds.session.writing import close_phase, create_round
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import own_key
 base = disk.write_model(Path("base"), disk.random_arrays(SHAPES, 0))

@@ -11,7 +11,7 @@ from typing import Any
 SOCKETS = {
     "run of lessons": "zoo.gym.experience.session:RUN",
     "run of distillation": "zoo.gym.experience.distilling.session:RUN",
-    "settings of a round": "zoo.gym.rounds.privacy.training:settings_for",
+    "settings of a round": "zoo.gym.rounds.session.known_rounds:settings_for",
     "chat of a judge": "zoo.gym.chat:open_chat",
 }
 """What a lower room needs -> "module:name" of what a higher one has for it."""

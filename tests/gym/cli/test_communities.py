@@ -14,7 +14,7 @@ from zoo.gym.delta.reading.parents import parents_of
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute import aggregate
 from zoo.gym.rounds.measure.measure import Measuring
-from zoo.gym.rounds.rewards.standings import write_standings
+from zoo.gym.rounds.payouts.reputation import write_standings
 from zoo.models import resolve
 
 Call = Callable[..., Any]

@@ -7,10 +7,9 @@ import pytest
 
 from tests.gym.cli.test_communities import Call, person, revealed, rows_for
 from zoo.gym.rounds.compute.aggregate import compute
-from zoo.gym.rounds.measure.figures import probe_warnings
 from zoo.gym.rounds.measure.measure import Measuring
-from zoo.gym.rounds.protocol.paired import Paired
-from zoo.gym.rounds.protocol.records import Gate, Probe, ResultGate, Value
+from zoo.gym.rounds.measure.probes import probe_warnings
+from zoo.gym.rounds.protocol.records import Gate, Paired, Probe, ResultGate, Value
 
 __all__ = ["person"]  # a fixture
 

@@ -10,7 +10,7 @@ from tests.gym.cli.conftest import write_model
 from tests.gym.http_guard.toy import running
 from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer, server_config
-from zoo.gym.rounds.storage.tokens import keep_token
+from zoo.gym.rounds.storage.http import keep_token
 
 Call = Callable[..., Any]
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.forms.base import Contributions
-from zoo.gym.rounds.forms.floats import Floats
+from zoo.gym.rounds.encodings import Contributions, Floats
 from zoo.gym.rounds.rules.aggregate import combine, select
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule, default_f, takes_f, takes_given
 

@@ -16,8 +16,8 @@ from zoo.gym.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:
     from zoo.gym.published.soup.config import DeltaSoupConfig
-    from zoo.gym.rounds.life.contributing import Own
-    from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.rounds.session.contributing import Own
+    from zoo.gym.rounds.session.opening import Opened
     from zoo.gym.rounds.storage.base import Storage
     from zoo.gym.signing import Signed
 
@@ -119,7 +119,8 @@ class Client:
             NotAvailableError: the round, the base or the fine-tune is missing, or it is too late.
             StorageError: something could not be sent.
         """
-        from zoo.gym.rounds.life.contributing import (
+        from zoo.gym.rounds.protocol.state import Phase
+        from zoo.gym.rounds.session.contributing import (
             check_examples,
             prepare,
             receipt_of,
@@ -127,9 +128,8 @@ class Client:
             send_commitment,
             send_reveal,
         )
-        from zoo.gym.rounds.life.contributing import reveal as prepared_reveal
-        from zoo.gym.rounds.life.places import remember_place
-        from zoo.gym.rounds.protocol.state import Phase
+        from zoo.gym.rounds.session.contributing import reveal as prepared_reveal
+        from zoo.gym.rounds.session.known_rounds import remember_place
         from zoo.gym.signing import own_key
 
         text_of("user_id", user_id)
@@ -212,9 +212,9 @@ class Client:
         )
 
     def _opened(self, base_model: str, config: "DeltaSoupConfig | None") -> "Opened":
-        from zoo.gym.rounds.kinds import kind_of
-        from zoo.gym.rounds.life.opening import open_round
-        from zoo.gym.rounds.life.places import find_storage, remember_place
+        from zoo.gym.rounds.kind import kind_of
+        from zoo.gym.rounds.session.known_rounds import find_storage, remember_place
+        from zoo.gym.rounds.session.opening import open_round
 
         storage, expected = find_storage(self.node_url)
         opened = open_round(storage, expected=expected)

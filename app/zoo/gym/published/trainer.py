@@ -228,13 +228,9 @@ class Trainer(Trained):
         Warns:
             GymWarning: no result was applied to this base.
         """
-        from zoo.gym.rounds.compute.applying import (
-            apply_result,
-            newest_result,
-            refuse_changed,
-        )
-        from zoo.gym.rounds.life.opening import open_round
-        from zoo.gym.rounds.life.places import find_storage
+        from zoo.gym.rounds.compute.applying import apply_result, newest_result, refuse_changed
+        from zoo.gym.rounds.session.known_rounds import find_storage
+        from zoo.gym.rounds.session.opening import open_round
         from zoo.models import resolve
 
         base = resolve(str(self.config.model_name_or_path), offline=True).folder

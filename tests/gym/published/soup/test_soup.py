@@ -18,7 +18,7 @@ from zoo.gym.delta.file.reader import load_delta
 from zoo.gym.delta.reading.weights import open_weights, read_float32
 from zoo.gym.published.soup.published import published_points
 from zoo.gym.published.soup.sources import source_of
-from zoo.gym.rounds.rules.outliers import TOO_SHORT
+from zoo.gym.rounds.rules.aggregate import TOO_SHORT
 
 
 def rated(qualities: Iterator[float]) -> Callable[[Path], float]:

@@ -6,10 +6,10 @@ import pytest
 
 from tests.gym.rounds.conftest import fine_tune
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG
-from zoo.gym.rounds.life.contributing import prepare, reveal, send_commitment, send_reveal
-from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.life.writing import close_phase, create_round, take
 from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.session.contributing import prepare, reveal, send_commitment, send_reveal
+from zoo.gym.rounds.session.opening import open_round
+from zoo.gym.rounds.session.writing import close_phase, create_round, take
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.signing import OwnKey
 

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.round_forms import in_form
-from zoo.gym.rounds.forms.base import Contributions
-from zoo.gym.rounds.forms.lowrank import Factors, LowRank
+from zoo.gym.rounds.encodings import Contributions, Factors, LowRank
 from zoo.gym.rounds.protocol.manifest import Tensor
 
 Matrix = NDArray[np.float32]

@@ -21,8 +21,8 @@ from zoo.gym.rounds.compute.applying import (
     undo_result,
 )
 from zoo.gym.rounds.compute.publish import publish
-from zoo.gym.rounds.life.opening import Opened, open_round
 from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.session.opening import Opened, open_round
 from zoo.gym.rounds.storage.folder import FolderStorage
 
 EMBEDDING = "model.embed_tokens.weight"

@@ -16,14 +16,13 @@ from zoo.gym.delta.rebuild import difference
 from zoo.gym.errors import GymError, InputError
 from zoo.gym.rounds.compute import aggregate
 from zoo.gym.rounds.compute.publish import publish, work_folder
-from zoo.gym.rounds.compute.report import Report
+from zoo.gym.rounds.compute.result import Report
 from zoo.gym.rounds.compute.verify import verify
-from zoo.gym.rounds.life.contributing import own_contribution
-from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.state import Phase
-from zoo.gym.rounds.rules.aggregate import Selection, select
-from zoo.gym.rounds.rules.outliers import TOO_SHORT
+from zoo.gym.rounds.rules.aggregate import TOO_SHORT, Selection, select
+from zoo.gym.rounds.session.contributing import own_contribution
+from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.storage.chunks import chunk_name, describe
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import canonical

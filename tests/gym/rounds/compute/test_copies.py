@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoo.core import float_gram
-from zoo.gym.rounds.compute.copies import copies
-from zoo.gym.rounds.rules.outliers import undersized
+from zoo.gym.rounds.compute.collect import copies
+from zoo.gym.rounds.rules.aggregate import undersized
 
 
 def gram_of(rows: list[list[float]]) -> NDArray[np.uint64]:

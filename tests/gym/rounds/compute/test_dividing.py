@@ -8,7 +8,7 @@ import pytest
 
 from tests.gym.rounds.compute.divided_parts import DIGESTS, TENSORS, parts_of
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.compute.dividing import (
+from zoo.gym.rounds.compute.on_ray import (
     Compute,
     DividedContributions,
     Groups,
@@ -18,8 +18,7 @@ from zoo.gym.rounds.compute.dividing import (
     compute_task,
     groups_of,
 )
-from zoo.gym.rounds.forms.base import Piece
-from zoo.gym.rounds.forms.floats import Floats
+from zoo.gym.rounds.encodings import Floats, Piece
 from zoo.gym.rounds.rules.aggregate import combine, select
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule
 

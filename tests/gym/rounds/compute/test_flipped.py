@@ -24,18 +24,15 @@ from tests.gym.rounds.privacy.conftest import privacy as promise
 from tests.gym.rounds.privacy.conftest import private_terms
 from tests.gym.rounds.protocol.people import ALICE, BOB, DAVE, LOG
 from zoo.gym.errors import GymError, GymWarning
-from zoo.gym.rounds.compute.checks import Check
 from zoo.gym.rounds.compute.private import publish_private
 from zoo.gym.rounds.compute.publish import publish
-from zoo.gym.rounds.compute.verify import verify
-from zoo.gym.rounds.life.contributing import prepare
-from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.life.witnessing import witness
-from zoo.gym.rounds.life.writing import create_round, leave, take
-from zoo.gym.rounds.log.tiles import levels, tile_name, widths
-from zoo.gym.rounds.privacy.round_key import keep_round_key
-from zoo.gym.rounds.privacy.sealing import new_key
+from zoo.gym.rounds.compute.verify import Check, verify
+from zoo.gym.rounds.log.tree import levels, tile_name, widths
+from zoo.gym.rounds.privacy.sealing import keep_round_key, new_key
 from zoo.gym.rounds.protocol.manifest import Manifest, RoundKey
+from zoo.gym.rounds.session.contributing import prepare
+from zoo.gym.rounds.session.opening import open_round, witness
+from zoo.gym.rounds.session.writing import create_round, leave, take
 from zoo.gym.rounds.storage.folder import FolderStorage
 
 Form = Literal["signs", "lowrank", "float", "private"]

@@ -9,14 +9,13 @@ from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG, digest_of
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.aggregate import compute
 from zoo.gym.rounds.compute.applying import apply_result
-from zoo.gym.rounds.compute.checks import Check
 from zoo.gym.rounds.compute.publish import publish, work_folder
-from zoo.gym.rounds.compute.verify import verify
-from zoo.gym.rounds.life.contributing import prepare, reveal, send_commitment, send_reveal
-from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.life.writing import close_phase, create_round, leave, take, writer_of
+from zoo.gym.rounds.compute.verify import Check, verify
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.session.contributing import prepare, reveal, send_commitment, send_reveal
+from zoo.gym.rounds.session.opening import open_round
+from zoo.gym.rounds.session.writing import close_phase, create_round, leave, take, writer_of
 from zoo.gym.rounds.storage.chunks import chunk_name
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import sign

@@ -25,10 +25,10 @@ from zoo.gym.delta.rebuild import difference
 from zoo.gym.rounds.compute.aggregate import choose, compute
 from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.verify import verify
-from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.life.writing import leave, take, writer_of
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Evaluation, Manifest
+from zoo.gym.rounds.session.opening import open_round
+from zoo.gym.rounds.session.writing import leave, take, writer_of
 from zoo.gym.rounds.storage.chunks import chunk_name
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import OwnKey, sign

@@ -17,12 +17,10 @@ from tests.gym.rounds.compute.divided_parts import DIGESTS, TENSORS
 from tests.gym.rounds.compute.test_dividing import RULES, Computing, by_tasks, divided, whole
 from tests.gym.rounds.contribution.conftest import LAYERS
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.rounds.compute import ray_cluster as module
-from zoo.gym.rounds.compute.dividing import Job, Part, groups_of
-from zoo.gym.rounds.compute.on_ray import RoundTasks
-from zoo.gym.rounds.compute.ray_cluster import ray_cluster
-from zoo.gym.rounds.life.opening import open_round
+from zoo.gym.rounds.compute import on_ray as module
+from zoo.gym.rounds.compute.on_ray import Job, Part, RoundTasks, groups_of, ray_cluster
 from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.storage.folder import FolderStorage
 
 GROUPS = groups_of(TENSORS, 1)

@@ -12,9 +12,9 @@ from zoo.gym.rounds.compute.publish import publish
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.contribution import write
 from zoo.gym.rounds.kinds.weights import WeightsRound
-from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.protocol.fields import as_text, is_text
 from zoo.gym.rounds.protocol.manifest import Coding, Manifest
+from zoo.gym.rounds.protocol.objects import as_text, is_text
+from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.storage.folder import FolderStorage
 
 

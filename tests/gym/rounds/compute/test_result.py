@@ -9,7 +9,7 @@ from tests.gym.rounds.protocol.people import terms
 from zoo.gym.delta.rebuild import difference
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.result import write_result
-from zoo.gym.rounds.forms.base import Piece
+from zoo.gym.rounds.encodings import Piece
 
 
 def pieces(size: float) -> list[Piece]:

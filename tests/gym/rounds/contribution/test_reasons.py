@@ -18,7 +18,7 @@ from zoo.gym.delta.codecs.values import Values
 from zoo.gym.delta.file.header import FORMAT
 from zoo.gym.delta.file.reader import open_delta, read_container
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.compute.reasons import reason_of
+from zoo.gym.rounds.compute.collect import reason_of
 from zoo.gym.rounds.contribution.check import check_characters, open_contribution
 from zoo.gym.rounds.contribution.write import write_contribution
 

@@ -13,7 +13,7 @@ from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.jobs import Run
 from zoo.gym.rounds.contribution.write import write_contribution
 from zoo.gym.rounds.privacy.contribution import write_values
-from zoo.gym.rounds.privacy.terms import privacy_for
+from zoo.gym.rounds.protocol.privacy import privacy_for
 from zoo.gym.train.run_folder.base import check_same_base
 
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.gym.rounds.kinds.toy import Words
 from tests.gym.rounds.protocol.people import ALICE, BOB, FIELDS, LOG, terms, use
 from zoo.gym.cli import main
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.kinds import KINDS, kind_of
-from zoo.gym.rounds.life.writing import create_round
+from zoo.gym.rounds.kind import KINDS, Listed, kind_of, load_kind
+from zoo.gym.rounds.session.writing import create_round
 from zoo.gym.rounds.storage.folder import FolderStorage
 
 Run = Callable[..., str]
@@ -20,7 +19,9 @@ Run = Callable[..., str]
 @pytest.fixture(autouse=True)
 def table(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one line of the table."""
-    monkeypatch.setitem(KINDS, "words", Words())
+    place = "tests.gym.rounds.kinds.toy:Words"
+    words = Listed(place, lambda manifest: manifest.name.startswith("words "))
+    monkeypatch.setitem(KINDS, "words", words)
 
 
 @pytest.fixture
@@ -41,9 +42,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_round_is_of_the_last_kind_that_fits(name: str) -> None:
-    assert kind_of(terms()).name == "weights"
-    assert kind_of(terms(name="words of two")).name == "words"
-    assert KINDS[name].name == name
+    assert kind_of(terms()) is load_kind("weights")
+    assert kind_of(terms(name="words of two")) is load_kind("words")
+    assert load_kind(name).sends
 
 
 def test_its_terms_are_checked_by_the_kind() -> None:

@@ -5,16 +5,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.compute.checks import Check, published_report
 from zoo.gym.rounds.compute.publish import result_entry
-from zoo.gym.rounds.compute.report import FORMAT
-from zoo.gym.rounds.kinds.kind import Choices, Fields, Given, Kind, Prints
-from zoo.gym.rounds.life.contributing import Own, prepare_source
-from zoo.gym.rounds.life.opening import Opened
-from zoo.gym.rounds.life.writing import writer_of
+from zoo.gym.rounds.compute.result import FORMAT
+from zoo.gym.rounds.compute.verify import Check, published_report
+from zoo.gym.rounds.kind import Choices, Fields, Given, Kind, Prints
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.records import Measured
 from zoo.gym.rounds.protocol.state import State
+from zoo.gym.rounds.session.contributing import Own, prepare_source
+from zoo.gym.rounds.session.opening import Opened
+from zoo.gym.rounds.session.writing import writer_of
 from zoo.gym.rounds.storage.chunks import StoredFile, describe, fetch_new, store, store_bytes
 from zoo.gym.signing import OwnKey, PublicKey, Signed, canonical
 
@@ -22,16 +22,12 @@ from zoo.gym.signing import OwnKey, PublicKey, Signed, canonical
 class Words(Kind[str, Path]):
     """Rounds of words; what is contributed is sealed by writing it backwards."""
 
-    name = "words"
     combines = content = sends = "words"
     example = "WORD"
     file, coded = "drow.txt", "word.txt"
     without_effect: ClassVar[Mapping[str, Mapping[str, str]]] = {
         "contribute": {"base": "a round of words"}
     }
-
-    def fits(self, manifest: Manifest) -> bool:
-        return manifest.name.startswith("words ")
 
     def check(self, manifest: Manifest) -> None:
         if manifest.refit:

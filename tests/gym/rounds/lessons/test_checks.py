@@ -15,9 +15,9 @@ from zoo.gym.experience.library.file import write_library
 from zoo.gym.experience.library.library import Library
 from zoo.gym.rounds.compute.publish import refusals_of, result_entry
 from zoo.gym.rounds.compute.verify import verify
-from zoo.gym.rounds.lessons.publish import publish_lessons
-from zoo.gym.rounds.life.writing import writer_of
+from zoo.gym.rounds.lessons.result import publish_lessons
 from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.session.writing import writer_of
 from zoo.gym.rounds.storage.chunks import chunk_name, describe, store
 from zoo.gym.signing import OwnKey, canonical
 

@@ -12,8 +12,8 @@ from tests.gym.experience.conftest import Served, served, write_tasks
 from tests.gym.rounds.lessons.world import GIL, GUS, World, manifest_of
 from tests.gym.rounds.protocol.people import ALICE, LOG
 from zoo.gym.rounds.lessons.measuring import public_name
-from zoo.gym.rounds.lessons.publish import publish_lessons
-from zoo.gym.rounds.life.writing import take
+from zoo.gym.rounds.lessons.result import publish_lessons
+from zoo.gym.rounds.session.writing import take
 from zoo.gym.signing import OwnKey
 from zoo.gym.signing.own_key import own_key
 

@@ -9,8 +9,8 @@ from tests.gym.rounds.lessons.plain_lessons import redo
 from tests.gym.rounds.lessons.world import GIL, GUS, GUY
 from tests.gym.rounds.protocol.people import ALICE, BOB, LOG
 from zoo.gym.experience.library.file import read_library
-from zoo.gym.rounds.lessons.publish import publish_lessons
-from zoo.gym.rounds.life.writing import leave, take
+from zoo.gym.rounds.lessons.result import publish_lessons
+from zoo.gym.rounds.session.writing import leave, take
 
 TOPICS = ("units", "signs", "brackets", "rounding", "dates", "names", "tables", "currencies")
 

@@ -12,10 +12,9 @@ from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG, person
 from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.experience.library.file import read_library
 from zoo.gym.experience.library.item import Item
-from zoo.gym.rounds.lessons.publish import publish_lessons
-from zoo.gym.rounds.lessons.result import points_of
-from zoo.gym.rounds.life.writing import leave, take
+from zoo.gym.rounds.lessons.result import points_of, publish_lessons
 from zoo.gym.rounds.protocol.state import Phase
+from zoo.gym.rounds.session.writing import leave, take
 
 
 @pytest.mark.slow

@@ -10,13 +10,12 @@ from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
 from zoo.gym.rounds.lessons.contribution import write_lessons
 from zoo.gym.rounds.lessons.result import Combined, combine
-from zoo.gym.rounds.lessons.start import lessons_manifest
-from zoo.gym.rounds.lessons.terms import Lessons
-from zoo.gym.rounds.life.opening import Opened, open_round
-from zoo.gym.rounds.life.terms import Common
-from zoo.gym.rounds.life.writing import close_phase, create_round, leave, take
 from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.protocol.lessons import Lessons
 from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.session.opening import Opened, open_round
+from zoo.gym.rounds.session.terms import Common, lessons_manifest
+from zoo.gym.rounds.session.writing import close_phase, create_round, leave, take
 from zoo.gym.rounds.storage.chunks import describe, store
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import OwnKey, Signed, sign

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from zoo.gym.errors import InputError, NotAvailableError, StorageError
-from zoo.gym.rounds.log.head import Head, NoteKey, signed_note
-from zoo.gym.rounds.log.reader import open_log, read_head
-from zoo.gym.rounds.log.tiles import bundle
-from zoo.gym.rounds.log.tree import leaf_hash, proves_consistency, root
+from zoo.gym.rounds.log.reader import Head, NoteKey, open_log, read_head, signed_note
+from zoo.gym.rounds.log.tree import bundle, leaf_hash, proves_consistency, root
 from zoo.gym.rounds.log.writer import LogWriter
 from zoo.gym.rounds.storage.folder import FolderStorage
 

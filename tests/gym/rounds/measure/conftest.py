@@ -17,10 +17,10 @@ from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, EVALUATION, GATE
 from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import open_weights, read_float32
 from zoo.gym.rounds.compute.publish import work_folder
-from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.measure.examples import read_examples
 from zoo.gym.rounds.measure.losses import Meter, parameter_names
 from zoo.gym.rounds.measure.measure import Measuring, Sources, measure
+from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.models import resolve
 

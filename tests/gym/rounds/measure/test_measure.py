@@ -14,13 +14,13 @@ from zoo.gym.delta.create import create_delta
 from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.verify import verify
-from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.measure.examples import check_file, digest_of
 from zoo.gym.rounds.measure.gating import gate
 from zoo.gym.rounds.measure.measure import measure, with_inbox
 from zoo.gym.rounds.measure.repeat import repeated, values_limit
 from zoo.gym.rounds.protocol.records import FACTORS, Gate, Probe, ResultGate
 from zoo.gym.rounds.protocol.state import State
+from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.storage.chunks import chunk_name, describe
 from zoo.gym.signing import PublicKey, sign
 

@@ -9,12 +9,12 @@ from tests.gym.rounds.measure.conftest import Measurable
 from tests.gym.rounds.protocol.people import LOG
 from zoo.gym.errors import GymError, InputError
 from zoo.gym.rounds.compute.publish import publish
-from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.measure.examples import digest_of
 from zoo.gym.rounds.measure.probes import Prompt, read_probes, refuses
 from zoo.gym.rounds.measure.repeat import repeated, same_counts
 from zoo.gym.rounds.protocol.records import Probe, Purpose
 from zoo.gym.rounds.protocol.state import Phase
+from zoo.gym.rounds.session.opening import open_round
 
 
 def test_refusals_are_found_by_their_words() -> None:

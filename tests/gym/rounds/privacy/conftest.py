@@ -11,10 +11,9 @@ from tests.gym.rounds.contribution.conftest import LAYERS, SHAPES
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, terms
 from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import open_weights
-from zoo.gym.rounds.privacy.round_key import keep_round_key
-from zoo.gym.rounds.privacy.sealing import new_key
-from zoo.gym.rounds.privacy.terms import Privacy, count_values, privacy_for, sealed_bytes
+from zoo.gym.rounds.privacy.sealing import keep_round_key, new_key
 from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.protocol.privacy import Privacy, count_values, privacy_for, sealed_bytes
 from zoo.gym.rounds.storage.folder import FolderStorage
 
 SEED = "5a" * 32

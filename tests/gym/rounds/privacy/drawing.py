@@ -25,8 +25,8 @@ PRELOAD = [
     "zoo.gym.rounds.kinds.private",
     "zoo.gym.rounds.compute.on_ray",
     "zoo.gym.rounds.compute.private",
-    "zoo.gym.rounds.life.places",
-    "zoo.gym.rounds.privacy.whole",
+    "zoo.gym.rounds.session.known_rounds",
+    "zoo.gym.rounds.privacy.contribution",
     "zoo.gym.rounds.storage.folder",
     "zoo.models.fixed_factor",
 ]

@@ -9,15 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.privacy.account import (
+from zoo.gym.rounds.protocol.privacy import (
+    LEAST_CLIP,
     LEAST_EPSILON,
     MOST_EPSILON,
     delta_of,
     epsilon_for,
+    privacy_for,
     sigma_for,
     together,
 )
-from zoo.gym.rounds.privacy.terms import LEAST_CLIP, privacy_for
 
 DELTA = 1e-6
 ORACLE = json.loads((Path(__file__).parent / "oracle" / "pld.json").read_text())

@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.gym.rounds.privacy.conftest import privacy
+from zoo.gym.rounds.privacy.contribution import clip_steps, to_steps
 from zoo.gym.rounds.privacy.mechanism import add_noise
-from zoo.gym.rounds.privacy.terms import Privacy
-from zoo.gym.rounds.privacy.whole import clip_steps, to_steps
+from zoo.gym.rounds.protocol.privacy import Privacy
 
 TRIALS = 100_000
 VALUES = 4

@@ -26,9 +26,9 @@ from zoo.gym.rounds.compute import private
 from zoo.gym.rounds.compute.private import publish_private
 from zoo.gym.rounds.compute.publish import work_folder
 from zoo.gym.rounds.compute.verify import verify
-from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.storage.chunks import describe
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import ed25519

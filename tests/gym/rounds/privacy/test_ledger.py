@@ -11,8 +11,8 @@ import pytest
 from zoo.gym.errors import StorageError
 from zoo.gym.paths import folders
 from zoo.gym.rounds.privacy import ledger
-from zoo.gym.rounds.privacy.account import sigma_for
 from zoo.gym.rounds.privacy.ledger import Spending
+from zoo.gym.rounds.protocol.privacy import sigma_for
 
 ONE = Spending(1.0, 1e-6, sigma_for(1.0, 1e-6))
 

@@ -11,8 +11,8 @@ from zoo.gym.rounds.compute import private
 from zoo.gym.rounds.compute.private import publish_private
 from zoo.gym.rounds.compute.publish import work_folder
 from zoo.gym.rounds.compute.verify import verify
-from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.privacy import mechanism
+from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.storage.folder import FolderStorage
 
 LIES: dict[str, tuple[dict[str, object], str]] = {

@@ -19,15 +19,14 @@ from zoo.gym.rounds.compute import private
 from zoo.gym.rounds.compute.private import publish_private
 from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.verify import verify
-from zoo.gym.rounds.life.contributing import own_contribution
-from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.life.writing import close_phase, create_round
 from zoo.gym.rounds.privacy import ledger, mechanism
 from zoo.gym.rounds.privacy.contribution import read_values
-from zoo.gym.rounds.privacy.round_key import keep_round_key, load_round_key
-from zoo.gym.rounds.privacy.sealing import info_for, new_key
+from zoo.gym.rounds.privacy.sealing import info_for, keep_round_key, load_round_key, new_key
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.state import Phase
+from zoo.gym.rounds.session.contributing import own_contribution
+from zoo.gym.rounds.session.opening import open_round
+from zoo.gym.rounds.session.writing import close_phase, create_round
 from zoo.gym.rounds.storage.chunks import chunk_name, describe
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.models.fixed_factor import fixed_factor
@@ -174,7 +173,7 @@ def test_a_seal_for_another_contributor_is_refused_and_verified_as_the_makers_wo
         return info_for(round_id, str(ALICE.public) if key == str(CAROL.public) else key)
 
     with monkeypatch.context() as patch:
-        patch.setattr("zoo.gym.rounds.life.contributing.info_for", info)
+        patch.setattr("zoo.gym.rounds.session.contributing.info_for", info)
         run_round(storage, base, private_sources, private_manifest)
     found = publish_private(storage, LOG, force=True)
     reason = "contribution: expected a message sealed to the round's key by this contributor"

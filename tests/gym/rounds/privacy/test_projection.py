@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from zoo.gym.rounds.privacy.projection import project
+from zoo.gym.rounds.privacy.contribution import project
 from zoo.gym.tuned.changes import Changes
 from zoo.models.fixed_factor import fixed_factor
 

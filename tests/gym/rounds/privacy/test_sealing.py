@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.gym.errors import InputError
+from zoo.gym.rounds.privacy.contribution import decode_values, encode_values
 from zoo.gym.rounds.privacy.sealing import (
-    OVERHEAD,
     info_for,
     key_text,
     new_key,
@@ -14,8 +14,7 @@ from zoo.gym.rounds.privacy.sealing import (
     public_of,
     seal,
 )
-from zoo.gym.rounds.privacy.terms import sealed_bytes
-from zoo.gym.rounds.privacy.whole import decode_values, encode_values
+from zoo.gym.rounds.protocol.privacy import OVERHEAD, sealed_bytes
 
 PRIVATE = bytes(range(32))
 KEY = key_text(public_of(PRIVATE))

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from tests.gym.rounds.privacy.conftest import RANK, VALUES, privacy, private_terms
 from tests.gym.rounds.protocol.people import terms
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.privacy.account import delta_of
 from zoo.gym.rounds.privacy.promise import described as described_promise
 from zoo.gym.rounds.privacy.promise import form_and_method, in_words, wish_of
-from zoo.gym.rounds.privacy.terms import MOST_SIGMA, Privacy, fewest_contributors
+from zoo.gym.rounds.protocol.privacy import MOST_SIGMA, Privacy, delta_of, fewest_contributors
 from zoo.gym.rounds.rules.method import AggregationMethod
 
 

@@ -17,10 +17,10 @@ from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.paths import folders
 from zoo.gym.published.api import train_here
-from zoo.gym.rounds.life.contributing import prepare
-from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.life.writing import create_round
 from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.session.contributing import prepare
+from zoo.gym.rounds.session.opening import open_round
+from zoo.gym.rounds.session.writing import create_round
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.train.planning.fixed_base import check_fixed_base
 from zoo.models.fixed_factor import fixed_factor

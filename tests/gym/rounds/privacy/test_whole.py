@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.privacy.whole import clip_steps, square_norm, to_steps
+from zoo.gym.rounds.privacy.contribution import clip_steps, square_norm, to_steps
 
 STEPS = arrays(np.int64, st.integers(0, 40), elements=st.integers(-(2**31), 2**31 - 1))
 FLOATS = arrays(np.float32, 8, elements=st.floats(-(2.0**18), 2.0**18, width=32))

@@ -5,7 +5,7 @@ from typing import Any
 
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, parse_manifest
-from zoo.gym.rounds.rewards.newcomers import nonce_commitment
+from zoo.gym.rounds.protocol.objects import nonce_commitment
 from zoo.gym.signing import OwnKey, PublicKey, Signed, sign
 from zoo.gym.signing.ed25519 import public_of, to_pem
 from zoo.gym.signing.own_key import key_file

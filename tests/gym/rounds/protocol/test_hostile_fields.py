@@ -22,8 +22,8 @@ from tests.gym.rounds.protocol.people import (
 )
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.protocol import objects
-from zoo.gym.rounds.protocol.manifest import CONTEXT, round_id
-from zoo.gym.rounds.protocol.objects import body_of, encode
+from zoo.gym.rounds.protocol.manifest import round_id
+from zoo.gym.rounds.protocol.objects import MANIFEST, body_of, encode
 from zoo.gym.rounds.protocol.state import state_of
 from zoo.gym.signing import OwnKey, Signed, sign
 
@@ -39,7 +39,7 @@ def entries() -> Iterator[tuple[OwnKey, str, dict[str, Any]]]:
         "newcomers": NEWCOMERS,
         "refit": digest_of("refit"),
     }
-    opening = sign(LOG, CONTEXT, terms)
+    opening = sign(LOG, MANIFEST, terms)
     name = round_id(opening)
 
     def of(entry: Signed, who: OwnKey) -> tuple[OwnKey, str, dict[str, Any]]:

@@ -23,10 +23,10 @@ from tests.gym.rounds.protocol.people import (
 )
 from zoo.gym.errors import InputError
 from zoo.gym.experience.library.item import item_id
-from zoo.gym.rounds.kinds import kind_of
+from zoo.gym.rounds.kind import kind_of
 from zoo.gym.rounds.protocol import objects
-from zoo.gym.rounds.protocol.manifest import CONTEXT, manifest_body, parse_manifest, round_id
-from zoo.gym.rounds.protocol.objects import body_of, encode
+from zoo.gym.rounds.protocol.manifest import manifest_body, parse_manifest, round_id
+from zoo.gym.rounds.protocol.objects import MANIFEST, body_of, encode
 from zoo.gym.rounds.protocol.state import Phase, State, state_of
 from zoo.gym.signing import OwnKey, Signed, sign
 
@@ -106,7 +106,7 @@ class Round:
     """A round of lessons of two whose reveals are closed."""
 
     def __init__(self, fields: dict[str, Any] = LESSONS) -> None:
-        self.opening = sign(MAKER, CONTEXT, manifest_body(parse_manifest(fields)))
+        self.opening = sign(MAKER, MANIFEST, manifest_body(parse_manifest(fields)))
         self.name = round_id(self.opening)
         people = ((ALICE, "alice"), (BOB, "bob"))
         self.revealing = [self.opening, *(commit(who, self.name, n) for who, n in people)]

@@ -15,7 +15,8 @@ from tests.gym.rounds.protocol.people import (
     terms,
 )
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.protocol.manifest import CONTEXT, manifest_body, parse_manifest, round_id
+from zoo.gym.rounds.protocol.manifest import manifest_body, parse_manifest, round_id
+from zoo.gym.rounds.protocol.objects import MANIFEST
 from zoo.gym.signing import sign
 
 
@@ -25,7 +26,7 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
 
 def test_the_id_of_a_round_changes_with_any_term() -> None:
     ids = {
-        round_id(sign(MAKER, CONTEXT, manifest_body(found)))
+        round_id(sign(MAKER, MANIFEST, manifest_body(found)))
         for found in (terms(), terms(pool=1), terms(quorum=3), terms(name="another"))
     }
     assert len(ids) == 4

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from zoo.gym.rounds.protocol.paired import Paired, below, paired, student_95
+from zoo.gym.rounds.protocol.records import Paired, below, paired, student_95
 
 LOSSES = st.lists(st.floats(0, 20), min_size=10, max_size=40)
 

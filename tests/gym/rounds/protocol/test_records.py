@@ -21,8 +21,8 @@ from tests.gym.rounds.protocol.people import (
 )
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.protocol import objects
-from zoo.gym.rounds.protocol.manifest import CONTEXT, manifest_body, round_id
-from zoo.gym.rounds.protocol.objects import body_of, encode
+from zoo.gym.rounds.protocol.manifest import manifest_body, round_id
+from zoo.gym.rounds.protocol.objects import MANIFEST, body_of, encode
 from zoo.gym.rounds.protocol.state import Phase, State, state_of
 from zoo.gym.signing import OwnKey, Signed, sign
 
@@ -36,7 +36,7 @@ class Round:
 
     def __init__(self, **changes: Any) -> None:
         manifest = terms(**{"evaluation": EVALUATION, "refit": digest_of("public"), **changes})
-        self.opening = sign(MAKER, CONTEXT, manifest_body(manifest))
+        self.opening = sign(MAKER, MANIFEST, manifest_body(manifest))
         self.name = round_id(self.opening)
         people = ((ALICE, "alice"), (BOB, "bob"), (CAROL, "carol"))
         self.entries = [self.opening, *(commit(who, self.name, n) for who, n in people)]

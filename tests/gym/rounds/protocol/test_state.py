@@ -20,8 +20,8 @@ from tests.gym.rounds.protocol.people import (
 )
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.protocol import objects
-from zoo.gym.rounds.protocol.manifest import CONTEXT, round_id
-from zoo.gym.rounds.protocol.objects import body_of, encode
+from zoo.gym.rounds.protocol.manifest import round_id
+from zoo.gym.rounds.protocol.objects import MANIFEST, body_of, encode
 from zoo.gym.rounds.protocol.state import Phase, State, state_of
 from zoo.gym.signing import Signed, sign
 
@@ -106,7 +106,7 @@ def test_more_contributors_than_allowed_are_refused(opening: Signed) -> None:
 
 
 def test_a_cap_on_newcomers_leaves_room_for_as_many_again() -> None:
-    opening = sign(LOG, CONTEXT, {**FIELDS, "newcomers": NEWCOMERS})
+    opening = sign(LOG, MANIFEST, {**FIELDS, "newcomers": NEWCOMERS})
     name = round_id(opening)
     seven = [commit(person(str(number)), name, "a") for number in range(7)]  # most is 3
     assert len(after(opening, *seven[:6]).commits) == 6

@@ -14,11 +14,11 @@ from tests.gym.rounds.protocol.people import ALICE, FIELDS, LOG, commit, reveal
 from tests.gym.rounds.server.test_server import inbox
 from tests.gym.rounds.server.world import World, world
 from tests.gym.rounds.storage.conftest import address, server, shared_server
-from zoo.gym.rounds.life.opening import MANIFEST
-from zoo.gym.rounds.life.writing import create_round, take
 from zoo.gym.rounds.protocol import objects
-from zoo.gym.rounds.protocol.manifest import CONTEXT, Manifest
+from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.server.config import Role
+from zoo.gym.rounds.session.opening import MANIFEST
+from zoo.gym.rounds.session.writing import create_round, take
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import canonical, sign
 
@@ -130,7 +130,7 @@ MANIFESTS: dict[str, tuple[Fields, str]] = {
 @pytest.mark.parametrize("case", MANIFESTS)
 def test_a_server_keeps_no_round_with_wrong_terms(case: str, world: World) -> None:
     changes, said = MANIFESTS[case]
-    content = objects.encode(sign(LOG, CONTEXT, {**FIELDS, **changes}))
+    content = objects.encode(sign(LOG, objects.MANIFEST, {**FIELDS, **changes}))
     before = world.files()
     found = world.ask("PUT", f"/rounds/new/{MANIFEST}", content, role=Role.MAKER)
     assert (found.status, said in found.message) == (422, True), found.message

@@ -14,9 +14,9 @@ from pathlib import Path
 from tests.gym.rounds.protocol.people import LOG, person
 from zoo.core import digest
 from zoo.gym.errors import GymError
-from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.life.writing import leave, take
 from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.session.opening import open_round
+from zoo.gym.rounds.session.writing import leave, take
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import chunk_name
 from zoo.gym.rounds.storage.http import HttpStorage

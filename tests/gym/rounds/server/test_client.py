@@ -17,14 +17,13 @@ from zoo.gym.client import Client, Contributed
 from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.paths import folders
 from zoo.gym.rounds.compute.publish import publish
-from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.life.writing import close_phase, create_round, take, void_round
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.server.run import CommunityLearningServer
-from zoo.gym.rounds.storage.folder import FolderStorage
-from zoo.gym.rounds.storage.opening import open_storage
-from zoo.gym.rounds.storage.tokens import keep_token
+from zoo.gym.rounds.session.opening import open_round
+from zoo.gym.rounds.session.writing import close_phase, create_round, take, void_round
+from zoo.gym.rounds.storage.folder import FolderStorage, open_storage
+from zoo.gym.rounds.storage.http import keep_token
 from zoo.gym.signing import OwnKey, own_key
 
 MODEL_FOLDER = "zoo.gym.published.client.model_folder"

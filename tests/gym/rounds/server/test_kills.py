@@ -17,13 +17,12 @@ from tests.gym.rounds.server.processes import PROGRAM, ServerProcess, environmen
 from zoo.core import digest
 from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.verify import verify
-from zoo.gym.rounds.life.contributing import prepare, send_commitment, send_reveal
-from zoo.gym.rounds.life.contributing import reveal as prepared_reveal
-from zoo.gym.rounds.life.inbox import inbox_name
-from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.life.writing import close_phase, create_round, take
 from zoo.gym.rounds.log.reader import LogReader
 from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.session.contributing import prepare, send_commitment, send_reveal
+from zoo.gym.rounds.session.contributing import reveal as prepared_reveal
+from zoo.gym.rounds.session.opening import inbox_name, open_round
+from zoo.gym.rounds.session.writing import close_phase, create_round, take
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.rounds.storage.http import HttpStorage

@@ -16,13 +16,12 @@ from zoo.core import digest
 from zoo.gym.errors import StorageError
 from zoo.gym.http_guard import connections
 from zoo.gym.paths import storage_error
-from zoo.gym.rounds.life.writing import create_round
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer, server_config
+from zoo.gym.rounds.session.writing import create_round
 from zoo.gym.rounds.storage.chunks import chunk_name
-from zoo.gym.rounds.storage.folder import FolderStorage
-from zoo.gym.rounds.storage.opening import open_storage
+from zoo.gym.rounds.storage.folder import FolderStorage, open_storage
 
 CHUNK = chunk_name(digest(b"some bytes"))
 

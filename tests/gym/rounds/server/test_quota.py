@@ -11,8 +11,6 @@ from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, GATE, LOG, commi
 from tests.gym.rounds.server.world import Answer, World
 from zoo.core import digest
 from zoo.gym.http_guard.gate import RefusedError
-from zoo.gym.rounds.life.inbox import inbox_name
-from zoo.gym.rounds.life.writing import close_phase, create_round, leave, take, void_round
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.state import Phase
@@ -20,8 +18,10 @@ from zoo.gym.rounds.server import inbox
 from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer, server_config
 from zoo.gym.rounds.server.served import Served
+from zoo.gym.rounds.session.opening import inbox_name
+from zoo.gym.rounds.session.writing import close_phase, create_round, leave, take, void_round
 from zoo.gym.rounds.storage.chunks import chunk_name
-from zoo.gym.rounds.storage.opening import open_storage
+from zoo.gym.rounds.storage.folder import open_storage
 from zoo.gym.signing import OwnKey, Signed, sign
 
 MOST = 135_000

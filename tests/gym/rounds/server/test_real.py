@@ -15,10 +15,10 @@ from tests.gym.rounds.protocol.people import person
 from tests.gym.rounds.server.processes import ServerProcess, command, environment, serving
 from zoo.core import digest
 from zoo.gym.errors import StorageError
-from zoo.gym.rounds.life.contributing import prepare
-from zoo.gym.rounds.life.contributing import reveal as prepared_reveal
-from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.session.contributing import prepare
+from zoo.gym.rounds.session.contributing import reveal as prepared_reveal
+from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.storage.chunks import chunk_name, describe
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.rounds.storage.http import HttpStorage

@@ -11,17 +11,17 @@ from tests.gym.rounds.server.world import World
 from zoo.core import digest
 from zoo.gym.errors import InputError, StorageError
 from zoo.gym.files.lock import locked
-from zoo.gym.rounds.life.opening import MANIFEST, open_round
-from zoo.gym.rounds.life.writing import create_round, lock_file, take
 from zoo.gym.rounds.log.reader import CHECKPOINT
 from zoo.gym.rounds.protocol import objects
-from zoo.gym.rounds.protocol.manifest import CONTEXT, Manifest, manifest_body
+from zoo.gym.rounds.protocol.manifest import Manifest, manifest_body
 from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer, server_config
+from zoo.gym.rounds.session.opening import MANIFEST, open_round
+from zoo.gym.rounds.session.writing import create_round, lock_file, take
 from zoo.gym.rounds.storage import http
 from zoo.gym.rounds.storage.chunks import chunk_name
+from zoo.gym.rounds.storage.folder import open_storage
 from zoo.gym.rounds.storage.http import HttpStorage
-from zoo.gym.rounds.storage.opening import open_storage
 from zoo.gym.signing import OwnKey, sign
 
 CHUNK = chunk_name(digest(b"some bytes"))
@@ -118,7 +118,7 @@ def test_a_second_manifest_and_another_base_are_refused(
     other = manifest.model_copy(update={"pool": 5})
     with pytest.raises(InputError, match="expected no round, got another one"):
         create_round(world.storage, other, LOG)
-    found = objects.encode(sign(LOG, CONTEXT, manifest_body(other)))
+    found = objects.encode(sign(LOG, objects.MANIFEST, manifest_body(other)))
     assert world.ask("PUT", MANIFEST, found, role=Role.MAKER).status == 409
 
     config = server_config({"folder": tmp_path / "another", "port": 0})
@@ -166,7 +166,7 @@ def test_of_two_who_write_the_log_at_once_one_is_refused_and_can_go_on(
 
 def create_and_take(world: World, who: OwnKey) -> None:
     """Adds one entry, without what else is in the inbox."""
-    from zoo.gym.rounds.life.writing import writer_of
+    from zoo.gym.rounds.session.writing import writer_of
 
     with writer_of(world.storage, LOG) as append:
         append.add([objects.decode(entry(world.round, who))])

@@ -13,13 +13,12 @@ from tests.gym.rounds.server.processes import PROGRAM, environment, serving
 from tests.gym.rounds.server.test_kills import ready
 from zoo.gym.rounds.compute.publish import work_folder
 from zoo.gym.rounds.compute.verify import verify
-from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.folder import FolderStorage
-from zoo.gym.rounds.storage.http import HttpStorage
-from zoo.gym.rounds.storage.tokens import keep_token
+from zoo.gym.rounds.storage.http import HttpStorage, keep_token
 from zoo.gym.signing import ed25519
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

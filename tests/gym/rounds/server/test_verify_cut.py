@@ -18,12 +18,11 @@ from zoo.gym.cli import main
 from zoo.gym.errors import NotAvailableError, StorageError
 from zoo.gym.rounds.compute.applying import applied_results, apply_result
 from zoo.gym.rounds.compute.publish import publish
-from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.server.config import Role
+from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.storage import http
-from zoo.gym.rounds.storage.http import HttpStorage
-from zoo.gym.rounds.storage.tokens import keep_token
+from zoo.gym.rounds.storage.http import HttpStorage, keep_token
 
 __all__ = ["sources"]
 

@@ -7,15 +7,14 @@ import pytest
 
 from tests.gym.rounds.protocol.people import ALICE, BOB, DAVE, LOG
 from tests.gym.rounds.server.world import World
-from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.life.witnessing import note_key, witness, witness_name
-from zoo.gym.rounds.life.writing import create_round, leave, take
-from zoo.gym.rounds.log.head import Head, signed_note
+from zoo.gym.rounds.log.reader import Head, signed_note
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, RoundKey
 from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer
-from zoo.gym.rounds.storage.opening import open_storage
+from zoo.gym.rounds.session.opening import note_key, open_round, witness, witness_name
+from zoo.gym.rounds.session.writing import create_round, leave, take
+from zoo.gym.rounds.storage.folder import open_storage
 from zoo.gym.signing import OwnKey, sign
 from zoo.gym.signing.ed25519 import sign_bytes
 

@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.gym.rounds.protocol.people import LOG
-from zoo.gym.rounds.life.writing import create_round
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer
+from zoo.gym.rounds.session.writing import create_round
 from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.opening import open_storage
+from zoo.gym.rounds.storage.folder import open_storage
 
 
 @dataclass

@@ -9,13 +9,13 @@ import pytest
 from tests.gym.rounds.protocol.people import ALICE, BOB, LOG, NEWCOMERS
 from zoo.core import digest
 from zoo.gym.errors import GymError, InputError, StorageError
-from zoo.gym.rounds.life.opening import MANIFEST, open_round
-from zoo.gym.rounds.life.writing import create_round, leave, log_writer, take
 from zoo.gym.rounds.log.reader import CHECKPOINT
 from zoo.gym.rounds.log.writer import LogWriter
+from zoo.gym.rounds.payouts.reputation import write_standings
 from zoo.gym.rounds.protocol import objects
-from zoo.gym.rounds.protocol.manifest import CONTEXT, Manifest, Newcomers, manifest_body
-from zoo.gym.rounds.rewards.standings import write_standings
+from zoo.gym.rounds.protocol.manifest import Manifest, Newcomers, manifest_body
+from zoo.gym.rounds.session.opening import MANIFEST, open_round
+from zoo.gym.rounds.session.writing import create_round, leave, log_writer, take
 from zoo.gym.rounds.storage import chunks
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import chunk_name, fetch, store
@@ -43,7 +43,7 @@ def test_other_bytes_under_a_name_are_refused(place: Storage, manifest: Manifest
     before = place.read(MANIFEST)
     other = manifest_body(manifest.model_copy(update={"pool": 5}))
     with pytest.raises(StorageError, match=r"expected (no round|nothing or the same)"):
-        place.write(MANIFEST, objects.encode(sign(LOG, CONTEXT, other)))
+        place.write(MANIFEST, objects.encode(sign(LOG, objects.MANIFEST, other)))
     assert place.read(MANIFEST) == before
 
 

@@ -14,7 +14,7 @@ from zoo.gym.cli.round.options import Named, Positional, refuse_without_effect
 from zoo.gym.errors import EXIT_CODES, GymError, InputError, NotAvailableError
 
 if TYPE_CHECKING:
-    from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.rounds.session.opening import Opened
 
 Result = TypeVar("Result")
 
@@ -43,8 +43,7 @@ def aggregate(
         threads: how many threads; by default all, which changes no byte
         yes: make the round void without asking if too few contributions count, or none has weight
     """
-    from zoo.gym.rounds.kinds import kind_of
-    from zoo.gym.rounds.kinds.kind import Choices
+    from zoo.gym.rounds.kind import Choices, kind_of
     from zoo.gym.signing import load_key
 
     out, opened = Output(as_json), opened_round(round_)
@@ -97,7 +96,7 @@ def rewards(round_: Positional = None, /, *, as_json: Json = False) -> int:
         round_: its folder, address, name or id; by default the only one with a result
     """
     from zoo.gym.rounds.compute.publish import work_folder
-    from zoo.gym.rounds.kinds import kind_of
+    from zoo.gym.rounds.kind import kind_of
     from zoo.gym.signing import parse_key
 
     out, opened = Output(as_json), opened_round(round_, published=True)

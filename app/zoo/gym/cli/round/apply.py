@@ -33,8 +33,7 @@ def apply(
         yes: download the base without asking
         offline: never contact the hub
     """
-    from zoo.gym.rounds.kinds import kind_of
-    from zoo.gym.rounds.kinds.kind import Given
+    from zoo.gym.rounds.kind import Given, kind_of
 
     out, opened = Output(as_json), opened_round(round_, published=True)
     kind, typed = kind_of(opened.manifest), {"base": base, "threads": threads, "name": name}

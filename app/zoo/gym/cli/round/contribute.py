@@ -17,8 +17,8 @@ from zoo.gym.humanize import human_bytes
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zoo.gym.rounds.life.contributing import Own
-    from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.rounds.session.contributing import Own
+    from zoo.gym.rounds.session.opening import Opened
     from zoo.gym.signing import PublicKey, Signed
     from zoo.models import Resolved
 
@@ -47,9 +47,8 @@ def contribute(
         yes: commit, and download, without asking
         offline: never use the network
     """
-    from zoo.gym.rounds.kinds import kind_of
-    from zoo.gym.rounds.kinds.kind import Given
-    from zoo.gym.rounds.life.contributing import has_sent
+    from zoo.gym.rounds.kind import Given, kind_of
+    from zoo.gym.rounds.session.contributing import has_sent
     from zoo.gym.signing import own_key
 
     out, opened = Output(as_json), opened_round(round_, offline=offline)
@@ -97,10 +96,10 @@ def reveal(
         send: send them; without it nothing leaves
         yes: send without asking
     """
-    from zoo.gym.rounds.kinds import kind_of
-    from zoo.gym.rounds.life.contributing import receipt_of, send_reveal
-    from zoo.gym.rounds.life.contributing import reveal as prepared
-    from zoo.gym.rounds.life.places import remember_place
+    from zoo.gym.rounds.kind import kind_of
+    from zoo.gym.rounds.session.contributing import receipt_of, send_reveal
+    from zoo.gym.rounds.session.contributing import reveal as prepared
+    from zoo.gym.rounds.session.known_rounds import remember_place
     from zoo.gym.signing import has_key, load_key
 
     out, opened = Output(as_json), opened_round(round_)
@@ -143,8 +142,8 @@ def _commit(
     opened: "Opened", own: "Own", entry: "Signed", no: str, out: Output, *, send: bool, yes: bool
 ) -> str | None:
     """Sends a commitment and returns its receipt, also of one that was sent before; or None."""
-    from zoo.gym.rounds.life.contributing import receipt_of, send_commitment
-    from zoo.gym.rounds.life.places import remember_place
+    from zoo.gym.rounds.session.contributing import receipt_of, send_commitment
+    from zoo.gym.rounds.session.known_rounds import remember_place
 
     address = opened.storage.address
     what = f"A commitment (a hash, no {no}) goes to {address}."
@@ -167,9 +166,9 @@ def _commit(
 
 def _already(opened: "Opened", key: "PublicKey") -> str | None:
     """Returns what to say to a contributor who committed in a phase that is over; or None."""
-    from zoo.gym.rounds.life.contributing import NOT_IN_TIME
     from zoo.gym.rounds.protocol import objects
     from zoo.gym.rounds.protocol.state import Phase
+    from zoo.gym.rounds.session.contributing import NOT_IN_TIME
 
     state = opened.state
     if key not in state.commits or state.phase is Phase.COMMIT:

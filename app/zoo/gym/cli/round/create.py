@@ -28,10 +28,10 @@ from zoo.gym.cli.round.terms import (
 from zoo.gym.cli.sources import resolve_base
 
 if TYPE_CHECKING:
-    from zoo.gym.rounds.life.opening import Opened
-    from zoo.gym.rounds.life.terms import Terms
     from zoo.gym.rounds.privacy.promise import Wish
     from zoo.gym.rounds.protocol.manifest import Manifest
+    from zoo.gym.rounds.session.opening import Opened
+    from zoo.gym.rounds.session.terms import Terms
     from zoo.gym.rounds.storage.base import Storage
     from zoo.gym.signing import OwnKey
     from zoo.models import Resolved
@@ -120,9 +120,8 @@ def create(
     from zoo.gym.rounds.kinds.lessons import LessonsRound
     from zoo.gym.rounds.kinds.weights import WeightsRound
     from zoo.gym.rounds.lessons.measuring import public_name
-    from zoo.gym.rounds.lessons.start import lessons_manifest
-    from zoo.gym.rounds.life.terms import Common, Terms
     from zoo.gym.rounds.privacy.promise import form_and_method, wish_of
+    from zoo.gym.rounds.session.terms import Common, Terms, lessons_manifest
     from zoo.gym.signing import own_key
 
     typed = {**locals(), **vars(measured), **vars(lessons)}
@@ -160,9 +159,8 @@ def _manifest_about(
     model: "Resolved", terms: "Terms", wish: "Wish | None", key: "OwnKey"
 ) -> "Manifest":
     """Returns the manifest of a round about a base, and keeps the key of a private one."""
-    from zoo.gym.rounds.life.terms import manifest_for
-    from zoo.gym.rounds.privacy.round_key import keep_round_key
-    from zoo.gym.rounds.privacy.sealing import new_key
+    from zoo.gym.rounds.privacy.sealing import keep_round_key, new_key
+    from zoo.gym.rounds.session.terms import manifest_for
 
     secret = new_key()
     if wish is not None:
@@ -179,9 +177,9 @@ def _begin(
     storage: "Storage", manifest: "Manifest", key: "OwnKey", standings: bytes | None = None
 ) -> "Opened":
     """Starts a round in a storage, and keeps where it is."""
-    from zoo.gym.rounds.life.opening import open_round
-    from zoo.gym.rounds.life.places import remember_place
-    from zoo.gym.rounds.life.writing import create_round
+    from zoo.gym.rounds.session.known_rounds import remember_place
+    from zoo.gym.rounds.session.opening import open_round
+    from zoo.gym.rounds.session.writing import create_round
 
     create_round(storage, manifest, key, standings)
     opened = open_round(storage)
@@ -191,7 +189,7 @@ def _begin(
 
 def _show_new(opened: "Opened", screen: Output) -> int:
     """Shows a round that was just started, and what its maker does in it."""
-    from zoo.gym.rounds.kinds import kind_of
+    from zoo.gym.rounds.kind import kind_of
 
     screen.say(f"you write its log: {command('take', opened)}")
     screen.say(f"the round is in {opened.storage.address}")

@@ -26,10 +26,9 @@ from zoo.gym.humanize import counted, human_bytes
 if TYPE_CHECKING:
     from zoo.gym.experience.settings import ExperienceConfig
     from zoo.gym.rounds.lessons.measuring import LessonMeasuring
-    from zoo.gym.rounds.life.opening import Opened
     from zoo.gym.rounds.measure.measure import Measuring
-    from zoo.gym.rounds.protocol.paired import Paired
-    from zoo.gym.rounds.protocol.records import Purpose
+    from zoo.gym.rounds.protocol.records import Paired, Purpose
+    from zoo.gym.rounds.session.opening import Opened
 
 _ROUND = "the round's folder, name or id; by default the only open one seen here"
 
@@ -74,7 +73,7 @@ def measure(
         offline: never use the network
     """
     from zoo.gym.rounds.compute.publish import work_folder
-    from zoo.gym.rounds.kinds import kind_of
+    from zoo.gym.rounds.kind import kind_of
     from zoo.gym.rounds.measure.gating import load_validator
     from zoo.gym.rounds.measure.measure import Sources, files_to_show
     from zoo.gym.rounds.measure.measure import measure as made
@@ -118,7 +117,7 @@ def _agree(opened: "Opened", files: Mapping["Purpose", Path], *, yes: bool) -> N
 
 
 def _against_base(loss: "Paired | None") -> str:
-    from zoo.gym.rounds.protocol.paired import below
+    from zoo.gym.rounds.protocol.records import below
 
     if loss is None:
         return "no loss could be measured"
@@ -130,8 +129,8 @@ def _against_base(loss: "Paired | None") -> str:
 
 def _show(found: "Measuring", opened: "Opened", out: Output) -> int:
     """Prints what was measured."""
-    from zoo.gym.rounds.kinds.kind import listed
-    from zoo.gym.rounds.measure.figures import probe_lines, probe_warnings
+    from zoo.gym.rounds.kind import listed
+    from zoo.gym.rounds.measure.probes import probe_lines, probe_warnings
 
     state, measured, refused = found.state, found.state.measured, found.state.gate_refusals
     for key, gate in measured.gates.items():

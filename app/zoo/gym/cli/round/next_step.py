@@ -8,7 +8,7 @@ from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
 
 if TYPE_CHECKING:
-    from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.rounds.session.opening import Opened
     from zoo.gym.signing import PublicKey
 
 
@@ -57,9 +57,9 @@ def next_step(opened: "Opened") -> str | None:
 
 def _to_contribute(opened: "Opened", key: "PublicKey | None") -> str | None:
     """Returns how this user commits, who has not; None if no seat is left."""
-    from zoo.gym.rounds.kinds import kind_of
-    from zoo.gym.rounds.life.places import word_for
+    from zoo.gym.rounds.kind import kind_of
     from zoo.gym.rounds.protocol import objects
+    from zoo.gym.rounds.session.known_rounds import word_for
 
     state, manifest = opened.state, opened.manifest
     if key in state.commits or len(state.commits) >= manifest.most:
@@ -76,7 +76,7 @@ def _to_contribute(opened: "Opened", key: "PublicKey | None") -> str | None:
 
 def to_measure(opened: "Opened") -> str:
     """Returns the command by which a key of role gate measures, with all that it needs."""
-    from zoo.gym.rounds.kinds import kind_of
+    from zoo.gym.rounds.kind import kind_of
     from zoo.gym.rounds.measure.measure import with_inbox
 
     options = kind_of(opened.manifest).measure_options(opened.manifest, with_inbox(opened).measured)
@@ -84,7 +84,7 @@ def to_measure(opened: "Opened") -> str:
 
 
 def _to_compute(opened: "Opened", *, is_maker: bool, is_gate: bool) -> str | None:
-    from zoo.gym.rounds.kinds import kind_of
+    from zoo.gym.rounds.kind import kind_of
     from zoo.gym.rounds.measure.measure import with_inbox
     from zoo.gym.signing import load_key
 
@@ -105,7 +105,7 @@ def _to_compute(opened: "Opened", *, is_maker: bool, is_gate: bool) -> str | Non
 
 def is_waiting(opened: "Opened", key: "PublicKey", context: str) -> bool:
     """Returns whether an entry of a key lies in the inbox."""
-    from zoo.gym.rounds.life.inbox import left_entries
+    from zoo.gym.rounds.session.opening import left_entries
     from zoo.gym.signing import Signed
 
     entries = [entry for _, entry in left_entries(opened.storage) if isinstance(entry, Signed)]
@@ -114,7 +114,7 @@ def is_waiting(opened: "Opened", key: "PublicKey", context: str) -> bool:
 
 def _waiting(opened: "Opened") -> int:
     """Returns how many entries in the inbox may follow."""
-    from zoo.gym.rounds.life.inbox import left_entries
+    from zoo.gym.rounds.session.opening import left_entries
     from zoo.gym.signing import Signed
 
     state, found = opened.state, 0

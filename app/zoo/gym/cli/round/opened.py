@@ -10,7 +10,7 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.paths import given_path
 
 if TYPE_CHECKING:
-    from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.rounds.session.opening import Opened
     from zoo.gym.rounds.storage.base import Storage
     from zoo.gym.signing import PublicKey
     from zoo.models import Resolved
@@ -24,9 +24,9 @@ def opened_round(given: str | None, *, offline: bool = False, published: bool = 
         offline: refuses an address.
         published: whether the only round with a result is the default, or the only open one.
     """
-    from zoo.gym.rounds.life.opening import open_round
-    from zoo.gym.rounds.life.places import find_storage, remember_place
-    from zoo.gym.rounds.storage.address import is_address
+    from zoo.gym.rounds.session.known_rounds import find_storage, remember_place
+    from zoo.gym.rounds.session.opening import open_round
+    from zoo.gym.rounds.storage.base import is_address
 
     storage, expected = find_storage(given, published=published)
     if is_address(storage.address):
@@ -41,9 +41,9 @@ def opened_round(given: str | None, *, offline: bool = False, published: bool = 
 
 def _seen_elsewhere(storage: "Storage") -> str | None:
     """Returns where a round that is not valid here had the longest log that was seen."""
-    from zoo.gym.rounds.life.opening import stored_manifest
-    from zoo.gym.rounds.life.places import longest_log_address
     from zoo.gym.rounds.protocol.manifest import round_id
+    from zoo.gym.rounds.session.known_rounds import longest_log_address
+    from zoo.gym.rounds.session.opening import stored_manifest
 
     with suppress(InputError, NotAvailableError):
         address = longest_log_address(round_id(stored_manifest(storage)))
@@ -68,7 +68,7 @@ def round_base(opened: "Opened", given: str | None, *, yes: bool, offline: bool)
 
 def command(verb: str, opened: "Opened", more: str = "") -> str:
     """Returns a command of `zoo-gym round` about a round, which it names, as the user types it."""
-    from zoo.gym.rounds.life.places import word_for
+    from zoo.gym.rounds.session.known_rounds import word_for
 
     return opened.manifest.command(verb, more, word=word_for(opened))
 
@@ -114,9 +114,8 @@ def witness_keys(given: Sequence[str], own: "PublicKey") -> "tuple[PublicKey, ..
 
 def new_storage(out: str, *, offline: bool) -> "Storage":
     """Returns the place of a new round: an address, or a folder that is empty or not there yet."""
-    from zoo.gym.rounds.storage.address import is_address
-    from zoo.gym.rounds.storage.folder import FolderStorage
-    from zoo.gym.rounds.storage.opening import open_storage
+    from zoo.gym.rounds.storage.base import is_address
+    from zoo.gym.rounds.storage.folder import FolderStorage, open_storage
 
     if is_address(out):
         refuse_offline(out, offline=offline)

@@ -10,7 +10,7 @@ from zoo.gym.cli.options import Switch
 from zoo.gym.errors import InputError
 
 if TYPE_CHECKING:
-    from zoo.gym.rounds.kinds.kind import Kind
+    from zoo.gym.rounds.kind import Kind
 
 Round = Annotated[
     str | None,

@@ -125,8 +125,8 @@ def token(address: str, /, *, as_json: Json = False) -> int:
     Args:
         address: of the server, or of a round on it
     """
-    from zoo.gym.rounds.storage.address import checked_address
-    from zoo.gym.rounds.storage.tokens import keep_token, origin_of, tokens_file
+    from zoo.gym.rounds.storage.base import checked_address
+    from zoo.gym.rounds.storage.http import keep_token, origin_of, tokens_file
 
     out, origin = Output(as_json), origin_of(checked_address(address))
     asked = sys.stdin.isatty()
@@ -152,7 +152,7 @@ def witness(round_: Positional = None, /, *, as_json: Json = False) -> int:
     Args:
         round_: its folder, address, name or id; by default the only open one seen here
     """
-    from zoo.gym.rounds.life import witnessing
+    from zoo.gym.rounds.session import opening as witnessing
     from zoo.gym.signing import load_key
 
     out, opened, key = Output(as_json), opened_round(round_), load_key()

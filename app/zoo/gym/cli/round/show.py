@@ -13,11 +13,14 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.humanize import counted
 
 if TYPE_CHECKING:
-    from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.rounds.session.opening import Opened
     from zoo.gym.signing import PublicKey
 
 MOST_SHOWN = 20
 """Contributors that are shown; a program gets all of them."""
+
+LABELS = {"experience": ", lessons"}
+"""What the list says of rounds by the `kind` of their manifests."""
 
 NOT_TAKEN = "the round's maker has not taken it yet"
 
@@ -37,9 +40,8 @@ def show(round_: Positional = None, /, *, as_json: Json = False) -> int:
 
 def list_rounds(*, as_json: Json = False) -> int:
     """Lists the rounds that were seen on this machine."""
-    from zoo.gym.rounds.kinds import label_of
-    from zoo.gym.rounds.life.contributing import has_sent
-    from zoo.gym.rounds.life.places import current_phase, known_places
+    from zoo.gym.rounds.session.contributing import has_sent
+    from zoo.gym.rounds.session.known_rounds import current_phase, known_places
 
     out, rounds = Output(as_json), list[dict[str, object]]()
     places = known_places()
@@ -48,7 +50,7 @@ def list_rounds(*, as_json: Json = False) -> int:
         yours = [*place.roles, *(["contributor"] if has_sent(place.id) else [])]
         you = f", you: {' and '.join(yours)}" if yours else ""
         out.answer(
-            f"{place.id[:12]}  {place.name}  {phase or 'not seen'}{you}{label_of(place.kind)}"
+            f"{place.id[:12]}  {place.name}  {phase or 'not seen'}{you}{LABELS.get(place.kind, '')}"
         )
         out.answer(f"              {place.address}")
         fields = {"round": place.id, "name": place.name, "address": place.address}
@@ -89,10 +91,9 @@ def _who(contributor: str) -> str:
 
 def show_round(opened: "Opened", out: Output) -> int:
     """Shows what a round waits for, what was decided, and what this user has done in it."""
-    from zoo.gym.rounds.kinds import kind_of
-    from zoo.gym.rounds.kinds.kind import listed
-    from zoo.gym.rounds.life.places import kept_address
+    from zoo.gym.rounds.kind import kind_of, listed
     from zoo.gym.rounds.privacy.promise import in_words
+    from zoo.gym.rounds.session.known_rounds import kept_address
 
     state, manifest, kind = opened.state, opened.manifest, kind_of(opened.manifest)
     out.answer(f"round {manifest.name} ({state.id[:12]}) about {manifest.base.model}")
@@ -216,7 +217,7 @@ def _shares_of(opened: "Opened") -> Mapping[str, Share]:
     The report is shown as it is published, which `verify` computes again. Empty without a result,
     and where the report is missing or damaged.
     """
-    from zoo.gym.rounds.compute.checks import published_report
+    from zoo.gym.rounds.compute.verify import published_report
 
     if opened.state.result is None:
         return {}

@@ -13,7 +13,7 @@ from zoo.gym.cli.round.options import Named, Positional
 from zoo.gym.errors import NotAvailableError
 
 if TYPE_CHECKING:
-    from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.rounds.session.opening import Opened
 
 
 def take(
@@ -26,8 +26,8 @@ def take(
         yes: do it without asking: close with too few contributors, even if that spends the
             extension before the deadline or makes the round void; write the log of a copy
     """
-    from zoo.gym.rounds.life.writing import close_phase
-    from zoo.gym.rounds.life.writing import take as take_in
+    from zoo.gym.rounds.session.writing import close_phase
+    from zoo.gym.rounds.session.writing import take as take_in
     from zoo.gym.signing import load_key
 
     out, opened, key = Output(as_json), opened_round(round_), load_key()
@@ -49,8 +49,8 @@ def take(
 
 def _check_copy(opened: "Opened", *, yes: bool) -> None:
     """Asks before the log of a copy of a round is written: that of the original ends by it."""
-    from zoo.gym.rounds.life.places import kept_address, remember_place
-    from zoo.gym.rounds.storage.address import is_address
+    from zoo.gym.rounds.session.known_rounds import kept_address, remember_place
+    from zoo.gym.rounds.storage.base import is_address
 
     kept, address = kept_address(opened.state.id), opened.storage.address
     if kept in {None, address} or is_address(str(kept)) or is_address(address):
@@ -102,9 +102,9 @@ def void(
         because: the reason, in one line, which everybody reads
         yes: make it void without asking
     """
-    from zoo.gym.rounds.kinds import kind_of
-    from zoo.gym.rounds.life.places import remember_place
-    from zoo.gym.rounds.life.writing import void_round
+    from zoo.gym.rounds.kind import kind_of
+    from zoo.gym.rounds.session.known_rounds import remember_place
+    from zoo.gym.rounds.session.writing import void_round
     from zoo.gym.signing import load_key
 
     out, opened, key = Output(as_json), opened_round(round_), load_key()

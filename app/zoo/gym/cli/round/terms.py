@@ -10,10 +10,10 @@ from zoo.gym.config.items import existing
 from zoo.gym.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:
-    from zoo.gym.rounds.lessons.terms import Lessons
-    from zoo.gym.rounds.life.terms import MeasuredTerms
+    from zoo.gym.rounds.protocol.lessons import Lessons
     from zoo.gym.rounds.protocol.manifest import Evaluation, Newcomers
     from zoo.gym.rounds.protocol.records import Purpose
+    from zoo.gym.rounds.session.terms import MeasuredTerms
     from zoo.gym.signing import PublicKey
 
 DEFAULT_RANK = 64
@@ -23,7 +23,7 @@ PRIVATE_RANK = 8
 
 def seconds_of(commit_days: float, reveal_days: float) -> tuple[int, int]:
     """Returns the length of both phases in seconds."""
-    from zoo.gym.rounds.life.terms import DAY_S
+    from zoo.gym.rounds.session.terms import DAY_S
 
     for option, days in (("--commit-days", commit_days), ("--reveal-days", reveal_days)):
         if not 1 <= days * DAY_S < 10_000 * DAY_S:
@@ -55,11 +55,11 @@ def newcomers_after(
     from zoo.core import digest
     from zoo.gym.cli.round.opened import opened_round
     from zoo.gym.rounds.compute.applying import refuse_unverified
-    from zoo.gym.rounds.compute.checks import published_report
     from zoo.gym.rounds.compute.publish import work_folder
-    from zoo.gym.rounds.kinds import kind_of
-    from zoo.gym.rounds.life.lots import new_nonce
+    from zoo.gym.rounds.compute.verify import published_report
+    from zoo.gym.rounds.kind import kind_of
     from zoo.gym.rounds.protocol.manifest import Newcomers
+    from zoo.gym.rounds.session.lottery import new_nonce
     from zoo.gym.rounds.storage.chunks import read_chunk
 
     if after is None:
@@ -102,7 +102,7 @@ def lesson_terms(
     from zoo.gym.cli.round.opened import known_keys
     from zoo.gym.experience.library.library import MOST_ITEMS
     from zoo.gym.experience.sharing.limits import MOST_OF_ONE
-    from zoo.gym.rounds.lessons.terms import Lessons
+    from zoo.gym.rounds.protocol.lessons import Lessons
 
     least = 2 if given.least is None else given.least
     most = MOST_OF_ONE if given.most is None else given.most
@@ -131,8 +131,8 @@ def measured_terms(
         own: the maker's key.
     """
     from zoo.gym.cli.round.opened import known_key
-    from zoo.gym.rounds.life.terms import MeasuredTerms
     from zoo.gym.rounds.measure.examples import promised_digest
+    from zoo.gym.rounds.session.terms import MeasuredTerms
     from zoo.gym.rounds.storage.chunks import describe
 
     refit, previous = (
@@ -180,7 +180,7 @@ def _evaluation(given: GateOptions) -> "Evaluation | None":
 
 def _validator(name: str) -> str:
     """Returns the name of a function that the gate, and nobody before it, imports."""
-    from zoo.gym.rounds.protocol.fields import as_function
+    from zoo.gym.rounds.protocol.objects import as_function
 
     try:
         return as_function(name)

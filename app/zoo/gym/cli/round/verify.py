@@ -17,8 +17,8 @@ from zoo.gym.terminal import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zoo.gym.rounds.compute.checks import Check
-    from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.rounds.compute.verify import Check
+    from zoo.gym.rounds.session.opening import Opened
 
 
 def verify(
@@ -46,11 +46,10 @@ def verify(
         yes: download without asking
         offline: never use the network
     """
-    from zoo.gym.rounds.compute.checks import Check
     from zoo.gym.rounds.compute.publish import work_folder
-    from zoo.gym.rounds.compute.verify import kept_head_check
+    from zoo.gym.rounds.compute.verify import Check, kept_head_check
     from zoo.gym.rounds.compute.verify import verify as checks_of
-    from zoo.gym.rounds.kinds import kind_of
+    from zoo.gym.rounds.kind import kind_of
 
     out, opened = Output(as_json), opened_round(round_, offline=offline, published=True)
     folder = work_folder(opened.state.id)

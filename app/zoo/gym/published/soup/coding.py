@@ -12,9 +12,9 @@ from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import Weights, open_weights
 from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.rounds.contribution.write import MOST_ZEROS
-from zoo.gym.rounds.life.terms import float_tensors, tensor_names
 from zoo.gym.rounds.privacy.promise import CLIP
 from zoo.gym.rounds.protocol.manifest import Base, Caps, Form, Tensor, TensorCoding
+from zoo.gym.rounds.session.terms import float_tensors, tensor_names
 from zoo.gym.tuned.changes import Changes
 from zoo.gym.tuned.opened import open_tuned
 

@@ -10,8 +10,7 @@ from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.errors import InputError
 from zoo.gym.published.soup.config import DeltaSoupConfig, why_no_share
 from zoo.gym.published.soup.contributors import Contribution, ContributorProfile
-from zoo.gym.rounds.compute.collect import in_form
-from zoo.gym.rounds.compute.copies import without_copies
+from zoo.gym.rounds.compute.collect import in_form, without_copies
 from zoo.gym.rounds.compute.result import write_result
 from zoo.gym.rounds.protocol.manifest import Coding
 from zoo.gym.rounds.rules.aggregate import combine, select

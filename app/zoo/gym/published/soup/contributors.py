@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from zoo.gym.arguments import number_of, text_of
-from zoo.gym.rounds.rewards.reputation import Reputation
+from zoo.gym.rounds.payouts.reputation import Reputation
 
 
 @dataclass(frozen=True)

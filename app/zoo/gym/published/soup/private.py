@@ -17,8 +17,8 @@ from zoo.gym.published.soup.contributors import Contribution
 from zoo.gym.rounds.privacy import ledger
 from zoo.gym.rounds.privacy.contribution import read_values, values_of
 from zoo.gym.rounds.privacy.promise import described
-from zoo.gym.rounds.privacy.terms import Privacy
 from zoo.gym.rounds.protocol.manifest import Coding
+from zoo.gym.rounds.protocol.privacy import Privacy
 
 
 def drawn(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.rewards.points import share_out
+from zoo.gym.rounds.payouts.points import share_out
 
 
 def published_points(

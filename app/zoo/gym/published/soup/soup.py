@@ -29,8 +29,8 @@ from zoo.gym.published.soup.sources import base_folder, source_of
 from zoo.gym.rounds.privacy.contribution import write_values
 from zoo.gym.rounds.privacy.promise import Wish
 from zoo.gym.rounds.privacy.sealing import new_key
-from zoo.gym.rounds.privacy.terms import Privacy
 from zoo.gym.rounds.protocol.manifest import Coding
+from zoo.gym.rounds.protocol.privacy import Privacy
 
 if TYPE_CHECKING:
     from zoo.gym.delta.file.reader import Delta
@@ -164,7 +164,7 @@ class DeltaSoup:
             InputError: rewards are disabled, `aggregate` was not called since the last
                 contribution, or the published rule has no qualities.
         """
-        from zoo.gym.rounds.rewards.points import share_out
+        from zoo.gym.rounds.payouts.points import share_out
 
         config = self.config
         if not config.enable_rewards:

@@ -22,18 +22,16 @@ from zoo.gym.rounds.compute.collect import (
     TooFewError,
     collect,
     in_form,
+    without_copies,
 )
-from zoo.gym.rounds.compute.copies import without_copies
-from zoo.gym.rounds.compute.members import Members, members_of, with_cap, with_seats
-from zoo.gym.rounds.compute.report import AUMANN_SHAPLEY, BY_WEIGHT, Report
-from zoo.gym.rounds.compute.result import write_result
-from zoo.gym.rounds.forms.base import Contributions
-from zoo.gym.rounds.kinds import kind_of
-from zoo.gym.rounds.protocol.paired import below
+from zoo.gym.rounds.compute.eligibility import Members, members_of, with_cap, with_seats
+from zoo.gym.rounds.compute.result import AUMANN_SHAPLEY, BY_WEIGHT, Report, write_result
+from zoo.gym.rounds.encodings import Contributions
+from zoo.gym.rounds.kind import kind_of
+from zoo.gym.rounds.payouts.points import capped_points, qualities, weighed_values
+from zoo.gym.rounds.payouts.reputation import Standings, standings_after, write_standings
+from zoo.gym.rounds.protocol.records import below
 from zoo.gym.rounds.protocol.state import State
-from zoo.gym.rounds.rewards.newcomers import capped_points
-from zoo.gym.rounds.rewards.standings import Standings, standings_after, write_standings
-from zoo.gym.rounds.rewards.values import qualities, weighed_values
 from zoo.gym.rounds.rules.aggregate import Selection, combine, gram_of, select
 from zoo.gym.rounds.rules.method import Rule, takes_given
 from zoo.gym.rounds.storage.base import Storage

@@ -1,32 +1,354 @@
-"""Computes the tasks of a round on a cluster of Ray, which schedules them and retries lost ones.
+"""Computes a round in pure tasks, some tensors of its contributions each, on a cluster of Ray.
 
-A task needs nothing but the address of the round's storage: the worker machine opens the round
-there and keeps the files that it fetches. A cluster is trusted as this machine is: wrong results of
-a machine are noticed by `verify` alone.
+The parts of the Gram matrix add up exactly, and combined values are concatenated. So the bytes are
+those of one process, in whichever groups, wherever and however often tasks are computed.
+
+A task needs only the address of the round's storage: the worker machine opens the round there and
+keeps the files that it fetches. A cluster is trusted as this machine is: wrong results of a machine
+are noticed by `verify` alone.
+
+Ray runs in a process of its own: it ends the process that is connected to a cluster when the raylet
+of its machine is lost, and a minute after the head is, without a word to Python.
 """
 
+import multiprocessing
+import os
 import shlex
+import signal
 import socket
-from collections.abc import Generator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from zoo.backends.machine.installing import install_command
 from zoo.gym.delta.file.reader import Delta
-from zoo.gym.errors import NotAvailableError
+from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.rounds.compute.collect import Collected, Divide, collect, in_form
-from zoo.gym.rounds.compute.dividing import DividedContributions, Job, compute_task, groups_of
 from zoo.gym.rounds.compute.publish import work_folder
-from zoo.gym.rounds.compute.ray_cluster import ray_cluster
-from zoo.gym.rounds.forms.base import Contributions
-from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.protocol.manifest import TensorCoding
+from zoo.gym.rounds.encodings import Contributions, Piece, Rows
+from zoo.gym.rounds.protocol.manifest import Tensor, TensorCoding
 from zoo.gym.rounds.protocol.state import State
-from zoo.gym.rounds.storage.opening import open_storage
+from zoo.gym.rounds.rules.aggregate import Selection, combine
+from zoo.gym.rounds.session.opening import open_round
+from zoo.gym.rounds.storage.folder import open_storage
 
 if TYPE_CHECKING:
-    from zoo.gym.rounds.compute.dividing import Part
+    import numpy as np
+    from numpy.typing import NDArray
+
+COLUMNS = 1 << 24
+"""A task has tensors of about so many values."""
+
+Groups: TypeAlias = Sequence[Sequence[str]]
+"""The tensors of each task."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A computation that tasks divide.
+
+    Attributes:
+        digests: of the contributions, in the order of the rows.
+        selection: what a rule selected, to compute the combination; None for the Gram matrix.
+    """
+
+    digests: Sequence[str]
+    selection: Selection | None = None
+
+
+Part: TypeAlias = "NDArray[np.uint64] | NDArray[np.float32]"
+"""The result of a task: scalar products [n, n, 2], or combined values, tensor after tensor."""
+
+Compute = Callable[[Job, Sequence[str]], "Part"]
+"""Computes a task: the part of a job that some tensors are."""
+
+Run = Callable[[Job, Groups], Iterator["Part"]]
+"""Computes all tasks of a job and yields their results in order."""
+
+
+def groups_of(tensors: Sequence[Tensor], columns: int = COLUMNS) -> list[list[str]]:
+    """Returns the names of tensors, in order, in groups of about so many values."""
+    groups: list[list[str]] = []
+    filled = columns
+    for tensor in tensors:
+        if filled >= columns:
+            groups.append([])
+            filled = 0
+        groups[-1].append(tensor.name)
+        filled += tensor.size
+    return groups
+
+
+def compute_task(job: Job, contributions: Contributions, *, threads: int | None = None) -> "Part":
+    """Returns the part of a job that some tensors are.
+
+    Args:
+        job: the job.
+        contributions: its contributions, of these tensors alone.
+        threads: number of threads; all if None.
+
+    Raises:
+        InputError: a contribution has a value that no sum survives, with tensor and contributor.
+    """
+    import numpy as np
+
+    if job.selection is None:
+        return contributions.gram(threads=threads)
+    pieces = combine(job.selection, contributions, threads=threads)
+    return np.concatenate([piece.values for piece in pieces])
+
+
+@dataclass(frozen=True)
+class DividedContributions:
+    """Contributions whose products and combination are computed in tasks.
+
+    Attributes:
+        local: the same contributions on this machine.
+        digests: theirs, in order.
+        groups: the tensors of each task.
+        run: computes the tasks.
+    """
+
+    local: Contributions
+    digests: Sequence[str]
+    groups: Groups
+    run: Run
+
+    @property
+    def count(self) -> int:
+        """The number of contributors."""
+        return self.local.count
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The number of columns of each tensor."""
+        return self.local.sizes
+
+    def gram(self, *, threads: int | None = None) -> "NDArray[np.uint64]":
+        """Returns the exact scalar products, [n, n, 2]."""
+        import numpy as np
+
+        del threads  # each task has its own number
+        total = np.zeros((self.count, self.count, 2), np.uint64)
+        for part in self.run(Job(self.digests), self.groups):
+            _add(total, part.view(np.uint64))
+        return total
+
+    def mean(
+        self, weights: "NDArray[np.float32]", *, rest: float = 0, threads: int | None = None
+    ) -> Iterator[Piece]:
+        """Yields the weighted mean, computed here; `combined` divides it."""
+        return self.local.mean(weights, rest=rest, threads=threads)
+
+    def columns(self, *, threads: int | None = None) -> Iterator[tuple[str, int, Rows]]:
+        """Yields each shard as plain rows."""
+        return self.local.columns(threads=threads)
+
+    def take(self, rows: list[int]) -> "DividedContributions":
+        """Returns the contributions of some contributors."""
+        digests = [self.digests[row] for row in rows]
+        return replace(self, local=self.local.take(rows), digests=digests)
+
+    def combined(self, selection: Selection) -> Iterator[Piece]:
+        """Yields the combination that a rule has selected, tensor by tensor."""
+        import numpy as np
+
+        job = Job(self.digests, replace(selection, gram=None))  # which no combination needs
+        for names, part in zip(self.groups, self.run(job, self.groups), strict=True):
+            values = part.view(np.float32)
+            ends = np.cumsum([self.sizes[name] for name in names])
+            for name, piece in zip(names, np.split(values, ends[:-1]), strict=True):
+                yield Piece(name, 0, piece)
+
+
+def _add(total: "NDArray[np.uint64]", part: "NDArray[np.uint64]") -> None:
+    """Adds a part of a Gram matrix, [n, n, 2], in 128 bits."""
+    low = total[..., 0] + part[..., 0]
+    total[..., 1] += part[..., 1] + (low < part[..., 0])
+    total[..., 0] = low
+
+
+LOCAL, AUTO = "local", "auto"
+"""A cluster of this machine alone, started for the command; and the one that runs here already."""
+
+RETRIES = 3
+"""How often a task is computed again whose worker process or machine is lost."""
+
+CONNECT_S = 10.0
+"""How long the head of a cluster may take to answer; Ray itself tries for minutes."""
+
+END_S = 10.0
+"""How long Ray may take to end before it is killed."""
+
+
+@contextmanager
+def ray_cluster(cluster: str, compute: Compute, *, processors: int) -> Generator[Run]:
+    """Connects to a cluster and yields what runs tasks there, which raises what a task raises.
+
+    Args:
+        cluster: `local`, `auto`, or HOST:PORT.
+        compute: computes a task in a process of the cluster.
+        processors: that a task reserves.
+
+    Raises:
+        InputError: another address, or no machine of the cluster has so many processors.
+        NotAvailableError: Ray is not installed, no cluster answers, or it is lost.
+    """
+    if find_spec("ray") is None:
+        hint = install_command("cluster")
+        raise NotAvailableError("ray: expected the package, got none", hint=hint)
+    _check_address(cluster)
+    context = multiprocessing.get_context("spawn")
+    pipe, driver_pipe = context.Pipe()
+    words = (driver_pipe, cluster, compute, processors)
+    driver = context.Process(target=_drive, args=words, daemon=True)
+    driver.start()
+    driver_pipe.close()
+
+    def run(job: Job, groups: Groups) -> Iterator["Part"]:
+        with _lost_if_closed(cluster):
+            pipe.send((job, groups))
+        for _ in groups:
+            yield _received(pipe, cluster)
+
+    try:
+        _received(pipe, cluster)  # it is connected
+        yield run
+    finally:
+        pipe.close()  # which ends the driver when it waits for a job or has a result
+        driver.join(END_S)
+        driver.kill()
+
+
+def _received(pipe: "Connection[Any, Any]", cluster: str) -> Any:  # noqa: ANN401 - a `Part`, or None
+    with _lost_if_closed(cluster):
+        answer = pipe.recv()
+    if isinstance(answer, GymError):
+        raise answer
+    return answer
+
+
+@contextmanager
+def _lost_if_closed(cluster: str) -> Generator[None]:
+    try:
+        yield
+    except (EOFError, ConnectionError):
+        raise _lost(cluster, "Ray has ended") from None
+
+
+def _drive(pipe: "Connection[Any, Any]", cluster: str, compute: Compute, processors: int) -> None:
+    """Connects to a cluster, runs jobs there, and sends the results or an error of each."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the other process, and that this one
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # reports to its makers otherwise
+    import ray
+
+    library: Any = ray  # its types are incomplete
+    try:
+        _initialize(library, cluster, processors)
+        pipe.send(None)
+        while True:
+            job, groups = pipe.recv()
+            try:
+                for part in _results(library, cluster, (compute, job), groups, processors):
+                    pipe.send(part)
+            except GymError as error:
+                pipe.send(error)
+    except GymError as error:
+        pipe.send(error)
+    except (EOFError, ConnectionError):
+        pass  # the other process has ended
+    finally:
+        library.shutdown()
+
+
+def _initialize(library: Any, cluster: str, processors: int) -> None:  # noqa: ANN401 - Ray
+    try:
+        library.init(
+            address=cluster,
+            include_dashboard=False if cluster == LOCAL else None,
+            log_to_driver=False,
+            configure_logging=False,
+        )
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise NotAvailableError(
+            f"ray: expected a cluster at {cluster}, got none: {_first_line(error)}",
+            hint="a cluster that asks for a token needs RAY_AUTH_MODE=token",
+        ) from None
+    alive = (node["Resources"] for node in library.nodes() if node["Alive"])
+    most = max(int(resources.get("CPU", 0)) for resources in alive)
+    if processors > most:  # Ray would wait for ever
+        raise InputError(
+            f"--threads: expected at most {most}, the processors of the largest machine of the "
+            f"cluster at {cluster}, got {processors}"
+        )
+
+
+def _results(
+    library: Any,  # noqa: ANN401 - Ray
+    cluster: str,
+    shared: tuple[Compute, Job],
+    groups: Groups,
+    processors: int,
+) -> Iterator["Part"]:
+    """Yields the results of a job's tasks in order."""
+    from ray.exceptions import RayError, RayTaskError
+
+    task = library.remote(num_cpus=processors, max_retries=RETRIES)(_perform)
+    pending: deque[Any] = deque()
+    try:
+        stored = library.put(shared)  # once, however many tasks
+        most = 2 * max(1, int(library.cluster_resources().get("CPU", 1)))
+        for names in groups:
+            if len(pending) == most:  # so that results do not fill the memory of the cluster
+                yield library.get(pending.popleft())
+            pending.append(task.remote(stored, names))
+        while pending:
+            yield library.get(pending.popleft())
+    except RayTaskError as error:
+        cause = error.cause
+        if isinstance(cause, GymError):
+            raise cause from None
+        raise NotAvailableError(
+            f"ray: a task failed on the cluster at {cluster}: {cause!r}",
+            hint="every machine of it needs this version of zoo-gym",
+        ) from None
+    except RayError as error:
+        raise _lost(cluster, _first_line(error)) from None
+
+
+def _perform(shared: tuple[Compute, Job], names: Sequence[str]) -> "Part":
+    compute, job = shared
+    return compute(job, names)
+
+
+def _lost(cluster: str, why: str) -> NotAvailableError:
+    return NotAvailableError(
+        f"ray: the cluster at {cluster} was lost: {why}",
+        hint="nothing was published: the same command computes all again",
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def _check_address(cluster: str) -> None:
+    """Refuses what is no address, and one at which nothing answers."""
+    if cluster in {LOCAL, AUTO}:
+        return
+    host, _, port = cluster.rpartition(":")
+    if not host or not port.isascii() or not port.isdecimal() or "/" in host:
+        raise InputError(f"--ray: expected {LOCAL}, {AUTO} or HOST:PORT, got {cluster!r}")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
+    except (OSError, OverflowError) as error:
+        raise NotAvailableError(f"ray: expected a cluster at {cluster}, got {error}") from None
+
 
 _EVERY_MACHINE = "every machine of the cluster needs the round at that address, with all files"
 

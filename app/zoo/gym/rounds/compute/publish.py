@@ -8,9 +8,9 @@ from zoo.gym.errors import GymError, InputError
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.compute.aggregate import Computed, compute, save_report
 from zoo.gym.rounds.compute.collect import Divide, NoResultError, refusals_text
-from zoo.gym.rounds.life.writing import Appender, writer_of
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.state import Phase, State
+from zoo.gym.rounds.session.writing import Appender, writer_of
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import store, store_bytes
 from zoo.gym.signing import OwnKey, PublicKey, Signed, sign

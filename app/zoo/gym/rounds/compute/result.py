@@ -1,12 +1,19 @@
-"""Writes the result of a round: the combined change as a delta file, to the byte.
+"""The files of a result: the combined change as a delta, and the report that explains it.
 
 Matrices are coded in 8 bits, groups of 128 (measured: 99.6 % of the gain is kept); vectors are
 stored as plain differences. Factors stay factors, stacked and weighted, where they are smaller.
+
+The report is all that a stranger needs to check the result, as canonical JSON. It lists the
+contributions in the order of their digests, the weight of each, why others do not count, and the
+digest of their Gram matrix, which is stored beside it: n * n scalar products of 16 bytes each, row
+by row, two's complement, little endian, in units of 2^-80.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import JsonValue
 
@@ -19,12 +26,164 @@ from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.delta.file.terms import RawTerm, TensorTerms
 from zoo.gym.delta.file.writer import Spool, write_delta
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.forms.base import Piece
+from zoo.gym.rounds.encodings import Piece
 from zoo.gym.rounds.protocol.manifest import Coding, Tensor
+from zoo.gym.rounds.protocol.objects import is_hex
+from zoo.gym.rounds.storage.chunks import StoredFile
+from zoo.gym.signing import PublicKey, canonical
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+FORMAT = "zoo-gym round report 1"
+BY_WEIGHT = "weight"
+"""How points are shared out where nothing was measured on held-out examples."""
+
+AUMANN_SHAPLEY = "aumann_shapley"
+"""How they are shared out where it was: see `zoo.gym.rounds.measure.losses`."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a result was made of.
+
+    Attributes:
+        round: the id of the round.
+        rule: method, f and mixed, as they were used.
+        contributions: key and digest of each that is no copy, in the order of the Gram matrix.
+        refused: the reason for each key whose contribution does not count.
+        weights: of the contributions; none for rules that work column by column.
+        rest: the weight of no change.
+        refit: what the result was multiplied by; None without a re-fit.
+        paid_by: how the pool is shared out.
+        points: the pool, shared out.
+        newcomers: those on whom the cap is; None if it is on nobody, as all are new.
+        standings: BLAKE3 of the standings after the round.
+        gram: BLAKE3 of the Gram matrix.
+        result: the file of the result.
+    """
+
+    round: str
+    rule: Mapping[str, Any]
+    contributions: Sequence[tuple[PublicKey, str]]
+    refused: Mapping[PublicKey, str]
+    weights: Sequence[float] | None
+    rest: float
+    refit: float | None
+    paid_by: str
+    points: Mapping[PublicKey, int]
+    newcomers: Sequence[PublicKey] | None
+    standings: str
+    gram: str
+    result: StoredFile
+
+    @property
+    def counted(self) -> Sequence[PublicKey]:
+        """The keys whose contributions count: no copies, and none that the rule refused."""
+        return [key for key, _ in self.contributions if key not in self.refused]
+
+    def as_bytes(self) -> bytes:
+        """Returns the report as it is stored."""
+        weights, newcomers = self.weights, self.newcomers
+        return canonical(
+            report_body(
+                self.round,
+                self.rule,
+                self.contributions,
+                self.refused,
+                (self.paid_by, {str(key): points for key, points in self.points.items()}),
+                self.result,
+                weights=None if weights is None else list(weights),
+                rest=self.rest,
+                refit=self.refit,
+                newcomers=None if newcomers is None else [str(key) for key in newcomers],
+                standings=self.standings,
+                gram=self.gram,
+            )
+        )
+
+
+def report_body(
+    round_: str,
+    rule: Mapping[str, object],
+    contributions: Iterable[tuple[PublicKey, str]],
+    refused: Mapping[PublicKey, str],
+    rewards: tuple[str, Mapping[str, int]],
+    result: StoredFile,
+    **more: object,
+) -> dict[str, Any]:
+    """Returns the fields of a report.
+
+    Args:
+        round_: the id of the round.
+        rule: what decided.
+        contributions: those that the result is made of, key and digest.
+        refused: why others do not count.
+        rewards: how the pool is shared out, and the points of each key.
+        result: its file.
+        more: the fields that only some kinds of round have.
+    """
+    paid_by, points = rewards
+    return {
+        "format": FORMAT,
+        "round": round_,
+        "rule": dict(rule),
+        "contributions": [{"key": str(key), "digest": digest} for key, digest in contributions],
+        "refused": [{"key": str(key), "reason": refused[key]} for key in sorted(refused)],
+        "rewards": {"rule": paid_by, "points": dict(sorted(points.items()))},
+        "result": vars(result),
+        **more,
+    }
+
+
+def read_report(content: bytes) -> Mapping[str, Any]:
+    """Returns the fields of a report.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        found: object = json.loads(content)
+    except (ValueError, RecursionError):
+        found = None
+    fields = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    if fields.get("format") != FORMAT or canonical(fields) != content:
+        raise InputError(f"report: expected canonical JSON of format '{FORMAT}', got other bytes")
+    for name, wanted in (("contributions", {"key", "digest"}), ("refused", {"key", "reason"})):
+        if not _lists_texts(fields.get(name), wanted):
+            said = " and ".join(sorted(wanted, reverse=True))
+            raise InputError(f"report.{name}: expected a list of {said}, got another value")
+    for name in ("gram", "standings"):
+        if not (fields.get(name) is None or is_hex(fields[name])):
+            raise InputError(f"report.{name}: expected a digest, got {fields[name]!r:.80}")
+    return fields
+
+
+def _lists_texts(value: object, names: set[str]) -> bool:
+    if not isinstance(value, list):
+        return False
+    return all(
+        isinstance(one, dict)
+        and cast("dict[str, object]", one).keys() == names
+        and all(isinstance(text, str) for text in cast("dict[str, object]", one).values())
+        for one in cast("list[object]", value)
+    )
+
+
+def stored_file(report: Mapping[str, Any]) -> StoredFile:
+    """Returns where the result of a report is stored.
+
+    Raises:
+        InputError: it does not say.
+    """
+    fields = report.get("result")
+    expected = {"digest": str, "bytes": int, "chunks": str}
+    found = cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
+    if {name: type(value) for name, value in found.items()} != expected:
+        raise InputError("report.result: expected digest, bytes and chunks, got others")
+    return StoredFile(**found)
+
 
 EIGHT_BITS = Dense("int", bits=8)
 _CODE_OF_0 = 1 << 7

@@ -3,11 +3,15 @@
 The reader of deltas has verified digest, header, parts and that all values are finite. This adds:
 the base, exactly the tensors of the round, one term of its form each, sizes within the caps, and
 padding bits that are zero, so that a contribution has one way to be written.
+
+Scalar products are whole numbers of 2^-80 below 2^40. Those of factors are rounded to units of
+float64: where factors cancel out, only rounding is left, and it cannot measure a copy.
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from zoo.gym.delta.codecs.dense import dense_term
 from zoo.gym.delta.codecs.options import Dense
@@ -21,15 +25,123 @@ from zoo.gym.delta.file.reader import (
     verify_digest,
     verify_whole,
 )
-from zoo.gym.delta.file.terms import LowRankTerm, RawTerm, TensorTerms, Term
+from zoo.gym.delta.file.terms import LowRankTerm, RawTerm, TensorTerms, Term, term_parts
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.contribution.size import check_size
-from zoo.gym.rounds.protocol.fields import is_known_everywhere, quoted
+from zoo.gym.rounds.encodings import Contributions, Factors, Floats, LowRank, Signs, SignTensor
 from zoo.gym.rounds.protocol.manifest import Coding, Form
+from zoo.gym.rounds.protocol.objects import is_known_everywhere, quoted
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+def views_of(deltas: Sequence[Delta], manifest: Coding) -> Contributions:
+    """Returns contributions as the rules see them.
+
+    Args:
+        deltas: their files, at least one.
+        manifest: what decided their bytes.
+    """
+    files = [_Mapped(delta) for delta in deltas]
+    match manifest.form:
+        case "signs":
+            return Signs(
+                {tensor.name: _sign_tensor(files, tensor.name) for tensor in manifest.tensors}
+            )
+        case "lowrank":
+            return LowRank(
+                {
+                    tensor.name: Factors(
+                        [file.part(f"{tensor.name}.A.values") for file in files],
+                        [file.part(f"{tensor.name}.B.values") for file in files],
+                    )
+                    for tensor in manifest.tensors
+                }
+            )
+        case "float":
+            names = [tensor.name for tensor in manifest.tensors]
+            return Floats(
+                {name: [file.part(f"{name}.raw").reshape(-1) for file in files] for name in names}
+            )
+        case "lessons":
+            raise InputError("form: expected one of weights, got lessons")
+
+
+class _Mapped:
+    """The parts of a file as views of its pages."""
+
+    def __init__(self, delta: Delta) -> None:
+        import numpy as np
+
+        self._bytes = np.memmap(delta.path, np.uint8, "r")
+        self._delta = delta
+        self._shapes = {
+            part.name: part.shape for tensor in delta.header.tensors for part in term_parts(tensor)
+        }
+
+    def part(self, name: str) -> "NDArray[np.float32]":
+        found: NDArray[np.float32] = self._view(name, "<f4")
+        return found
+
+    def bits(self, name: str) -> "NDArray[np.uint8]":
+        found: NDArray[np.uint8] = self._view(name, "|u1").reshape(-1)
+        return found
+
+    def _view(self, name: str, kind: str) -> "NDArray[Any]":
+        info = self._delta.parts[name]
+        return self._bytes[info.start : info.stop].view(kind).reshape(self._shapes[name])
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        tensor = self._delta.tensor(name)
+        assert tensor is not None
+        return tensor.shape
+
+
+def _sign_tensor(files: Sequence[_Mapped], name: str) -> SignTensor:
+    import numpy as np
+
+    rows, columns = files[0].shape(name)
+    bits = [file.bits(f"{name}.sign") for file in files]
+    scales = np.concatenate([file.part(f"{name}.scale").reshape(-1) for file in files])
+    return SignTensor(bits, scales, (rows, columns))
+
+
+_CANCEL_BITS = 20
+"""The squared norm of factors that are multiplied out is at least 2^-20 of that of their pairs."""
+
+
+def check_size(delta: Delta, manifest: Coding) -> None:
+    """Refuses a change that is too long, or factors that cancel out.
+
+    Raises:
+        InputError: see above.
+    """
+    view = views_of([delta], manifest)
+    try:
+        norm = _norm(view.gram())
+    except InputError as error:
+        raise InputError(
+            "expected a squared norm below 2^40, got more", hint=error.message
+        ) from None
+    if isinstance(view, LowRank):
+        pairs = sum(_pairs(factors) for factors in view.tensors.values())
+        if norm << _CANCEL_BITS < pairs:
+            raise InputError("expected factors of a change, got some that cancel out")
+
+
+def _pairs(factors: Factors) -> int:
+    """Returns the sum of the squared norms of the products of each row of A with its row of B."""
+    from zoo.core.gram import lowrank_gram
+
+    (a,), (b,) = factors.a, factors.b
+    return sum(_norm(lowrank_gram([a[row : row + 1]], [b[row : row + 1]])) for row in range(len(a)))
+
+
+def _norm(gram: "NDArray[np.uint64]") -> int:
+    from zoo.core.gram import exact_products
+
+    return exact_products(gram)[0][0]
 
 
 SIGNS = Dense("sign", scale="matrix", zero="minus")
@@ -152,7 +264,7 @@ def _check_values(delta: Delta, tensor: TensorTerms, manifest: Coding) -> None:
         _check_signs(tensor, parts["sign"], parts["scale"])
     for name, values in parts.items():
         if name != "sign":
-            _check_size(f"tensor {quoted(tensor.name)}: {name}", values, manifest.caps.value)
+            _check_largest(f"tensor {quoted(tensor.name)}: {name}", values, manifest.caps.value)
 
 
 def _check_signs(
@@ -168,7 +280,7 @@ def _check_signs(
         raise InputError(f"tensor {quoted(tensor.name)}: expected a scale of at least 0")
 
 
-def _check_size(where: str, values: "NDArray[np.float32]", most: float) -> None:
+def _check_largest(where: str, values: "NDArray[np.float32]", most: float) -> None:
     import numpy as np
 
     if not np.isfinite(values).all():

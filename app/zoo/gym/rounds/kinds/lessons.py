@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zoo.gym.humanize import counted, human_bytes
-from zoo.gym.rounds.kinds.kind import Choices, Fields, Given, Kind, Prints, listed
-from zoo.gym.rounds.lessons.terms import check_lessons_round, terms_of
+from zoo.gym.rounds.kind import Choices, Fields, Given, Kind, Prints, listed
+from zoo.gym.rounds.protocol.lessons import check_lessons_round, terms_of
 
 if TYPE_CHECKING:
     from zoo.gym.experience.library.library import Library
-    from zoo.gym.rounds.compute.checks import Check
+    from zoo.gym.rounds.compute.verify import Check
     from zoo.gym.rounds.lessons.result import Combined
-    from zoo.gym.rounds.life.contributing import Own
-    from zoo.gym.rounds.life.opening import Opened
     from zoo.gym.rounds.privacy.contribution import Written
     from zoo.gym.rounds.protocol.manifest import Manifest
     from zoo.gym.rounds.protocol.records import Measured
     from zoo.gym.rounds.protocol.state import State
+    from zoo.gym.rounds.session.contributing import Own
+    from zoo.gym.rounds.session.opening import Opened
     from zoo.gym.signing import OwnKey, PublicKey, Signed
 
 _HERE = "a round of lessons"
@@ -31,12 +31,9 @@ _MEASURING = ("base", "evaluation", "refit", "refusals", "triggers", "previous",
 class LessonsRound(Kind["Library", "Combined"]):
     """A round that changes no weights."""
 
-    name = "lessons"
-    on_the_wire = "experience"
     combines = "lessons"
     content = "text"
     sends = "lessons"
-    label = ", lessons"
     example = "LIBRARY"
     file = coded = "lessons.json"
     each_key_measures = True
@@ -48,10 +45,6 @@ class LessonsRound(Kind["Library", "Combined"]):
         "verify": dict.fromkeys(("measure", "previous", "base", "threads"), _HERE),
         "apply": dict.fromkeys(("base", "threads", "yes", "offline"), _HERE),
     }
-
-    def fits(self, manifest: "Manifest") -> bool:
-        """Returns whether its contributions are lessons."""
-        return manifest.kind == "experience"
 
     def check(self, manifest: "Manifest") -> None:
         """Refuses terms of weights, and more lessons than can be measured."""
@@ -75,7 +68,7 @@ class LessonsRound(Kind["Library", "Combined"]):
     ) -> "tuple[Own, Signed, Fields]":
         """Reduces a library to what is published."""
         from zoo.gym.experience import store
-        from zoo.gym.rounds.life.contributing import prepare_source
+        from zoo.gym.rounds.session.contributing import prepare_source
 
         library, model = store.load_candidates(given.name).library, opened.manifest.base.model
         _warn_of_own_gate(opened.manifest, key.public, out)
@@ -90,7 +83,7 @@ class LessonsRound(Kind["Library", "Combined"]):
         self, opened: "Opened", key: "OwnKey", choices: Choices, *, void: bool = False
     ) -> "Combined":
         """Computes which lessons are kept and publishes them."""
-        from zoo.gym.rounds.lessons.publish import publish_lessons
+        from zoo.gym.rounds.lessons.result import publish_lessons
 
         return publish_lessons(opened.storage, key, force=choices.force, void=void)
 
@@ -111,14 +104,14 @@ class LessonsRound(Kind["Library", "Combined"]):
 
     def checks(self, opened: "Opened", folder: Path, threads: int | None) -> "Iterator[Check]":
         """Yields the comparison with what is computed again."""
-        from zoo.gym.rounds.lessons.checks import lesson_checks
+        from zoo.gym.rounds.lessons.result import lesson_checks
 
         del threads
         return lesson_checks(opened, folder)
 
     def void_check(self, opened: "Opened", folder: Path, threads: int | None) -> "Check | None":
         """Returns whether no lesson is kept, if that is the reason."""
-        from zoo.gym.rounds.lessons.checks import void_check
+        from zoo.gym.rounds.lessons.result import void_check
 
         del threads
         return void_check(opened, folder)

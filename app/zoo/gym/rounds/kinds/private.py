@@ -6,25 +6,24 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
-from zoo.gym.rounds.kinds.kind import Choices, Fields, Given, Prints
-from zoo.gym.rounds.kinds.weights import FineTune, OfWeights, WeightsRound, show_delta
-from zoo.gym.rounds.privacy.terms import check_private_round, privacy_of
+from zoo.gym.rounds.kind import Choices, Fields, FineTune, Given, Prints
+from zoo.gym.rounds.kinds.weights import OfWeights, WeightsRound, show_delta
+from zoo.gym.rounds.protocol.privacy import check_private_round, privacy_of
 
 if TYPE_CHECKING:
-    from zoo.gym.rounds.compute.checks import Check
     from zoo.gym.rounds.compute.private import PrivateResult
-    from zoo.gym.rounds.life.contributing import Own
-    from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.rounds.compute.verify import Check
     from zoo.gym.rounds.privacy.contribution import Written
     from zoo.gym.rounds.privacy.ledger import Spending
     from zoo.gym.rounds.protocol.manifest import Manifest
+    from zoo.gym.rounds.session.contributing import Own
+    from zoo.gym.rounds.session.opening import Opened
     from zoo.gym.signing import OwnKey, Signed
 
 
 class PrivateRound(OfWeights["PrivateResult"]):
     """A round that promises each contributor differential privacy."""
 
-    name = "private"
     sends = "weights, sealed to the round's maker,"
     is_open = False
     coded = "values"  # sealing differs each time
@@ -35,10 +34,6 @@ class PrivateRound(OfWeights["PrivateResult"]):
         "aggregate": {"ray": "a private round: one machine opens and adds up"},
         "verify": {"measure": "a private round, which no gate measures"},
     }
-
-    def fits(self, manifest: "Manifest") -> bool:
-        """Returns whether there are terms of privacy."""
-        return manifest.privacy is not None
 
     def check(self, manifest: "Manifest") -> None:
         """Refuses terms that break the promise."""
@@ -107,7 +102,7 @@ class PrivateRound(OfWeights["PrivateResult"]):
         self, found: "PrivateResult", opened: "Opened", out: Prints
     ) -> "tuple[Fields, str | None]":
         """Prints the result and what it promises."""
-        from zoo.gym.rounds.compute.report import stored_file
+        from zoo.gym.rounds.compute.result import stored_file
         from zoo.gym.rounds.privacy.promise import in_words
 
         count = len(found.report["contributions"])
@@ -127,16 +122,16 @@ class PrivateRound(OfWeights["PrivateResult"]):
 
     def checks(self, opened: "Opened", folder: Path, threads: int | None) -> "Iterator[Check]":
         """Yields what can be checked without the round's key."""
-        from zoo.gym.rounds.compute.private_checks import private_checks
+        from zoo.gym.rounds.compute.private import private_checks
 
         del threads
         return private_checks(opened, folder)
 
     def rewards(self, opened: "Opened", folder: Path) -> tuple[str, Mapping[str, int]]:
         """Returns equal parts."""
-        from zoo.gym.rounds.compute.checks import published_report
         from zoo.gym.rounds.compute.private import checked_points
-        from zoo.gym.rounds.compute.report import BY_WEIGHT
+        from zoo.gym.rounds.compute.result import BY_WEIGHT
+        from zoo.gym.rounds.compute.verify import published_report
 
         del folder
         return BY_WEIGHT, checked_points(opened.state, published_report(opened))
@@ -157,7 +152,7 @@ class PrivateRound(OfWeights["PrivateResult"]):
 
     def forget(self, manifest: "Manifest") -> None:
         """Deletes the key that opens the contributions."""
-        from zoo.gym.rounds.privacy.round_key import forget_round_key
+        from zoo.gym.rounds.privacy.sealing import forget_round_key
 
         forget_round_key(privacy_of(manifest).key)
 

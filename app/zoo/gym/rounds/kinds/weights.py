@@ -1,34 +1,25 @@
 """Rounds about weights: fine-tunes of a base, combined by a rule that anybody can repeat."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted, human_bytes
-from zoo.gym.rounds.kinds.kind import (
-    Choices,
-    Fields,
-    Given,
-    Kind,
-    Prints,
-    Result,
-    listed,
-)
+from zoo.gym.rounds.kind import Choices, Fields, FineTune, Given, Kind, Prints, Result, listed
 from zoo.gym.rounds.rules.method import AggregationMethod, takes_f
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.compute.aggregate import Computed
-    from zoo.gym.rounds.compute.checks import Check
-    from zoo.gym.rounds.compute.report import Report
-    from zoo.gym.rounds.life.contributing import Own
-    from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.rounds.compute.result import Report
+    from zoo.gym.rounds.compute.verify import Check
     from zoo.gym.rounds.privacy.contribution import Written
     from zoo.gym.rounds.protocol.manifest import Form, Manifest, Tensor
     from zoo.gym.rounds.protocol.records import Measured
     from zoo.gym.rounds.protocol.state import State
+    from zoo.gym.rounds.session.contributing import Own
+    from zoo.gym.rounds.session.opening import Opened
     from zoo.gym.rounds.storage.chunks import StoredFile
     from zoo.gym.signing import OwnKey, PublicKey, Signed
 
@@ -40,19 +31,6 @@ _HERE = "a round about weights"
 _OF_LESSONS = dict.fromkeys(("least", "clear", "most", "items"), _HERE)
 _MEASURING = ("tasks", "model", "measured", "reward", "draws", "temperature")
 _CAPS = ("max_new_tokens", "max_usd", "max_tokens")
-
-
-@dataclass(frozen=True)
-class FineTune:
-    """A fine-tune on this machine.
-
-    Attributes:
-        source: see `contribution.changes.read_changes`.
-        base: the folder of its base.
-    """
-
-    source: Path
-    base: Path
 
 
 class OfWeights(Kind[FineTune, Result]):
@@ -76,7 +54,7 @@ class OfWeights(Kind[FineTune, Result]):
     ) -> "tuple[Own, Signed, Fields]":
         """Codes a fine-tune, and says what the form keeps of it."""
         from zoo.gym.rounds.contribution.write import kept_of_adapter
-        from zoo.gym.rounds.life.contributing import check_examples, prepare
+        from zoo.gym.rounds.session.contributing import check_examples, prepare
 
         manifest = opened.manifest
         claimed = check_examples(manifest, given.examples, "--examples")
@@ -154,17 +132,12 @@ class OfWeights(Kind[FineTune, Result]):
 class WeightsRound(OfWeights["Computed"]):
     """A round in which a rule decides what counts of public contributions."""
 
-    name = "weights"
     without_effect: ClassVar[Mapping[str, Mapping[str, str]]] = {
         "create": _OF_LESSONS,
         "measure": dict.fromkeys(_MEASURING + _CAPS, _HERE),
         "aggregate": {"force": "a round that is neither private nor of lessons"},
         "apply": {"name": _HERE},
     }
-
-    def fits(self, manifest: "Manifest") -> bool:
-        """Returns True: what no other kind takes is of this one."""
-        return True
 
     def code(self, manifest: "Manifest", source: FineTune, out: Path) -> "Written | None":
         """Writes the changes in the round's form."""
@@ -198,8 +171,8 @@ class WeightsRound(OfWeights["Computed"]):
 
     def show(self, found: "Computed", opened: "Opened", out: Prints) -> "tuple[Fields, str | None]":
         """Prints the result, who was refused or left out, and what to know of it."""
-        from zoo.gym.rounds.life.opening import open_round
-        from zoo.gym.rounds.measure.figures import probe_lines
+        from zoo.gym.rounds.measure.probes import probe_lines
+        from zoo.gym.rounds.session.opening import open_round
 
         report = found.report
         gated = opened.manifest.evaluation is not None  # records are taken with the result
@@ -329,8 +302,8 @@ def show_delta(
 
 def _warnings(report: "Report", state: "State") -> list[str]:
     from zoo.gym.rounds.compute.aggregate import worse_than_one
-    from zoo.gym.rounds.compute.members import fill_quorum
-    from zoo.gym.rounds.measure.figures import probe_warnings
+    from zoo.gym.rounds.compute.eligibility import fill_quorum
+    from zoo.gym.rounds.measure.probes import probe_warnings
 
     warnings = [] if report.rule["f"] else ["the rule withstands no malicious contributor"]
     if report.rule["method"] == AggregationMethod.FEDERATED_AVERAGE:

@@ -18,11 +18,10 @@ from zoo.gym.experience.sharing.keep import Judged
 from zoo.gym.humanize import counted
 from zoo.gym.rounds.compute.applying import refuse_unverified
 from zoo.gym.rounds.compute.publish import work_folder
-from zoo.gym.rounds.lessons.candidates import candidates_of
-from zoo.gym.rounds.lessons.checks import PUBLISHED
-from zoo.gym.rounds.lessons.result import judged_in
-from zoo.gym.rounds.life.opening import Opened
-from zoo.gym.rounds.life.places import word_for
+from zoo.gym.rounds.lessons.contribution import candidates_of
+from zoo.gym.rounds.lessons.result import PUBLISHED, judged_in
+from zoo.gym.rounds.session.known_rounds import word_for
+from zoo.gym.rounds.session.opening import Opened
 from zoo.gym.signing import PublicKey, has_key, load_key, parse_key, trusted_keys
 
 

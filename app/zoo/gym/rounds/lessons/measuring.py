@@ -16,13 +16,13 @@ from zoo.gym.experience.sharing.measurement import (
 )
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.compute.publish import work_folder
-from zoo.gym.rounds.lessons.candidates import candidates_of
-from zoo.gym.rounds.life.opening import Opened
-from zoo.gym.rounds.life.writing import leave
+from zoo.gym.rounds.lessons.contribution import candidates_of
 from zoo.gym.rounds.measure.measure import refuse_no_gate, with_inbox
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.records import FEWEST_TASKS, record_of
 from zoo.gym.rounds.protocol.state import State
+from zoo.gym.rounds.session.opening import Opened
+from zoo.gym.rounds.session.writing import leave
 from zoo.gym.signing import OwnKey, Signed, sign
 
 

@@ -1,14 +1,14 @@
-"""Computes which lessons of a round are kept, and who gets how many points: the same for everybody.
+"""Computes which lessons of a round are kept and who gets how many points, and publishes that.
 
 A lesson is kept at `least` keys of role gate that measured it, with a median effect above 0 and no
 interval below 0 as a whole (`experience.sharing.keep`); of a key that contributes lessons itself
 such an interval counts only beside that of another key. Of those the ones with the largest effects
-are the result, a library.
+are the result, a library. A round that keeps none is void, and says so in its log.
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -20,15 +20,27 @@ from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import MOST_TOKENS, Library
 from zoo.gym.experience.sharing.keep import Judged, judge
 from zoo.gym.experience.sharing.measurement import Measurement
+from zoo.gym.humanize import counted
 from zoo.gym.rounds.compute.collect import TooFewError
-from zoo.gym.rounds.compute.report import report_body
-from zoo.gym.rounds.lessons.candidates import Candidate, Candidates, candidates_of
-from zoo.gym.rounds.lessons.terms import EVIDENCE, terms_of
-from zoo.gym.rounds.protocol.state import State
-from zoo.gym.rounds.rewards.points import share_out
+from zoo.gym.rounds.compute.publish import (
+    refusals_of,
+    refuse_other_result,
+    result_entry,
+    voiding,
+    work_folder,
+)
+from zoo.gym.rounds.compute.result import report_body, stored_file
+from zoo.gym.rounds.compute.verify import Check, compared, made, published_report
+from zoo.gym.rounds.lessons.contribution import Candidate, Candidates, candidates_of
+from zoo.gym.rounds.payouts.points import share_out
+from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.protocol.lessons import EVIDENCE, terms_of
+from zoo.gym.rounds.protocol.state import Phase, State
+from zoo.gym.rounds.session.opening import Opened
+from zoo.gym.rounds.session.writing import writer_of
 from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.chunks import StoredFile, describe
-from zoo.gym.signing import PublicKey, canonical
+from zoo.gym.rounds.storage.chunks import StoredFile, describe, fetch, store, store_bytes
+from zoo.gym.signing import OwnKey, PublicKey, canonical
 
 BY_EFFECT = "effect"
 """How points are shared out: by the sum of the effects of what is kept of a contributor."""
@@ -244,3 +256,146 @@ def points_of(effects: Mapping[str, Sequence[float]], pool: int) -> dict[str, in
     """
     worth = {key: sum(map(Fraction, some), Fraction()) for key, some in effects.items()}
     return share_out(worth, pool)
+
+
+def publish_lessons(
+    storage: Storage, key: OwnKey, *, force: bool = False, void: bool = False
+) -> Combined:
+    """Computes the result of a round of lessons and publishes it, or computes it again.
+
+    Measurements in the inbox are added first. If no lesson is kept, the round is void.
+
+    Args:
+        storage: of the round.
+        key: of the log's writer.
+        force: publish, or make the round void, although keys have not measured all that decides.
+        void: make the round void if fewer contributions count than the quorum.
+
+    Raises:
+        GymError: too few contributions count: the round is void.
+        InputError: too few contributions count, too few keys have measured, others could still
+            measure what decides, or the result that is published differs.
+        NotAvailableError: the round is in another phase.
+        StorageError: a file cannot be read or written; no result is in the log.
+    """
+    with writer_of(storage, key) as append:
+        if append.state.phase is Phase.COMPUTE:
+            append.take()
+        state = append.state
+        state.expect_compute(Phase.PUBLISHED)
+        with voiding(append, key, agreed=void):  # first: of too few nothing may be measurable
+            found = combine(state, storage, work_folder(state.id))
+        _refuse_unmeasured(state)
+        if state.phase is Phase.PUBLISHED:
+            refuse_other_result(state, found.digest)
+            _store(found, storage)  # what was lost since is stored again
+            return found
+        if not force:
+            _refuse_early(state, found)
+        refusals = refusals_of(found.refused, state, key)
+        if found.digest is None:
+            append.add(refusals)
+            append(objects.VOID, reason=NOTHING_KEPT)
+            return found
+        _store(found, storage)
+        append.add([*refusals, result_entry(state, key, found.digest, found.report)])
+        return found
+
+
+def _store(found: Combined, storage: Storage) -> None:
+    assert found.file is not None, "something is kept"
+    store(found.file, storage)
+    store_bytes(found.report, storage)
+
+
+def _refuse_unmeasured(state: State) -> None:
+    """Refuses a round of which too few keys measured anything: it waits, and is not void."""
+    least, found = terms_of(state.manifest).least, len(state.measured.lessons)
+    if found < least:
+        raise InputError(
+            f"round {state.manifest.name}: expected measurements by "
+            f"{counted(least, 'key')}, got {found}",
+            hint=f"keys of role gate make them: {state.manifest.command('measure')}",
+        )
+
+
+def _refuse_early(state: State, found: Combined) -> None:
+    """Refuses to end a round while keys of role gate have not measured what decides.
+
+    That is each lesson that would be kept; if none would be, each lesson.
+    """
+    first = [of for of, _ in found.judged if of.same is None]
+    late = found.late if found.kept else unmeasured(state, first)
+    if not late:
+        return
+    keys = f"{counted(len(late), 'key')} of role gate {'has' if len(late) == 1 else 'have'}"
+    forced = state.manifest.command("aggregate", "--force")
+    if found.kept:
+        lessons = {item.id for left in late.values() for item in left}
+        said = f"{counted(len(lessons), 'lesson')} would be kept that {keys} not measured"
+        hint = f"wait for them, or publish what was found without them: {forced}"
+    else:
+        said = f"{NOTHING_KEPT}, and {keys} not measured all of {len(first)}"
+        hint = f"wait for them, or make it void: {forced}"
+    raise InputError(f"round {state.manifest.name}: {said}", hint=hint)
+
+
+PUBLISHED = "published.json"
+"""The published library, in the folder of a round."""
+
+_TITLES = {
+    "rule": "rule",
+    "contributions": "contributions that count",
+    "refused": "refusals",
+    "gates": "who measured",
+    "lessons": "evidence of each lesson",
+    "rewards": "rewards",
+    "result": "result",
+}
+
+
+def lesson_checks(opened: Opened, folder: Path) -> Iterator[Check]:
+    """Returns the checks of a published round of lessons.
+
+    Args:
+        opened: the round.
+        folder: of the round on this machine.
+    """
+
+    def read() -> Mapping[str, Any]:
+        report = published_report(opened)
+        fetch(stored_file(report), opened.storage, folder / PUBLISHED)
+        return report
+
+    def repeat() -> tuple[Mapping[str, Any], str]:
+        found = combine(opened.state, opened.storage, folder)
+        return found.fields, _counts(found)
+
+    return compared(opened, read, repeat, _TITLES)
+
+
+def void_check(opened: Opened, folder: Path) -> Check | None:
+    """Returns the check of a round that is void because no lesson is kept; None of another one.
+
+    Args:
+        opened: the round.
+        folder: of the round on this machine.
+    """
+
+    def repeat() -> str:
+        least, measured = terms_of(opened.manifest).least, len(opened.state.measured.lessons)
+        if measured < least:  # without measurements no lesson is kept of any round
+            raise InputError(f"expected measurements by {counted(least, 'key')}, got {measured}")
+        found = combine(opened.state, opened.storage, folder)
+        if found.kept:
+            raise InputError(f"expected no lesson that is kept, got {found.kept}")
+        return f"none of {counted(len(found.judged), 'lesson')}"
+
+    return made("kept lessons", repeat) if opened.state.reason == NOTHING_KEPT else None
+
+
+def _counts(found: Combined) -> str:
+    """Returns how many lessons there are, how many are kept, and of these what was not measured."""
+    late = {item.id for left in found.late.values() for item in left}
+    early = f", {len(late)} of them before all keys of role gate measured" if late else ""
+    return f"{counted(len(found.judged), 'lesson')}, {found.kept} kept{early}"

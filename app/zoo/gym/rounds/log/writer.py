@@ -7,20 +7,20 @@ writer at a time: the caller holds the lock of the round.
 from collections.abc import Callable, Sequence
 
 from zoo.gym.errors import InputError, StorageError
-from zoo.gym.rounds.log.head import Head, NoteKey, signed_note
-from zoo.gym.rounds.log.reader import CHECKPOINT, open_log
-from zoo.gym.rounds.log.tiles import (
-    ENTRY_BYTES,
+from zoo.gym.rounds.log.reader import CHECKPOINT, Head, NoteKey, open_log, signed_note
+from zoo.gym.rounds.log.tree import (
     HEIGHT,
     WIDTH,
+    Node,
     bundle,
+    leaf_hash,
     levels,
+    root,
     subtree,
     tile_name,
     widths,
 )
-from zoo.gym.rounds.log.tree import Node, leaf_hash, root
-from zoo.gym.rounds.storage.base import Storage
+from zoo.gym.rounds.storage.base import ENTRY_BYTES, Storage
 
 Sign = Callable[[bytes], bytes]
 """Returns the signature of a message."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_errors
-from zoo.gym.rounds.protocol.paired import FEWEST_ROWS
-from zoo.gym.rounds.protocol.records import SUFFIX, Purpose, Shown, examples_of
+from zoo.gym.rounds.protocol.records import FEWEST_ROWS, SUFFIX, Purpose, Shown, examples_of
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import StoredFile, fetch_new, store

@@ -10,9 +10,8 @@ from typing import cast
 
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.measure.losses import Meter
-from zoo.gym.rounds.protocol.fields import as_text
-from zoo.gym.rounds.protocol.paired import Paired, paired
-from zoo.gym.rounds.protocol.records import MOST_REASON, VALIDATOR_SAYS, Gate
+from zoo.gym.rounds.protocol.objects import as_text
+from zoo.gym.rounds.protocol.records import MOST_REASON, VALIDATOR_SAYS, Gate, Paired, paired
 from zoo.gym.signing import PublicKey
 
 Validator = Callable[[Path, Path], object]

@@ -1,6 +1,13 @@
-"""Losses and gradients of a base plus a delta, on the same rows, in float32.
+"""Losses and gradients of a base plus a delta, in float32, and what contributions are worth.
 
 A model folder is written for each delta and removed afterwards; the base is only read.
+
+Values are Aumann-Shapley: with c_i the part of contribution i in the result (their sum is the
+result), its value is the scalar product of c_i and minus the mean gradient of the held-out loss on
+the way from base to result. Two points of Gauss-Legendre give the mean: exact for a loss that is a
+cubic along the way. Values add up to the gain, and a contribution split into two or merged with
+another earns the same. For rules that work column by column the parts are taken to be equal parts
+of those that count.
 """
 
 import re
@@ -9,11 +16,15 @@ import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.delta.apply import apply_delta
-from zoo.gym.errors import GymWarning
+from zoo.gym.errors import GymWarning, InputError
+from zoo.gym.rounds.compute.aggregate import Chosen
+from zoo.gym.rounds.encodings import Contributions
+from zoo.gym.signing import PublicKey
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +32,8 @@ if TYPE_CHECKING:
 
     from zoo.backends.base import Array, ArrayNamespace, LossAndMetrics, Policy, Stat
     from zoo.gym.data.units import Example
+
+    Gradient = Mapping[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
@@ -130,3 +143,66 @@ def parameter_names(base: Path) -> dict[str, str]:
     from zoo.gym.engine import engine_for
 
     return {name: tensor for tensor, name in engine_for(base).parameter_names(base).items()}
+
+
+POINTS = ((1 - 1 / sqrt(3)) / 2, (1 + 1 / sqrt(3)) / 2)
+"""Where on the way from base to result the gradient is taken."""
+
+
+def values(meter: Meter, chosen: Chosen, result: Path, factor: float) -> dict[PublicKey, float]:
+    """Returns the value of each contribution, in nats of the held-out loss.
+
+    Args:
+        meter: the base and the held-out rows.
+        chosen: the contributions and their parts.
+        result: the file of the result.
+        factor: what the re-fit multiplied it by.
+
+    Raises:
+        InputError: a tensor of the round is no parameter of its own in the loaded model.
+    """
+    gradient = mean_gradient(meter, chosen, result)
+    worth = values_of(gradient, chosen.contributions, chosen.selection.shares)
+    pairs = zip(chosen.collected.keys, worth, strict=True)
+    return {key: factor * value for key, value in pairs}
+
+
+def values_of(
+    gradient: "Gradient", contributions: Contributions, shares: Sequence[float]
+) -> list[float]:
+    """Returns minus the scalar product of the mean gradient and each contribution's part.
+
+    Args:
+        gradient: by tensor, [columns].
+        contributions: in any form.
+        shares: the part of each in the result.
+    """
+    import numpy as np
+
+    products = np.zeros(contributions.count)
+    for tensor, start, rows in contributions.columns():
+        part = gradient[tensor][start : start + rows[0].size].astype(np.float64)
+        products += [part @ row for row in rows]
+    pairs = zip(products.tolist(), shares, strict=True)
+    return [-share * product for product, share in pairs]
+
+
+def mean_gradient(meter: Meter, chosen: Chosen, result: Path) -> "Gradient":
+    """Returns the mean gradient on the way from base to result, [columns] by tensor."""
+    import numpy as np
+
+    names = parameter_names(meter.base)
+    wanted = {tensor.name for tensor in chosen.state.manifest.tensors}
+    found: dict[str, NDArray[np.float32]] = {}
+    for point in POINTS:
+        for name, gradient in meter.gradient(result, point):
+            tensor = names.get(name, "")
+            if tensor in wanted:
+                part = gradient.reshape(-1) / np.float32(len(POINTS))
+                found[tensor] = found[tensor] + part if tensor in found else part
+    if missing := sorted(wanted - found.keys()):
+        raise InputError(
+            f"tensor {missing[0]!r}: expected a parameter of its own, got one that the loaded "
+            "model joins with others: contributions to it cannot be valued"
+        )
+    return found

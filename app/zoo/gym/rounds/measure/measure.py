@@ -18,9 +18,6 @@ from zoo.gym.delta.reading.identity import verify_base
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rounds.compute.aggregate import candidates_of, choose, compute
-from zoo.gym.rounds.life.inbox import left_entries
-from zoo.gym.rounds.life.opening import Opened
-from zoo.gym.rounds.life.writing import leave
 from zoo.gym.rounds.measure.examples import (
     check_file,
     check_rows,
@@ -30,9 +27,8 @@ from zoo.gym.rounds.measure.examples import (
     shown_suffix,
 )
 from zoo.gym.rounds.measure.gating import Validator, compare, gate
-from zoo.gym.rounds.measure.losses import Meter
+from zoo.gym.rounds.measure.losses import Meter, values
 from zoo.gym.rounds.measure.probes import check_probes, probe, read_probes
-from zoo.gym.rounds.measure.value import values
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.records import (
     FACTORS,
@@ -45,6 +41,8 @@ from zoo.gym.rounds.protocol.records import (
     examples_of,
 )
 from zoo.gym.rounds.protocol.state import Phase, State
+from zoo.gym.rounds.session.opening import Opened, left_entries
+from zoo.gym.rounds.session.writing import leave
 from zoo.gym.rounds.storage.chunks import describe
 from zoo.gym.signing import OwnKey, Signed, sign
 

@@ -5,18 +5,16 @@ from pathlib import Path
 
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.aggregate import Chosen, Computed, candidates_of, choose, compute
-from zoo.gym.rounds.compute.checks import Check, made
 from zoo.gym.rounds.compute.collect import NoResultError
-from zoo.gym.rounds.life.opening import Opened
+from zoo.gym.rounds.compute.verify import Check, made
 from zoo.gym.rounds.measure.examples import read_examples, shown_file
 from zoo.gym.rounds.measure.gating import compare, gate
-from zoo.gym.rounds.measure.losses import Meter
+from zoo.gym.rounds.measure.losses import Meter, values
 from zoo.gym.rounds.measure.measure import check_previous, refit_of
 from zoo.gym.rounds.measure.probes import probe, read_probes
-from zoo.gym.rounds.measure.value import values
-from zoo.gym.rounds.protocol.paired import Paired
-from zoo.gym.rounds.protocol.records import FACTORS, TOLERANCE, Probe, Purpose, examples_of
+from zoo.gym.rounds.protocol.records import FACTORS, TOLERANCE, Paired, Probe, Purpose, examples_of
 from zoo.gym.rounds.protocol.state import State
+from zoo.gym.rounds.session.opening import Opened
 from zoo.gym.signing import PublicKey
 
 LEAST = 1e-5

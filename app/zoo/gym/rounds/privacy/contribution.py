@@ -1,7 +1,20 @@
-"""A contribution to a private round: whole numbers on this machine, and sealed ones to send."""
+"""A contribution to a private round: whole numbers on this machine, and sealed ones to send.
 
+A fine-tune is projected on the factors B of the round's fixed A by least squares: for a change
+D [out, in] the B [rank, out] with the smallest |D - B^T A| is (A A^T)^-1 A D^T. A change that was
+trained on this A is kept whole; of any other one a random A keeps about the share rank / in of the
+squared norm.
+
+Numbers are cut towards zero, clipped towards zero, and added up exactly: rounding to nearest could
+lift a norm above the clip, and sums of floats depend on their order. Before it is sealed a
+contribution is the line `zoo-gym private values 1`, then for each tensor of the manifest in order
+B [rank, out], row by row, as signed 32-bit integers, little endian. Its length follows from the
+manifest, so that it says nothing.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import isqrt, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,21 +23,165 @@ from zoo.gym.errors import InputError
 from zoo.gym.files import new_file, open_regular, read_errors, storage_errors
 from zoo.gym.rounds.contribution.write import checked_changes
 from zoo.gym.rounds.privacy import sealing
-from zoo.gym.rounds.privacy.projection import project
-from zoo.gym.rounds.privacy.terms import Privacy, count_values, sealed_bytes
-from zoo.gym.rounds.privacy.whole import (
-    clip_steps,
-    decode_values,
-    encode_values,
-    shapes_of,
-    square_norm,
-    to_steps,
-)
 from zoo.gym.rounds.protocol.manifest import Coding
+from zoo.gym.rounds.protocol.privacy import PAYLOAD_LINE, Privacy, count_values, sealed_bytes
+from zoo.gym.tuned.changes import Changes
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Projected:
+    """What is left of a fine-tune.
+
+    Attributes:
+        b: float32 [rank, out] by tensor.
+        kept: share of the squared norm of all changes, 0 to 1.
+        norm: Euclidean norm of all B.
+    """
+
+    b: "Mapping[str, NDArray[np.float32]]"
+    kept: float
+    norm: float
+
+
+def project(
+    changes: Changes, shapes: Mapping[str, tuple[int, ...]], rank: int, seed: str
+) -> Projected:
+    """Returns the factors B of a fine-tune; zeros for tensors that it does not change.
+
+    Args:
+        changes: the fine-tune.
+        shapes: of the round's tensors, by name.
+        rank: of all factors.
+        seed: of A.
+
+    Raises:
+        InputError: a value is not finite.
+    """
+    import numpy as np
+
+    from zoo.models.fixed_factor import fixed_factor
+
+    found: dict[str, NDArray[np.float32]] = {}
+    whole = left = size = 0.0
+    for name, (rows, columns) in ((name, shapes[name]) for name in sorted(shapes)):
+        if name not in changes.names:
+            found[name] = np.zeros((rank, rows), np.float32)
+            continue
+        A = fixed_factor(seed, name, rank, columns).astype(np.float64)
+        b, square = _nearest(changes, name, A)
+        found[name] = b.astype(np.float32)
+        whole += square
+        left += float(np.sum(b * (A @ A.T @ b)))
+        size += float(np.square(b).sum())
+    return Projected(found, min(1.0, left / whole) if whole else 0.0, size**0.5)
+
+
+def _nearest(
+    changes: Changes, name: str, A: "NDArray[np.float64]"
+) -> "tuple[NDArray[np.float64], float]":
+    """Returns B of one tensor, and the squared norm of its change."""
+    import numpy as np
+
+    inverse = np.linalg.pinv(A @ A.T, hermitian=True)
+    factors = changes.factors(name)
+    if factors is None:
+        D = changes.change(name).astype(np.float64)
+        return inverse @ (A @ D.T), float(np.square(D).sum())
+    own, b = (factor.astype(np.float64) for factor in factors)
+    square = float(np.sum((own @ own.T) * (b @ b.T)))
+    if np.array_equal(own, A):
+        return b, square
+    return inverse @ ((A @ own.T) @ b), square
+
+
+_MOST = (1 << 31) - 1
+_HALF = 1 << 16
+
+
+def to_steps(values: "NDArray[np.float32]", scale: int, clip: float) -> "NDArray[np.int64]":
+    """Returns values as whole numbers of steps, cut towards zero.
+
+    Values whose norm is far above the clip are made smaller first, so that they fit into 32 bits.
+
+    Args:
+        values: any shape; finite.
+        scale: steps in 1.
+        clip: the largest norm.
+
+    Raises:
+        InputError: a value is not finite.
+    """
+    import numpy as np
+
+    wide = values.astype(np.float64)
+    if not np.isfinite(wide).all():
+        raise InputError("expected finite values, got a NaN or an infinity")
+    largest = float(np.abs(wide).max(initial=0.0)) * scale
+    if largest > _MOST:
+        wide *= min(1.0, clip / float(np.sqrt(np.square(wide).sum())))
+    return np.trunc(wide * scale).astype(np.int64)
+
+
+def square_norm(steps: "NDArray[np.int64]") -> int:
+    """Returns the exact sum of squares of numbers below 2^32 in size."""
+    import numpy as np
+
+    flat = np.abs(steps.reshape(-1))
+    if int(flat.max(initial=0)) >= 1 << 32:
+        raise ValueError("steps: expected fewer than 2^32")
+    high, low = flat >> 16, flat & (_HALF - 1)
+    parts = (int(np.dot(high, high)), int(np.dot(high, low)), int(np.dot(low, low)))
+    return (parts[0] << 32) + (parts[1] << 17) + parts[2]
+
+
+def clip_steps(steps: "NDArray[np.int64]", most: int) -> "NDArray[np.int64]":
+    """Returns numbers whose Euclidean norm is at most `most`; unchanged if it was.
+
+    Longer ones are multiplied by `most / ceil(norm)`, each product cut towards zero.
+
+    Args:
+        steps: below 2^32 in size.
+        most: below 2^31.
+    """
+    import numpy as np
+
+    found = square_norm(steps)
+    if found <= most * most:
+        return steps
+    norm = isqrt(found - 1) + 1
+    shrunk: NDArray[np.int64] = np.sign(steps) * (np.abs(steps) * most // norm)
+    return shrunk
+
+
+def shapes_of(coding: Coding) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of a round's tensors, by name."""
+    return {tensor.name: tensor.shape for tensor in coding.tensors}
+
+
+def encode_values(steps: "Sequence[NDArray[np.int64]]") -> bytes:
+    """Returns the bytes of whole numbers below 2^31 in size, tensor after tensor."""
+    return PAYLOAD_LINE + b"".join(part.astype("<i4").tobytes() for part in steps)
+
+
+def decode_values(content: bytes, count: int) -> "NDArray[np.int64]":
+    """Returns the whole numbers, one after the other.
+
+    Args:
+        content: the bytes.
+        count: how many there are.
+
+    Raises:
+        InputError: they are of another form or length.
+    """
+    import numpy as np
+
+    if len(content) != len(PAYLOAD_LINE) + 4 * count or not content.startswith(PAYLOAD_LINE):
+        raise InputError(f"expected {count} whole numbers of a private round, got other bytes")
+    return np.frombuffer(content, "<i4", offset=len(PAYLOAD_LINE)).astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from zoo.gym.errors import StorageError
 from zoo.gym.paths import ensure_folder, folders
-from zoo.gym.rounds.privacy.account import epsilon_for, together
+from zoo.gym.rounds.protocol.privacy import epsilon_for, together
 
 WAIT_S = 60.0
 

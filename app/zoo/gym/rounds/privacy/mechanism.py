@@ -16,9 +16,9 @@ from zoo.gym.delta.file.privacy import Privacy as PrivacyRecord
 from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.delta.file.terms import GROUP, LowRankTerm, TensorTerms
 from zoo.gym.delta.file.writer import Spool, write_delta
-from zoo.gym.rounds.privacy.terms import Privacy, count_values
-from zoo.gym.rounds.privacy.whole import shapes_of
+from zoo.gym.rounds.privacy.contribution import shapes_of
 from zoo.gym.rounds.protocol.manifest import Coding
+from zoo.gym.rounds.protocol.privacy import Privacy, count_values
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,18 +8,18 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.privacy.account import check_promise
 from zoo.gym.rounds.privacy.contribution import values_of
 from zoo.gym.rounds.privacy.sealing import key_text, public_of
-from zoo.gym.rounds.privacy.terms import (
+from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.protocol.privacy import (
     AMPLIFIED,
     COMPUTED,
     Privacy,
+    check_promise,
     fewest_contributors,
     privacy_for,
     privacy_of,
 )
-from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.rules.method import AggregationMethod
 
 DELTA, CLIP = 1e-6, 1.0

@@ -21,21 +21,14 @@ from pydantic import (
 
 from zoo.gym.config.report import first_fault
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.kinds import kind_of
-from zoo.gym.rounds.lessons.terms import Lessons
-from zoo.gym.rounds.privacy.terms import Privacy
-from zoo.gym.rounds.protocol.fields import (
-    Hex,
-    as_function,
-    as_line,
-    as_time,
-    as_tuple,
-)
+from zoo.gym.rounds.kind import kind_of
+from zoo.gym.rounds.protocol.lessons import Lessons
+from zoo.gym.rounds.protocol.objects import MANIFEST, Hex, as_function, as_line, as_time, as_tuple
+from zoo.gym.rounds.protocol.privacy import Privacy
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule, rule_for
-from zoo.gym.rounds.storage.address import is_address
+from zoo.gym.rounds.storage.base import is_address
 from zoo.gym.signing import PublicKey, Signed, canonical, parse_key
 
-CONTEXT = "round manifest"
 MOST_CONTRIBUTORS = 100_000
 MOST_TENSORS = 10_000
 
@@ -255,7 +248,7 @@ def read_manifest(signed: Signed) -> Manifest:
     Raises:
         InputError: it is of another kind, has unknown or missing fields, or contradicts itself.
     """
-    if signed.context != CONTEXT:
+    if signed.context != MANIFEST:
         raise InputError(f"manifest: expected one of a round, got '{signed.context}'")
     return parse_manifest(signed.body)
 

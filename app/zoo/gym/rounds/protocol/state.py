@@ -13,13 +13,11 @@ from enum import StrEnum
 from typing import cast
 
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.rounds.kinds import kind_of
+from zoo.gym.rounds.kind import kind_of
 from zoo.gym.rounds.protocol import objects
-from zoo.gym.rounds.protocol.fields import is_text
 from zoo.gym.rounds.protocol.manifest import Manifest, Role, read_manifest, round_id
-from zoo.gym.rounds.protocol.objects import Reveal, is_hex
+from zoo.gym.rounds.protocol.objects import Reveal, is_hex, is_text, nonce_commitment
 from zoo.gym.rounds.protocol.records import Gate, Measured, record_of
-from zoo.gym.rounds.rewards.newcomers import nonce_commitment
 from zoo.gym.signing import PublicKey, Signed, parse_key
 
 

@@ -4,6 +4,10 @@ Rules of weights see the Gram matrix alone, and one pass over the contributions 
 Rules of columns (trimmed mean, median, majority, Bulyan's last step) see each shard. What a round
 publishes follows from the contributions alone: in digest order, with
 the core's integers and fixed orders, the same bytes everywhere.
+
+Contributions that are far too long or too short are refused before any rule sees them: all products
+share one unit, so that a huge one would coarsen the others. Less than half of the contributors are
+malicious, so that the lower median of the norms is no larger than an honest one's.
 """
 
 from collections.abc import Iterator
@@ -11,15 +15,53 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.forms.base import Combining, Contributions, Piece, Rows
-from zoo.gym.rounds.forms.signs import Signs
+from zoo.gym.rounds.encodings import Combining, Contributions, Piece, Rows, Signs
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule, takes_given
-from zoo.gym.rounds.rules.outliers import LONGEST, outsized
 from zoo.gym.rounds.rules.weights import Weighing, weigh
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+LONGEST = 256
+"""A norm of so many times the median is refused."""
+
+
+SHORTEST = 1024
+"""A norm of which the median is more than so many times is refused."""
+
+TOO_SHORT = f"expected a change of some size, got less than 1 / {SHORTEST} of the median"
+
+
+def undersized(gram: "NDArray[np.uint64]") -> list[int]:
+    """Returns those who changed nearly nothing, and so would earn without having worked.
+
+    Args:
+        gram: exact scalar products, [n, n, 2].
+    """
+    norms, middle = _norms(gram)
+    return [row for row, norm in enumerate(norms) if norm * SHORTEST**2 < middle]
+
+
+def outsized(gram: "NDArray[np.uint64]") -> list[int]:
+    """Returns the contributors that are refused for their size.
+
+    Args:
+        gram: exact scalar products, [n, n, 2].
+    """
+    norms, middle = _norms(gram)
+    return [row for row, norm in enumerate(norms) if middle and norm > LONGEST**2 * middle]
+
+
+def _norms(gram: "NDArray[np.uint64]") -> tuple[list[int], int]:
+    import numpy as np
+
+    from zoo.core.gram import exact_products
+
+    diagonal = np.ascontiguousarray(gram[np.arange(len(gram)), np.arange(len(gram))])[None]
+    norms = exact_products(diagonal)[0]
+    return norms, sorted(norms)[(len(norms) - 1) // 2]
+
 
 BY_COLUMNS = frozenset(
     {

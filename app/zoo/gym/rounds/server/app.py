@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from zoo.gym.http_guard.gate import RefusedError
 from zoo.gym.http_guard.requests import answer_errors, failures, no_route, read_body
 from zoo.gym.rounds.server.served import MOST_NAMES, Served
-from zoo.gym.rounds.storage.names import NAMES
+from zoo.gym.rounds.storage.base import NAMES
 
 BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 BODY = {"requestBody": {"required": True, "content": BYTES}}

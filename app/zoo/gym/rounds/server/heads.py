@@ -6,13 +6,17 @@ from dataclasses import dataclass
 
 from zoo.gym.errors import InputError
 from zoo.gym.http_guard.gate import RefusedError
-from zoo.gym.rounds.life.opening import known_keys, log_key
-from zoo.gym.rounds.life.witnessing import origin, read_witness, refuse_other_history, verifiers
-from zoo.gym.rounds.log.head import Head
-from zoo.gym.rounds.log.reader import CHECKPOINT, open_log, read_head
-from zoo.gym.rounds.log.tiles import HEIGHT, WIDTH
-from zoo.gym.rounds.log.tree import HASH_BYTES, proves_consistency
+from zoo.gym.rounds.log.reader import CHECKPOINT, Head, open_log, read_head
+from zoo.gym.rounds.log.tree import HASH_BYTES, HEIGHT, WIDTH, proves_consistency
 from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.session.opening import (
+    known_keys,
+    log_key,
+    origin,
+    read_witness,
+    refuse_other_history,
+    verifiers,
+)
 from zoo.gym.rounds.storage.base import NoFileError
 from zoo.gym.rounds.storage.folder import FolderStorage
 

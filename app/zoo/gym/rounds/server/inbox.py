@@ -13,13 +13,13 @@ from dataclasses import replace
 
 from zoo.gym.errors import GymError, InputError
 from zoo.gym.http_guard.gate import RefusedError
-from zoo.gym.rounds.life.inbox import left_entries
-from zoo.gym.rounds.log.tiles import ENTRY_BYTES
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Role as KeyRole
 from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.server.latest import Latest
+from zoo.gym.rounds.session.opening import left_entries
+from zoo.gym.rounds.storage.base import ENTRY_BYTES
 from zoo.gym.signing import PublicKey, Signed
 
 COMMIT_BYTES = 2048

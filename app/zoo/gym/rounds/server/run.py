@@ -14,7 +14,7 @@ from zoo.gym.http_guard.run import HttpServer, stored_token
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.server.config import Role, ServerConfig
 from zoo.gym.rounds.server.served import Served
-from zoo.gym.rounds.storage.tokens import keep_token
+from zoo.gym.rounds.storage.http import keep_token
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -17,8 +17,6 @@ from zoo.gym.files import read_errors
 from zoo.gym.files.lock import locked
 from zoo.gym.http_guard.gate import RefusedError
 from zoo.gym.paths import FULL
-from zoo.gym.rounds.life.opening import MANIFEST, stored_manifest
-from zoo.gym.rounds.life.writing import lock_file
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, read_manifest, round_id
 from zoo.gym.rounds.server.config import Role
@@ -26,10 +24,12 @@ from zoo.gym.rounds.server.heads import Kept, check_head, check_tile, check_witn
 from zoo.gym.rounds.server.inbox import Inbox
 from zoo.gym.rounds.server.latest import Latest
 from zoo.gym.rounds.server.quota import Quota, open_to_contributors
-from zoo.gym.rounds.storage.base import NoFileError
+from zoo.gym.rounds.session.opening import MANIFEST, stored_manifest
+from zoo.gym.rounds.session.writing import lock_file
+from zoo.gym.rounds.storage.base import MOST_BYTES_OF as MOST
+from zoo.gym.rounds.storage.base import FileKind, NoFileError, file_kind
 from zoo.gym.rounds.storage.chunks import CHUNK_BYTES
 from zoo.gym.rounds.storage.folder import FolderStorage
-from zoo.gym.rounds.storage.names import MOST, FileKind, file_kind
 from zoo.gym.signing import Signed
 from zoo.models.resolve import is_same_model
 

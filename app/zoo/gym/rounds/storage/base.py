@@ -1,9 +1,45 @@
-"""What a place for the files of a round can do."""
+"""What a storage for the files of a round can do, and which addresses and names there are."""
 
 import re
+from enum import StrEnum
 from typing import Protocol
+from urllib.parse import unquote, urlsplit
 
 from zoo.gym.errors import InputError, StorageError
+from zoo.gym.http_guard.gate import is_loopback
+
+
+def is_address(given: str) -> bool:
+    """Says whether a text is an address rather than a path or a name."""
+    return "://" in given
+
+
+def checked_address(address: str) -> str:
+    """Returns an address of a round on a server, without a last slash.
+
+    Raises:
+        InputError: it is none, has a password in it, or is neither https nor of this machine.
+    """
+    parts = urlsplit(address)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise InputError(f"{address!r}: expected https://HOST/rounds/NAME or s3://BUCKET/PREFIX")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise InputError(
+            f"address of {parts.hostname}: expected no password, query or fragment in it",
+            hint=f"zoo-gym round token {parts.scheme}://HOST keeps a token",
+        )
+    if any(part in {".", ".."} for part in re.split(r"[/\\]", unquote(parts.path))):
+        raise InputError(f"{address}: expected the path of a round, got one with '.' or '..'")
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
+        raise InputError(
+            f"{address}: expected https for another machine, got http: the token and the weights "
+            "would be readable on the way"
+        )
+    return address.rstrip("/")
+
+
+ENTRY_BYTES = 65_535
+"""The most bytes of an entry of a log: its length is stored in two."""
 
 MOST_BYTES = 16 << 20
 """The most bytes of one file: chunks have 4 MiB, all else is smaller."""
@@ -72,3 +108,44 @@ def check_name(name: str) -> str:
             f"name {name[:60]!r}: expected parts of lowercase letters, digits, '.', '_' and '-'"
         )
     return name
+
+
+class FileKind(StrEnum):
+    """What is stored under a name."""
+
+    MANIFEST = "manifest"
+    ENTRY = "entry"
+    HEAD = "head"
+    TILE = "tile"
+    WITNESS = "witness"
+    CHUNK = "chunk"
+
+
+_HEX = "[0-9a-f]{64}"
+_FORMS = {
+    FileKind.MANIFEST: r"manifest\.json",
+    FileKind.ENTRY: rf"inbox/{_HEX}\.json",
+    FileKind.HEAD: r"log/checkpoint",
+    FileKind.TILE: r"log/tile/(entries|\d{1,2})/(x\d{3}/){0,5}\d{3}(\.p/\d{1,3})?",
+    FileKind.WITNESS: rf"witness/{_HEX}",
+    FileKind.CHUNK: rf"chunks/[0-9a-f]{{2}}/{_HEX}",
+}
+NAMES = "|".join(_FORMS.values())
+"""A regular expression of all names."""
+
+_PATTERNS = {kind: re.compile(form, re.ASCII) for kind, form in _FORMS.items()}
+
+MOST_BYTES_OF = {
+    FileKind.MANIFEST: ENTRY_BYTES,
+    FileKind.ENTRY: ENTRY_BYTES,
+    FileKind.HEAD: 100_000,
+    FileKind.TILE: MOST_BYTES,
+    FileKind.WITNESS: 100_000,
+    FileKind.CHUNK: MOST_BYTES,
+}
+"""The most bytes by kind."""
+
+
+def file_kind(name: str) -> FileKind | None:
+    """Returns what a name is for, None for a name that no round has."""
+    return next((kind for kind, form in _PATTERNS.items() if form.fullmatch(name)), None)

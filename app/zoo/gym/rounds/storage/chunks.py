@@ -13,8 +13,7 @@ from typing import cast
 
 from zoo.gym.errors import InputError, NotAvailableError, StorageError
 from zoo.gym.files import new_file, open_regular, read_errors, storage_errors
-from zoo.gym.rounds.storage.address import is_address
-from zoo.gym.rounds.storage.base import NoFileError, Storage
+from zoo.gym.rounds.storage.base import NoFileError, Storage, is_address
 
 CHUNK_BYTES = 4 << 20
 _MOST_CHUNKS = 1 << 18  # a terabyte; the list has 16 MiB

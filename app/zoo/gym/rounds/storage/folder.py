@@ -1,4 +1,4 @@
-"""A folder as storage: on this machine, a network share, or a USB stick."""
+"""A folder as storage (on this machine, a network share, or a USB stick), and any by address."""
 
 import errno
 import os
@@ -8,7 +8,8 @@ from pathlib import Path
 
 from zoo.gym.errors import StorageError
 from zoo.gym.files import new_file, read_errors, read_small, storage_errors
-from zoo.gym.rounds.storage.base import MOST_BYTES, NoFileError, check_name
+from zoo.gym.rounds.storage.base import MOST_BYTES, NoFileError, Storage, check_name, is_address
+from zoo.gym.rounds.storage.http import HttpStorage
 
 _NOWHERE = {errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
 """What a system says of a link that leads nowhere; Windows has the last."""
@@ -114,3 +115,22 @@ def _make_room(path: Path) -> None:
             )
         if not os.path.isfile(path):  # noqa: PTH113 - `Path.is_file` raises for some links
             path.unlink()
+
+
+def open_storage(address: str) -> Storage:
+    """Returns the storage at an address; nothing is read yet.
+
+    Args:
+        address: a folder, `https://HOST/rounds/NAME`, or `s3://BUCKET/PREFIX`.
+
+    Raises:
+        NotAvailableError: the extra that it needs is not installed.
+        InputError: it is of another kind, or has a password in it.
+    """
+    if not is_address(address):
+        return FolderStorage(Path(address))
+    if address.startswith("s3://"):
+        from zoo.gym.rounds.storage.s3 import S3Storage
+
+        return S3Storage(address)
+    return HttpStorage(address)

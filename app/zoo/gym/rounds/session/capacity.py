@@ -1,0 +1,84 @@
+"""Who may still commit: newcomers take no seat of a key that the standings know.
+
+Keys cost nothing, so a round that counted all commitments together would be full of new keys before
+those came who worked in earlier rounds.
+"""
+
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.payouts.points import seats_of
+from zoo.gym.rounds.payouts.reputation import Standings, established, read_standings
+from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.protocol.state import State
+from zoo.gym.rounds.rules.aggregate import BY_COLUMNS
+from zoo.gym.rounds.rules.method import AggregationMethod
+from zoo.gym.rounds.storage.base import Storage
+from zoo.gym.rounds.storage.chunks import read_chunk
+from zoo.gym.signing import PublicKey
+
+
+def established_of(manifest: Manifest, storage: Storage) -> frozenset[PublicKey]:
+    """Returns the keys that are no newcomers; nobody in a round without a cap on newcomers.
+
+    Raises:
+        NotAvailableError: the standings are missing.
+        InputError: they are none.
+    """
+    terms = manifest.newcomers
+    if terms is None:
+        return frozenset()
+    return established(read_standings(read_chunk(storage, terms.standings)), terms.rounds)
+
+
+def refuse_hopeless(manifest: Manifest, standings: Standings) -> None:
+    """Refuses a new round that could only become void, whoever contributes.
+
+    Args:
+        manifest: its terms.
+        standings: those that it starts from.
+
+    Raises:
+        InputError: nobody who may decide has a reputation, or the quorum needs more newcomers than
+            have a seat.
+    """
+    terms = manifest.newcomers
+    if terms is None:
+        return
+    known = established(standings, terms.rounds)
+    deciding = known if known and terms.share < 1 else standings
+    weighs = manifest.method == AggregationMethod.WEIGHTED_MEAN
+    if weighs and not any(standings[key].value > 0 for key in deciding):
+        raise InputError(
+            "method: expected standings with a reputation above 0 for weighted_mean, got none "
+            "among those who may decide",
+            hint="start the round with another rule: --method mean",
+        )
+    seats = seats_of(len(known), terms.share)
+    if not known or seats is None or manifest.method not in BY_COLUMNS:
+        return
+    if len(known) + seats < manifest.quorum:
+        raise InputError(
+            f"quorum: expected at most {len(known) + seats} under the rule {manifest.method}, got "
+            f"{manifest.quorum}: the standings know {len(known)} keys that are not new, beside "
+            f"which {seats} newcomers have a seat",
+            hint="fewer --min-contributors, a larger --newcomers-share, or a rule with weights: "
+            "--method mean",
+        )
+
+
+def expect_room(state: State, key: PublicKey, known: frozenset[PublicKey]) -> None:
+    """Refuses a commitment if as many newcomers, or as many others, have committed as may.
+
+    Args:
+        state: of the round.
+        key: who commits.
+        known: the keys that are no newcomers.
+
+    Raises:
+        InputError: there is no room for one more.
+    """
+    if state.manifest.newcomers is None:
+        return  # the state counts all alike
+    new = key not in known
+    if sum((one not in known) is new for one in state.commits) >= state.manifest.most:
+        who = "newcomers" if new else "contributors who are not new"
+        raise InputError(f"commit: the round takes {state.manifest.most} {who} at most")

@@ -1,0 +1,230 @@
+"""Where the rounds that this user has seen are: by address, id or name."""
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+from unicodedata import normalize
+
+from zoo.gym.errors import GymError, InputError, NotAvailableError, StorageError
+from zoo.gym.files import read_json_object, write_beside
+from zoo.gym.paths import ensure_folder, folders, given_path
+from zoo.gym.rounds.kind import kind_of
+from zoo.gym.rounds.protocol.manifest import Manifest, Role, round_id
+from zoo.gym.rounds.protocol.state import Phase
+from zoo.gym.rounds.session.opening import MANIFEST, Opened, open_round, stored_manifest
+from zoo.gym.rounds.storage.base import Storage, is_address
+from zoo.gym.rounds.storage.folder import FolderStorage, open_storage
+from zoo.gym.signing import has_key, load_key
+
+_SHORTEST = 6
+_PARTS: dict[Role, str] = {"log": "maker", "gate": "gate", "witness": "witness"}
+_ENDED = {Phase.PUBLISHED.value, Phase.VOID.value}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A round that was seen on this machine.
+
+    Attributes:
+        id: the round's.
+        name: what its maker calls it.
+        address: where this user takes part in it, or where it was seen first.
+        kind: what it combines.
+        phase: what it waited for when it was seen last; empty if nobody wrote that down.
+        roles: the parts of this user by its terms, such as maker.
+    """
+
+    id: str
+    name: str
+    address: str
+    kind: str = "delta"
+    phase: str = ""
+    roles: tuple[str, ...] = ()
+
+
+def remember_place(opened: Opened, *, used: bool = False) -> None:
+    """Keeps where a round is, and its phase; a copy that is only looked at does not take its place.
+
+    Args:
+        opened: the round.
+        used: something of this user was sent there, so that what follows goes there as well.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    path, manifest = _folder() / f"{opened.state.id}.json", opened.manifest
+    kept, address = kept_address(opened.state.id), opened.storage.address
+    before = read_json_object(path) or {}
+    seen = _seen_in(before)
+    if seen is None or seen[0] < opened.head.size:
+        seen = opened.head.size, address
+    if kept not in {None, address} and not used and _may_be_there(str(kept), opened.state.id):
+        if _seen_in(before) != seen:
+            write_beside(path, json.dumps(before | {"seen": seen}))
+        return
+    fields: dict[str, object] = {
+        "seen": list(seen),
+        "name": manifest.name,
+        "address": address,
+        "kind": manifest.kind,
+        "phase": opened.state.phase.value,
+        "roles": " ".join(_own_roles(manifest)),
+    }
+    if before == fields:
+        return
+    ensure_folder(path.parent)
+    write_beside(path, json.dumps(fields))
+
+
+def _own_roles(manifest: Manifest) -> Iterator[str]:
+    """Yields the parts that the key of this user has in a round, by its terms."""
+    if not has_key():
+        return
+    with suppress(InputError, StorageError):
+        key = load_key().public
+        yield from (part for role, part in _PARTS.items() if key in manifest.keys_of(role))
+
+
+def kept_address(round_: str) -> str | None:
+    """Returns the address that is kept of a round, None if it was not seen before."""
+    address = (read_json_object(_folder() / f"{round_}.json") or {}).get("address")
+    return address if isinstance(address, str) else None
+
+
+def longest_log_address(round_: str) -> str | None:
+    """Returns the address at which the longest log of a round was seen, None if it was not."""
+    seen = _seen_in(read_json_object(_folder() / f"{round_}.json") or {})
+    return None if seen is None else seen[1]
+
+
+def _seen_in(fields: Mapping[str, object]) -> tuple[int, str] | None:
+    """Returns the size of the longest log that was seen, and where; None without a readable one."""
+    match fields.get("seen"):
+        case [int(size), str(address)]:
+            return size, address
+        case _:
+            return None
+
+
+def _may_be_there(address: str, round_: str) -> bool:
+    """Says whether a round is still in a folder; any other address is taken to have it."""
+    if is_address(address):
+        return True
+    try:
+        return round_id(stored_manifest(FolderStorage(Path(address)))) == round_
+    except GymError:
+        return False
+
+
+def known_places() -> list[Place]:
+    """Returns the rounds that were seen, by name."""
+    found: list[Place] = []
+    for path in _folder().glob("*.json"):
+        fields = cast("dict[str, str]", read_json_object(path) or {})
+        if "name" in fields and "address" in fields:
+            kind, phase = fields.get("kind", "delta"), fields.get("phase", "")
+            roles = tuple(fields.get("roles", "").split())
+            found.append(Place(path.stem, fields["name"], fields["address"], kind, phase, roles))
+    return sorted(found, key=lambda place: (place.name, place.id))
+
+
+def word_for(opened: Opened) -> str:
+    """Returns what a command takes for a round: its name, or its address where that is another."""
+    name, address = opened.manifest.name, opened.storage.address
+    same = [(place.id, place.address) for place in known_places() if _fits(place, name)]
+    is_clear = same == [(opened.state.id, address)] and not _is_round(given_path(name))
+    is_clear &= not is_address(name) and name.isprintable()  # also of rounds that others made
+    return shlex.quote(name if is_clear and not name.startswith("-") else address)
+
+
+def current_phase(place: Place) -> str:
+    """Returns the phase of a round: in a folder the one of now, elsewhere the one seen last."""
+    if is_address(place.address):
+        return place.phase
+    storage = FolderStorage(Path(place.address))
+    with suppress(GymError):
+        return open_round(storage, expected=place.id, remember=False).state.phase.value
+    return place.phase
+
+
+def find_storage(given: str | None, *, published: bool = False) -> tuple[Storage, str | None]:
+    """Returns the storage of a round, and the id that it must have if one was seen before.
+
+    Args:
+        given: a folder, an address, or a name, an id or the start of an id that was seen. A folder
+            that has no round hides none that was seen. If None, the only round that was seen and
+            has not ended, or the only one.
+        published: whether None is the only one with a result instead.
+
+    Raises:
+        InputError: several rounds fit, or the address is of a kind that cannot be read.
+        NotAvailableError: none fits, or its folder is not there.
+    """
+    places = known_places()
+    if given is not None:
+        if is_address(given):
+            return open_storage(given), None
+        fitting, path = [place for place in places if _fits(place, given)], given_path(given)
+        if path.is_dir() and (_is_round(path) or not fitting):
+            return FolderStorage(path.resolve()), None
+        places = fitting
+    elif len(places) > 1:
+        phases = {place: current_phase(place) for place in places}
+        places = [one for one in places if _is_meant(phases[one], published=published)] or places
+    if len(places) == 1:
+        return _storage_of(places[0]), places[0].id
+    what = "the only round seen here" if given is None else f"round {given!r}"
+    hint = "zoo-gym round list shows those seen here; a new one is given by its folder or address"
+    if not places:
+        raise NotAvailableError(f"{what}: expected a round, got none", hint=hint)
+    names = ", ".join(f"{place.name} ({place.id[:12]})" for place in places)
+    if given is None:
+        raise InputError(f"several rounds are known: name one of {names}", hint=hint)
+    raise InputError(f"{what}: expected one, got {len(places)}: {names}", hint=hint)
+
+
+def _is_meant(phase: str, *, published: bool) -> bool:
+    return phase == Phase.PUBLISHED.value if published else phase not in _ENDED
+
+
+def _storage_of(place: Place) -> Storage:
+    """Returns the storage of a round that was seen."""
+    if is_address(place.address) or _is_round(Path(place.address)):
+        return open_storage(place.address)
+    raise NotAvailableError(
+        f"round {place.name}: {place.address} is not reachable: is the share or disk mounted?",
+        hint="if the round has moved, give its folder: zoo-gym round show FOLDER",
+    )
+
+
+def _is_round(folder: Path) -> bool:
+    return (folder / MANIFEST).is_file()
+
+
+def _fits(place: Place, given: str) -> bool:
+    same = normalize("NFC", given) == normalize("NFC", place.name)
+    return same or (len(given) >= _SHORTEST and place.id.startswith(given))
+
+
+def _folder() -> Path:
+    return folders().data / "rounds" / "places"
+
+
+def settings_for(given: str) -> dict[str, object]:
+    """Returns the settings that a round fixes, the default of the base among them.
+
+    Args:
+        given: the round's folder, address, name or id.
+
+    Raises:
+        InputError: it is not a private round, or has tensors that no layer's weight is.
+        NotAvailableError: there is no such round.
+        StorageError: it cannot be read.
+    """
+    storage, expected = find_storage(given)
+    manifest = open_round(storage, expected=expected).manifest
+    return kind_of(manifest).training(manifest)

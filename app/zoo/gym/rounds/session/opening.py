@@ -1,0 +1,374 @@
+"""Opens a round in its storage: reads manifest, head, log and inbox, and checks all of them.
+
+Whoever opens a round a second time also proves that the log only grew (`seen`), so that nobody can
+be shown another history. So do witnesses, who sign a head when its log only grew: a reader who sees
+their notes for the first time can tell a log that was rolled back or forked since. A note is a C2SP
+signed note under a name of its own, so that two witnesses and the log's writer never write one
+file. It has the signature of the log's key as well: without it, a witness could invent a head, and
+end any round.
+"""
+
+import re
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from zoo.gym.errors import GymWarning, InputError, NotAvailableError, StorageError
+from zoo.gym.files import read_errors, read_small, write_beside
+from zoo.gym.paths import ensure_folder, folders
+from zoo.gym.rounds.log.reader import (
+    CHECKPOINT,
+    Head,
+    LogReader,
+    NoteKey,
+    Verify,
+    open_log,
+    read_head,
+    read_note,
+    signed_note,
+)
+from zoo.gym.rounds.log.tree import proves_consistency
+from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.protocol.manifest import Manifest, read_manifest, round_id
+from zoo.gym.rounds.protocol.state import State, state_of
+from zoo.gym.rounds.storage.base import NoFileError, Storage
+from zoo.gym.rounds.storage.chunks import check_there
+from zoo.gym.signing import OwnKey, PublicKey, Signed
+from zoo.gym.signing.ed25519 import is_signature, sign_bytes
+
+INBOX = "inbox"
+"""The folder of entries that were left for the writer."""
+
+_ENTRY = re.compile(rf"{INBOX}/[a-z0-9][a-z0-9._-]{{0,150}}\.json", re.ASCII)
+
+
+def inbox_name(content: bytes) -> str:
+    """Returns the name of an entry in the inbox."""
+    return f"{INBOX}/{sha256(content).hexdigest()}.json"
+
+
+def left_entries(
+    storage: Storage, known: Collection[bytes] = ()
+) -> Iterator[tuple[str, Signed | StorageError | InputError]]:
+    """Yields the entries in an inbox by name, in the order of the names.
+
+    Of what cannot be read, or is no entry, it yields why. Names that no entry has are passed over.
+
+    Args:
+        storage: that of the round.
+        known: entries that are passed over.
+
+    Raises:
+        GymError: the storage itself cannot be read, or is gone.
+    """
+    taken = {inbox_name(content) for content in known}  # are not read again
+    for name in storage.names(INBOX):
+        if name in taken or not _ENTRY.fullmatch(name):
+            continue
+        try:
+            content = storage.read(name) or b""
+        except StorageError as error:
+            check_there(storage)
+            yield name, error
+            continue
+        if content in known:
+            continue
+        try:
+            yield name, objects.decode(content)
+        except InputError as error:
+            yield name, error
+
+
+MOST_NOTE_BYTES = 100_000
+
+
+def origin(round_: str) -> str:
+    """Returns the name of a round's log."""
+    return f"zoo-gym round {round_}"
+
+
+def note_key(round_: str, key: PublicKey) -> NoteKey:
+    """Returns the name under which a key signs heads of a round's log."""
+    return NoteKey(f"{round_[:16]}/{key.fingerprint}", key.raw)
+
+
+def verifiers(known: Mapping[NoteKey, PublicKey]) -> dict[NoteKey, Verify]:
+    """Returns what checks the signatures of each key."""
+
+    def verifier(key: PublicKey) -> Verify:
+        return lambda message, signature: is_signature(key.raw, message, signature)
+
+    return {note: verifier(key) for note, key in known.items()}
+
+
+def witness_name(key: PublicKey) -> str:
+    """Returns the name of a witness's note in a storage."""
+    return f"witness/{key.raw.hex()}"
+
+
+def read_witness(content: bytes, round_: str, manifest: Manifest, key: PublicKey) -> Head:
+    """Returns the head in the note of a witness, which the log's key has signed as well.
+
+    Raises:
+        InputError: it is none of this log, or lacks one of the two signatures.
+    """
+    (log,) = manifest.keys_of("log")
+    known = {note_key(round_, one): one for one in (log, key)}
+    name = witness_name(key)
+    try:
+        head, found = read_note(content, origin(round_), verifiers(known))
+    except InputError as error:
+        raise InputError(f"{name}: {error.message}") from None
+    for note, who in zip(known, ("log's key", "witness"), strict=True):
+        if note not in found:
+            raise InputError(f"{name}: expected a signature of the {who}, got none")
+    return head
+
+
+def read_witnesses(storage: Storage, round_: str, manifest: Manifest) -> dict[PublicKey, Head]:
+    """Returns what the witnesses of a round have signed last.
+
+    Warns:
+        GymWarning: a note proves nothing, and is passed over: anybody could have written it.
+    """
+    found: dict[PublicKey, Head] = {}
+    for key in sorted(manifest.keys_of("witness")):
+        try:
+            content = storage.read(witness_name(key))
+        except NoFileError as error:
+            _warn(key, error.message)
+            continue
+        if content is not None:
+            try:
+                found[key] = read_witness(content, round_, manifest, key)
+            except InputError as error:
+                _warn(key, error.message)
+    return found
+
+
+def _warn(key: PublicKey, why: str) -> None:
+    warnings.warn(
+        f"the note of witness {key.fingerprint} proves nothing and counts as missing: {why}",
+        GymWarning,
+        stacklevel=3,
+    )
+
+
+def witness(opened: "Opened", key: OwnKey) -> None:
+    """Signs the head of a round as a witness, and stores the note.
+
+    Args:
+        opened: the round, whose head was compared with the one that this user saw last.
+        key: of the witness.
+
+    Raises:
+        InputError: the key is no witness of the round, or the log does not continue what it signed.
+        StorageError: the note cannot be stored.
+    """
+    manifest, storage, round_ = opened.manifest, opened.storage, opened.state.id
+    if key.public not in manifest.keys_of("witness"):
+        raise InputError(
+            f"round {manifest.name}: expected a key of role witness, got {key.public.fingerprint}",
+            hint="the maker names witnesses: zoo-gym round create --witness KEY",
+        )
+    name = witness_name(key.public)
+    before: bytes | None = None
+    last: Head | None = None
+    with suppress(NoFileError):
+        before = storage.read(name)
+    if before is not None:
+        with suppress(InputError):  # opening the round has warned of a note that proves nothing
+            last = read_witness(before, round_, manifest, key.public)
+    if last is not None:
+        refuse_other_history(last, opened.head, opened.log, f"witness {key.public.fingerprint}")
+    note = _cosigned(opened, key)
+    if note != before:
+        storage.replace(name, note)
+
+
+def _cosigned(opened: "Opened", key: OwnKey) -> bytes:
+    """Returns the note of the head with the signatures of the log's key and of a witness."""
+    (log,) = opened.manifest.keys_of("log")
+    maker, own = (note_key(opened.state.id, one) for one in (log, key.public))
+    _, signatures = read_note(opened.note, opened.head.origin, verifiers({maker: log}))
+    signature = sign_bytes(key.private, opened.head.text().encode())
+    return signed_note(opened.head, {maker: signatures[maker], own: signature})
+
+
+def read_kept_head(path: Path, round_: str, known: Mapping[NoteKey, PublicKey]) -> Head:
+    """Returns the head in a file that somebody kept, as `round anchor` hands it out.
+
+    Raises:
+        NotAvailableError: there is no file.
+        InputError: it is no head of this round, or nobody of its keys signed it.
+    """
+    with read_errors(path):
+        try:
+            content = read_small(path, most_bytes=MOST_NOTE_BYTES)
+        except FileNotFoundError:
+            raise NotAvailableError(f"{path}: expected a signed head, got nothing") from None
+    head, found = read_note(content, origin(round_), verifiers(known))
+    if not found:
+        raise InputError(f"{path}: expected a signature of the round's keys, got none")
+    return head
+
+
+def refuse_other_history(last: Head, head: Head, log: LogReader, who: str) -> None:
+    """Refuses a log that does not continue one that was seen.
+
+    Args:
+        last: the head that was seen.
+        head: the head of now.
+        log: under that head.
+        who: saw it, for the message.
+
+    Raises:
+        InputError: the log was rolled back, or has another history.
+    """
+    if not last.size:
+        return
+    if head.size < last.size:
+        raise InputError(
+            f"{head.origin}: expected at least the {last.size} entries that {who} has seen, got "
+            f"{head.size}: the log was rolled back"
+        )
+    proof = log.consistency(last.size) if head.size > last.size else []
+    if not proves_consistency(last.size, last.root, head.size, head.root, proof):
+        raise InputError(
+            f"{head.origin}: expected a log that continues the {last.size} entries that {who} has "
+            "seen, got another history: its writer shows different logs to different people",
+            hint=f"the root seen before is {last.root.hex()}, that of now {head.root.hex()}",
+        )
+
+
+MANIFEST = "manifest.json"
+
+_SEEN = re.compile(rb"([1-9][0-9]{0,17})\n([0-9a-f]{64})\n")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A round as its storage has it, checked.
+
+    Attributes:
+        storage: where it is.
+        manifest: its terms.
+        state: after all entries of its log.
+        entries: those entries.
+        head: the head that covers them.
+        log: reads proofs.
+        witnesses: how many of its entries each witness has signed, with the log's key.
+        note: the signed head, as it is stored.
+    """
+
+    storage: Storage
+    manifest: Manifest
+    state: State
+    entries: Sequence[bytes]
+    head: Head
+    log: LogReader
+    witnesses: Mapping[PublicKey, int]
+    note: bytes
+
+
+def open_round(storage: Storage, *, expected: str | None = None, remember: bool = True) -> Opened:
+    """Returns a round.
+
+    Args:
+        storage: where it is.
+        expected: the id that it must have; any if None.
+        remember: compare its head with the last one that was seen here, and keep the new one.
+
+    Raises:
+        NotAvailableError: there is no round.
+        InputError: its manifest, head, log or an entry is not valid; or its log is not one that
+            continues the log seen here, or by a witness, before.
+        StorageError: it cannot be read.
+
+    Warns:
+        GymWarning: a witness's note proves nothing.
+    """
+    signed = stored_manifest(storage)
+    found = round_id(signed)
+    if expected is not None and found != expected:
+        raise InputError(f"{storage.address}: expected round {expected[:12]}, got {found[:12]}")
+    manifest = read_manifest(signed)
+    known = known_keys(found, manifest)
+    witnessed = read_witnesses(storage, found, manifest)  # before the head, which may grow
+    note = storage.read(CHECKPOINT)
+    head, signatures = read_head(note, origin(found), log_key(found, manifest), verifiers(known))
+    log = open_log(storage.read, head)
+    entries = log.entries()
+    state = state_of(entries)
+    if state.id != found:
+        raise InputError(f"{storage.address}: expected the log of round {found[:12]}, got another")
+    for key, last in witnessed.items():
+        refuse_other_history(last, head, log, f"witness {key.fingerprint}")
+    if remember:
+        keep_seen(head, log, found)
+    signed_too = {known[key]: head.size for key in signatures if key != log_key(found, manifest)}
+    witnesses = {key: last.size for key, last in witnessed.items()} | signed_too
+    return Opened(storage, manifest, state, entries, head, log, witnesses, note or b"")
+
+
+def stored_manifest(storage: Storage) -> Signed:
+    """Returns the signed manifest in a storage.
+
+    Raises:
+        NotAvailableError: there is none.
+        InputError: it was changed.
+    """
+    content = storage.read(MANIFEST)
+    if content is None:
+        raise NotAvailableError(
+            f"{storage.address}: expected a round, got no {MANIFEST}",
+            hint="zoo-gym round create makes one",
+        )
+    try:
+        return objects.decode(content)
+    except InputError as error:
+        raise InputError(f"{MANIFEST}: {error.message}", hint=error.hint) from None
+
+
+def log_key(round_: str, manifest: Manifest) -> NoteKey:
+    """Returns the key that signs the heads of a round's log."""
+    (key,) = manifest.keys_of("log")
+    return note_key(round_, key)
+
+
+def known_keys(round_: str, manifest: Manifest) -> dict[NoteKey, PublicKey]:
+    """Returns the keys that may sign heads of a round's log: of its writer and its witnesses."""
+    keys = manifest.keys_of("log") | manifest.keys_of("witness")
+    return {note_key(round_, key): key for key in keys}
+
+
+def keep_seen(head: Head, log: LogReader, round_: str) -> None:
+    """Compares a head with the last one that was seen here, and keeps it if it is newer.
+
+    Raises:
+        InputError: the log was rolled back, or has another history.
+        StorageError: the file cannot be written.
+    """
+    path = folders().data / "rounds" / "seen" / round_
+    last = _last_seen(path, head.origin)
+    if last is not None:
+        refuse_other_history(last, head, log, "this machine")
+    if last is None or head.size > last.size:
+        ensure_folder(path.parent)
+        write_beside(path, f"{head.size}\n{head.root.hex()}\n", sync=True)
+
+
+def _last_seen(path: Path, name: str) -> Head | None:
+    with read_errors(path), suppress(FileNotFoundError):
+        content = read_small(path, most_bytes=1000)
+        found = _SEEN.fullmatch(content)
+        if found is None:
+            raise InputError(
+                f"{path}: expected a size and a root, got another file",
+                hint="remove it: the round's history is then taken as it is now",
+            )
+        return Head(name, int(found[1]), bytes.fromhex(found[2].decode()))
+    return None
