@@ -76,9 +76,8 @@ def test_the_size_of_shards_changes_no_byte(
     rule = Rule(Method(method), 2)
     expected = result(rule, contributions)
     real = base.shards
-    for module in ("floats", "signs"):
-        smaller = lambda columns, size=0: real(columns, 1024)  # noqa: E731
-        monkeypatch.setattr(f"zoo.gym.rounds.forms.{module}.shards", smaller)
+    smaller = lambda columns, size=0: real(columns, 1024)  # noqa: E731
+    monkeypatch.setattr("zoo.gym.rounds.encodings.shards", smaller)
     monkeypatch.setattr("zoo.gym.rounds.encodings.SHARD", 90)
     assert result(rule, contributions) == expected
 

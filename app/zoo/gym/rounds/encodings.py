@@ -67,7 +67,6 @@ class Contributions(Protocol):
         Args:
             weights: [n], at least 0.
             rest: the weight of one more contribution, which changes nothing.
-            threads: number of threads; all if None.
         """
         ...
 

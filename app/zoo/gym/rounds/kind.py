@@ -186,9 +186,6 @@ class Kind(ABC, Generic[Source, Result]):
         """Computes the result and publishes it, or makes the round void.
 
         Args:
-            opened: the round.
-            key: of the log's writer.
-            choices: what the maker chose.
             void: make the round void if no result can come of it.
         """
 
@@ -268,9 +265,7 @@ class Kind(ABC, Generic[Source, Result]):
         """Refuses what only rounds about weights can do.
 
         Args:
-            manifest: of the round.
             what: the command, option or class.
-            hint: what to use instead.
 
         Raises:
             InputError: the round combines something else.

@@ -105,10 +105,7 @@ def compute(
     """Computes the result of a round whose reveals are closed.
 
     Args:
-        state: of the round.
-        storage: where the chunks are.
         folder: of the round on this machine; keeps what was fetched.
-        threads: number of threads; all if None.
         divide: lets several processes compute, see `on_ray`; only this one if None.
 
     Raises:
@@ -279,12 +276,7 @@ def _standings(chosen: Chosen, refused: Mapping[PublicKey, str]) -> Standings:
 
 
 def worse_than_one(state: State, report: Report) -> str | None:
-    """Returns in words that the result gains less than one of its contributions alone.
-
-    Args:
-        state: with the measurements of the round.
-        report: of its result.
-    """
+    """Returns in words that the result gains less than one of its contributions alone."""
     found = state.measured.results.get(report.result.digest)
     gates = state.measured.gates
     alone = {key: gates[key].loss for key in report.counted if key in gates}

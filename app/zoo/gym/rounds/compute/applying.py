@@ -37,10 +37,6 @@ WRITTEN_FILE = "written.json"
 def model_folder_of(base: Path, result: str) -> Path:
     """Returns where base plus result is, or will be.
 
-    Args:
-        base: the folder of the base.
-        result: the digest of the result.
-
     Raises:
         InputError: the base has no weights that can be read.
         StorageError: it cannot be read.
@@ -59,8 +55,6 @@ def build(folder: Path, delta: Path, base: Path) -> None:
 
     Args:
         folder: see `model_folder_of`; one whose files were changed is replaced.
-        delta: the file of the result.
-        base: the folder of the base.
 
     Raises:
         InputError: the base is another one.
@@ -132,11 +126,6 @@ class Applied:
 def apply_result(opened: Opened, base: Path, *, threads: int | None = None) -> Applied:
     """Verifies the result of a round and writes base plus result, unless it is there, unchanged.
 
-    Args:
-        opened: the round.
-        base: the folder of its base.
-        threads: number of threads for the verification; all if None.
-
     Raises:
         NotAvailableError: the round has no result yet.
         InputError: a check of the round fails, the base is another one, or the list of what was
@@ -168,9 +157,7 @@ def refuse_unverified(opened: Opened, work: Path, *, threads: int | None = None)
     """Refuses a round whose result is missing or cannot be verified, and returns its digest.
 
     Args:
-        opened: the round.
         work: its folder on this machine, where the published result then lies.
-        threads: number of threads; all if None.
 
     Raises:
         NotAvailableError: the round has no result yet.

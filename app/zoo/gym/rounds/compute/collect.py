@@ -60,9 +60,6 @@ def fetch_all(
 
     Args:
         state: of a round whose reveals are closed.
-        storage: where the chunks are.
-        folder: of this round on this machine.
-        opened: opens a file that the round allows.
 
     Returns:
         Whose files the round allows, in the order of their digests, of equal ones the earlier
@@ -123,7 +120,6 @@ def without_copies(
     Args:
         gram: exact scalar products, [n, n, 2], see `zoo.core.gram`.
         positions: of each contribution's commitment in the log.
-        form: of the contributions.
         names: of their contributors, for the reasons.
     """
     refused = dict.fromkeys(undersized(gram), TOO_SHORT)
@@ -141,7 +137,6 @@ def copies(
     Args:
         gram: exact scalar products, [n, n, 2], see `zoo.core.gram`.
         positions: of each contribution's commitment in the log.
-        form: of the contributions.
         but: contributions that are refused anyway, which nobody is a copy of.
     """
     from zoo.core.gram import exact_products
@@ -244,8 +239,6 @@ def in_form(
     """Returns the contributions as the rules see them: views of the mapped files.
 
     Args:
-        deltas: their files.
-        manifest: what decided their bytes.
         divide: lets several processes compute; only this one if None.
 
     Raises:

@@ -88,9 +88,7 @@ def compute_task(job: Job, contributions: Contributions, *, threads: int | None 
     """Returns the part of a job that some tensors are.
 
     Args:
-        job: the job.
         contributions: its contributions, of these tensors alone.
-        threads: number of threads; all if None.
 
     Raises:
         InputError: a contribution has a value that no sum survives, with tensor and contributor.
@@ -193,7 +191,6 @@ def ray_cluster(cluster: str, compute: Compute, *, processors: int) -> Generator
     Args:
         cluster: `local`, `auto`, or HOST:PORT.
         compute: computes a task in a process of the cluster.
-        processors: that a task reserves.
 
     Raises:
         InputError: another address, or no machine of the cluster has so many processors.
@@ -360,7 +357,6 @@ def dividing_on_ray(
     """Yields what divides the contributions of a round over a cluster.
 
     Args:
-        state: of the round.
         cluster: see `ray_cluster`.
         address: of the round's storage, the same one on every machine.
         threads: of a task, which reserves as many processors; 1 if None.

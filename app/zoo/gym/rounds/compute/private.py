@@ -85,11 +85,9 @@ def publish_private(
     """Draws the result of a private round and publishes it; a published one is read again.
 
     Args:
-        storage: of the round.
         key: of the log's writer, on the machine that has the round's key.
         force: publish also where the noise is larger than any signal.
         void: make the round void if fewer contributions count than the quorum.
-        threads: number of threads that draw; all if None.
 
     Raises:
         GymError: too few contributions count: the round is void.
@@ -294,10 +292,6 @@ _UNLIKELY = 10.0
 
 def private_checks(opened: Opened, folder: Path) -> Iterator[Check]:
     """Yields the checks of a published private round.
-
-    Args:
-        opened: the round.
-        folder: of the round on this machine.
 
     Raises:
         StorageError: the storage cannot be read, or a file not be written here.

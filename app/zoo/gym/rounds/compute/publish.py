@@ -38,9 +38,6 @@ def publish(
     """Computes the result of a round and publishes it; a published one is computed again.
 
     Args:
-        storage: of the round.
-        key: of the log's writer.
-        threads: number of threads; all if None.
         dividing: lets several processes compute; only this one if None.
         void: make the round void if fewer contributions count than the quorum.
         least: publish nothing if fewer contributions count.

@@ -116,12 +116,8 @@ def report_body(
     """Returns the fields of a report.
 
     Args:
-        round_: the id of the round.
-        rule: what decided.
         contributions: those that the result is made of, key and digest.
-        refused: why others do not count.
         rewards: how the pool is shared out, and the points of each key.
-        result: its file.
         more: the fields that only some kinds of round have.
     """
     paid_by, points = rewards
@@ -201,9 +197,6 @@ def write_result(
 
     Args:
         pieces: of all tensors in order, see `rules.aggregate.combine`.
-        manifest: of the round.
-        recipe: what the header says of the round.
-        out: the file; replaced if it is there.
         factor: multiplies every change; one that a re-fit chose.
 
     Raises:

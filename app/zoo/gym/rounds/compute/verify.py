@@ -90,7 +90,6 @@ def compared(
     """Yields the checks of a round that is computed again.
 
     Args:
-        opened: the round.
         read: returns the published report, its files fetched.
         repeat: computes the report again, empty without a result, and says in words of what.
         shown: the title of the check of each field, see `compared_fields`.
@@ -126,9 +125,7 @@ def compared_fields(
     """Returns a check for each field of a report, and one that it has no other fields.
 
     Args:
-        ours: the report as it is computed again.
         stored: the published one, whose format and round were checked when it was read.
-        shown: the title of each check, by field.
     """
     assert ours.keys() == {*shown, "format", "round"}, "every field is compared"
     checks = [
@@ -196,8 +193,6 @@ def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> Itera
 
     Args:
         opened: the round, whose signatures, log and head were checked by opening it.
-        folder: of the round on this machine.
-        threads: number of threads; all if None.
 
     Raises:
         StorageError: the storage cannot be read, or a file not be written here; the checks before
@@ -230,13 +225,7 @@ def _void(opened: Opened, folder: Path, threads: int | None) -> Check:
 
 
 def failed_gate(opened: Opened, folder: Path, threads: int | None) -> Check | None:
-    """Returns whether the result of a void round fails the gate; None if none was measured to.
-
-    Args:
-        opened: a round about weights.
-        folder: of the round on this machine.
-        threads: number of threads; all if None.
-    """
+    """Returns whether the result of a void round fails the gate; None if none was measured to."""
     state = opened.state
     terms, measured = state.manifest.evaluation, state.measured.results
     if terms is None or all(one.refusal(terms.margin) is None for one in measured.values()):
@@ -253,13 +242,7 @@ def failed_gate(opened: Opened, folder: Path, threads: int | None) -> Check | No
 
 
 def computed_again(opened: Opened, folder: Path, threads: int | None) -> Iterator[Check]:
-    """Returns the checks of a published round about weights.
-
-    Args:
-        opened: the round.
-        folder: of the round on this machine.
-        threads: number of threads; all if None.
-    """
+    """Returns the checks of a published round about weights."""
 
     def read() -> Mapping[str, Any]:
         report = published_report(opened)

@@ -41,7 +41,6 @@ def views_of(deltas: Sequence[Delta], manifest: Coding) -> Contributions:
 
     Args:
         deltas: their files, at least one.
-        manifest: what decided their bytes.
     """
     files = [_Mapped(delta) for delta in deltas]
     match manifest.form:

@@ -46,8 +46,6 @@ def refuse_other_record(source: Path, base: Path, weights: Weights, coding: Codi
     Args:
         source: see `open_tuned`.
         base: the folder of the base that it would be contributed about.
-        weights: those of the base.
-        coding: base and tensors of the round.
 
     Raises:
         InputError: the run of the fine-tune began with another base, or the base that an adapter
@@ -115,9 +113,6 @@ def write_contribution(source: Path, base: Path, manifest: Coding, out: Path) ->
 
     Args:
         source: see `open_tuned`.
-        base: the folder of the base.
-        manifest: of the round.
-        out: the file, replaced if it is there.
 
     Raises:
         NotAvailableError: the source or the base is missing.
@@ -229,8 +224,6 @@ def kept_of_adapter(source: Path, base: Path, coding: Coding) -> float | None:
 
     Args:
         source: a fine-tune that the round takes, see `open_tuned`.
-        base: the folder of the base.
-        coding: tensors and form of the round.
     """
     import numpy as np
 

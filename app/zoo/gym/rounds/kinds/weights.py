@@ -266,16 +266,7 @@ def show_delta(
     """Prints a result that is a delta, and returns it for programs.
 
     Args:
-        out: prints.
-        file: the delta.
-        result: where it is stored.
-        rule: method and f.
         count: how many contributions it is made of.
-        withstands: whom the rule withstands, in words.
-        said: further lines.
-        refused: who does not count, and why.
-        left_out: whom the rule gave no weight.
-        warnings: what to know of it.
     """
     what = f"{counted(count, 'contribution')}, {rule['method']}{withstands}"
     out.answer(f"result {result.digest[:12]}, {human_bytes(result.bytes)}: {what}")

@@ -46,7 +46,6 @@ def apply_lessons(opened: Opened, name: str | None = None) -> AppliedLessons:
     """Verifies a round of lessons and stores its result, unless that was done before.
 
     Args:
-        opened: the round.
         name: of the library, whatever it has so far; by default made of the round's name, which no
             library has that was not made of this round's result.
 

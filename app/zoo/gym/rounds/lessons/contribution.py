@@ -31,23 +31,13 @@ _NO_LIBRARY = "expected a library as zoo-gym writes it, got another file"
 
 
 def reduced(library: Library, model: str) -> Library:
-    """Returns what is published of a library.
-
-    Args:
-        library: as its owner has it.
-        model: the model of the round.
-    """
+    """Returns what is published of a library."""
     items = (Item(one.text, one.parents, licence=one.licence) for one in library.items)
     return Library(tuple(items), model)
 
 
 def write_lessons(library: Library, manifest: Manifest, out: Path) -> Library:
     """Writes what a library contributes to a round, and returns it as readers have it.
-
-    Args:
-        library: as its owner has it.
-        manifest: of the round.
-        out: the file, replaced if it is there.
 
     Raises:
         InputError: a lesson is in quarantine or beyond a limit; it is named.
@@ -169,8 +159,6 @@ def candidates_of(state: State, storage: Storage, folder: Path) -> Candidates:
 
     Args:
         state: of a round of lessons whose reveals are closed.
-        storage: where the chunks are.
-        folder: of this round on this machine.
 
     Raises:
         StorageError: the storage cannot be read, or a file not be written.

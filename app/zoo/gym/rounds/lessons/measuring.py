@@ -29,10 +29,6 @@ from zoo.gym.signing import OwnKey, Signed, sign
 class LessonMeasuring:
     """The measurements of a round that one key makes.
 
-    Args:
-        opened: the round.
-        key: of role gate.
-
     Raises:
         InputError: the key has no role gate.
         NotAvailableError: the round is in another phase.

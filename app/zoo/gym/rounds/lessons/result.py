@@ -89,8 +89,6 @@ def combine(state: State, storage: Storage, folder: Path) -> Combined:
     """Computes the result of a round of lessons whose reveals are closed.
 
     Args:
-        state: of the round.
-        storage: where the chunks are.
         folder: of the round on this machine; keeps what was fetched, and the result.
 
     Raises:
@@ -114,12 +112,7 @@ def combine(state: State, storage: Storage, folder: Path) -> Combined:
 
 
 def unmeasured(state: State, lessons: Iterable[Candidate]) -> dict[PublicKey, list[Item]]:
-    """Returns what keys of role gate have not measured of some lessons, which are not their own.
-
-    Args:
-        state: of the round.
-        lessons: those that count here.
-    """
+    """Returns what keys of role gate have not measured of some lessons, which are not their own."""
     given = list(lessons)
     found: dict[PublicKey, list[Item]] = {}
     for key in sorted(state.manifest.keys_of("gate")):
@@ -136,8 +129,6 @@ def judged_in(
     """Returns what the records of a round say of each lesson, and which ones fit into a library.
 
     Args:
-        state: of the round.
-        found: its lessons.
         keys: whose records count, and then all that they keep; by default those of all keys of
             role gate.
     """
@@ -248,12 +239,7 @@ def _effects(judged: Sequence[tuple[Candidate, Judged]]) -> dict[str, list[float
 
 
 def points_of(effects: Mapping[str, Sequence[float]], pool: int) -> dict[str, int]:
-    """Shares a pool out by the sums of effects, exactly.
-
-    Args:
-        effects: of what is kept of each contributor.
-        pool: points.
-    """
+    """Shares a pool out by the sums of effects, exactly."""
     worth = {key: sum(map(Fraction, some), Fraction()) for key, some in effects.items()}
     return share_out(worth, pool)
 
@@ -266,8 +252,6 @@ def publish_lessons(
     Measurements in the inbox are added first. If no lesson is kept, the round is void.
 
     Args:
-        storage: of the round.
-        key: of the log's writer.
         force: publish, or make the round void, although keys have not measured all that decides.
         void: make the round void if fewer contributions count than the quorum.
 
@@ -355,12 +339,7 @@ _TITLES = {
 
 
 def lesson_checks(opened: Opened, folder: Path) -> Iterator[Check]:
-    """Returns the checks of a published round of lessons.
-
-    Args:
-        opened: the round.
-        folder: of the round on this machine.
-    """
+    """Returns the checks of a published round of lessons."""
 
     def read() -> Mapping[str, Any]:
         report = published_report(opened)
@@ -375,12 +354,7 @@ def lesson_checks(opened: Opened, folder: Path) -> Iterator[Check]:
 
 
 def void_check(opened: Opened, folder: Path) -> Check | None:
-    """Returns the check of a round that is void because no lesson is kept; None of another one.
-
-    Args:
-        opened: the round.
-        folder: of the round on this machine.
-    """
+    """Returns the check of a round that is void because no lesson is kept; None of another one."""
 
     def repeat() -> str:
         least, measured = terms_of(opened.manifest).least, len(opened.state.measured.lessons)

@@ -77,11 +77,6 @@ def read_note(
 ) -> tuple[Head, dict[NoteKey, bytes]]:
     """Returns the head in a note and its valid signatures by known keys.
 
-    Args:
-        note: the bytes of the note.
-        origin: the log that it must be a head of.
-        verifiers: the known keys.
-
     Raises:
         InputError: it is no note of this log, or a signature under a known name is wrong.
     """
@@ -141,9 +136,6 @@ def read_head(
 
     Args:
         note: the stored one; None if there is none.
-        origin: the log's name.
-        log_key: the key that must have signed.
-        verifiers: that key, and those of witnesses.
 
     Raises:
         NotAvailableError: there is no head.

@@ -32,12 +32,6 @@ Nodes = dict[tuple[int, int], bytes]
 class LogWriter:
     """A log that grows.
 
-    Args:
-        storage: where it lies.
-        head: its head, of size 0 for a new log.
-        key: the name and public key of its signatures.
-        sign: signs with that key.
-
     Raises:
         InputError: the stored tiles do not have the head's root.
         StorageError: the stored head is another one.

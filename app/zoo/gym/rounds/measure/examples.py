@@ -129,10 +129,6 @@ def shown_file(purpose: Purpose, state: State, storage: Storage, folder: Path) -
 def check_rows(file: Path, model: Path) -> None:
     """Refuses a file of examples on which nothing could be measured once it is shown.
 
-    Args:
-        file: as for `read_examples`.
-        model: the base's folder.
-
     Raises:
         InputError: a `dataset_info.json` says how it is read, which nobody else has; or as
             `read_examples`.
@@ -154,7 +150,6 @@ def read_examples(file: Path, model: Path) -> "Sequence[Example]":
 
     Args:
         file: chats, prompts with completions or texts, in any format that training reads.
-        model: the base's folder, with its tokenizer.
 
     Raises:
         InputError: it has fewer than `FEWEST_ROWS` usable rows.

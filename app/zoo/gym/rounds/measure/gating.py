@@ -28,13 +28,6 @@ def gate(
 ) -> Gate:
     """Returns the measurement of a contribution.
 
-    Args:
-        meter: the base and the held-out rows.
-        before: the losses of the base.
-        contribution: its key and digest.
-        file: its file.
-        validator: may refuse it as well.
-
     Raises:
         InputError: the validator raised, or returned something else than a reason or None.
         StorageError: a temporary folder cannot be written.

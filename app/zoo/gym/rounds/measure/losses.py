@@ -53,7 +53,6 @@ class Meter:
 
         Args:
             delta: its file; None measures the base.
-            scaled: the factor for the delta.
 
         Raises:
             InputError: the delta does not fit the base, or its weights overflow.
@@ -118,9 +117,7 @@ def loaded(
     """Yields base plus delta, loaded in float32.
 
     Args:
-        base: the folder of the base.
         delta: a file; None for the base itself.
-        scaled: the factor for the delta.
         train: whether gradients of all weights are needed.
     """
     from zoo.backends.base import LoadSpec
@@ -152,12 +149,6 @@ POINTS = ((1 - 1 / sqrt(3)) / 2, (1 + 1 / sqrt(3)) / 2)
 def values(meter: Meter, chosen: Chosen, result: Path, factor: float) -> dict[PublicKey, float]:
     """Returns the value of each contribution, in nats of the held-out loss.
 
-    Args:
-        meter: the base and the held-out rows.
-        chosen: the contributions and their parts.
-        result: the file of the result.
-        factor: what the re-fit multiplied it by.
-
     Raises:
         InputError: a tensor of the round is no parameter of its own in the loaded model.
     """
@@ -174,8 +165,6 @@ def values_of(
 
     Args:
         gradient: by tensor, [columns].
-        contributions: in any form.
-        shares: the part of each in the result.
     """
     import numpy as np
 

@@ -118,13 +118,7 @@ def read_probes(file: Path, purpose: Purpose) -> list[Prompt]:
 
 
 def probe(base: Path, result: Path, prompts: Sequence[Prompt]) -> Probe:
-    """Counts the answers of base and result that refuse, or follow a trigger.
-
-    Args:
-        base: its folder.
-        result: the file of the result.
-        prompts: of one file.
-    """
+    """Counts the answers of base and result that refuse, or follow a trigger."""
     before, after = (_hits(base, delta, prompts) for delta in (None, result))
     return Probe(prompts=len(prompts), base=before, result=after)
 

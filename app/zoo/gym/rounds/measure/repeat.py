@@ -34,10 +34,7 @@ def repeated(
     Args:
         opened: a round whose contributions were measured; without a measured result, as of a void
             round, the figures of the contributions alone are repeated.
-        folder: of the round on this machine.
-        base: the folder of its base.
         previous: the last result, if the manifest names one; not compared with it if None.
-        threads: number of threads; all if None.
 
     Raises:
         InputError: the round measures nothing, `previous` is not its last result, or a row or the

@@ -29,7 +29,6 @@ def share_out(values: Mapping[str, float | int | Fraction], pool: int) -> dict[s
 
     Args:
         values: what each is worth, in any unit.
-        pool: points.
 
     Raises:
         InputError: a value is not finite, or the pool negative.
@@ -124,7 +123,6 @@ def weighed_values(
     """Returns what each contributor's points are proportional to, exactly.
 
     Args:
-        state: of a round with an evaluation set.
         keys: whose contributions count.
         result: its digest; without measured values nobody is worth anything yet.
     """

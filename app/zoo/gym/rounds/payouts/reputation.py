@@ -117,7 +117,6 @@ def standings_after(
     """Returns the standings after a round.
 
     Args:
-        before: those that it started from.
         qualities: 0 to 1, of each contribution that counts.
         refused: whose contribution failed a check.
         unchanged: who took part but was not drawn.

@@ -53,9 +53,6 @@ def project(
     """Returns the factors B of a fine-tune; zeros for tensors that it does not change.
 
     Args:
-        changes: the fine-tune.
-        shapes: of the round's tensors, by name.
-        rank: of all factors.
         seed: of A.
 
     Raises:
@@ -109,8 +106,6 @@ def to_steps(values: "NDArray[np.float32]", scale: int, clip: float) -> "NDArray
 
     Args:
         values: any shape; finite.
-        scale: steps in 1.
-        clip: the largest norm.
 
     Raises:
         InputError: a value is not finite.
@@ -171,7 +166,6 @@ def decode_values(content: bytes, count: int) -> "NDArray[np.int64]":
     """Returns the whole numbers, one after the other.
 
     Args:
-        content: the bytes.
         count: how many there are.
 
     Raises:
@@ -209,10 +203,6 @@ def write_values(source: Path, base: Path, coding: Coding, privacy: Privacy, out
 
     Args:
         source: see `open_tuned`; what was trained on the round's A is kept whole.
-        base: the folder of the base.
-        coding: base, tensors and rank of the round.
-        privacy: its terms.
-        out: the file, replaced if it is there.
 
     Raises:
         NotAvailableError: the source or the base is missing.

@@ -119,7 +119,6 @@ def all_spent(contributor: str | None = None, *, but: str | None = None) -> list
 
     Args:
         contributor: the key as text; all if None.
-        but: the id of a round that is left out.
 
     Raises:
         StorageError: the ledger cannot be read.

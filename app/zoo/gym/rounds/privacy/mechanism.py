@@ -30,8 +30,6 @@ def add_noise(total: "NDArray[np.int64]", privacy: Privacy, *, threads: int | No
 
     Args:
         total: the sum of contributions, each of a norm of at most `privacy.clip_steps`.
-        privacy: the terms of the round.
-        threads: number of threads; all if None.
     """
     from zoo.core import discrete_gaussian
 
@@ -62,14 +60,6 @@ def write_private_result(
     out: Path,
 ) -> Delta:
     """Writes the noisy mean as a delta: A as signs, B in float32, with a privacy record.
-
-    Args:
-        total: the noisy sum.
-        contributors: what it is divided by.
-        coding: of the round.
-        privacy: its terms.
-        recipe: what the header says of the round.
-        out: the file; replaced if it is there.
 
     Raises:
         StorageError: the file cannot be written.

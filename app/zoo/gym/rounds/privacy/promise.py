@@ -74,8 +74,6 @@ def check_signal(
     """Refuses a result that is more noise than anything the contributors could say.
 
     Args:
-        privacy: the terms.
-        values: the numbers of the result.
         contributors: how many count.
         force: refuse nothing.
         hint: what else can be done; by default other terms, of a round that has not begun.
@@ -98,7 +96,6 @@ def wish_of(text: str | None, *, force: bool = False) -> Wish | None:
     """Returns what `epsilon=1,delta=1e-6,clip=1` asks for; None for nothing.
 
     Args:
-        text: of `--private`.
         force: that of `--force`.
 
     Raises:

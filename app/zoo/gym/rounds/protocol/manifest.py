@@ -205,7 +205,6 @@ class Manifest(_Terms):
         """Returns a command of `zoo-gym round` about this round, as a user types it.
 
         Args:
-            verb: the command.
             more: its other options.
             word: what identifies the round, quoted; its name if None.
         """

@@ -76,10 +76,6 @@ def as_text(said: str, most: int = MOST_TEXT) -> str:
     Characters that are not printable in Unicode 3.2, and so not in every version of Python, become
     escapes, and what is too long is cut: the same words on every machine.
 
-    Args:
-        said: the words.
-        most: characters that are left.
-
     Example:
         >>> as_text("too bad\nphase: published")
         'too bad\\x0aphase: published'
@@ -142,7 +138,6 @@ def commitment(digest: str, nonce: str, key: PublicKey) -> str:
     Args:
         digest: BLAKE3 of the contribution's file.
         nonce: 64 random hexadecimal digits.
-        key: the contributor's.
     """
     return sha256(f"zoo-gym commitment 1\n{digest}\n{nonce}\n{key}\n".encode()).hexdigest()
 

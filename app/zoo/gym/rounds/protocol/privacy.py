@@ -199,9 +199,7 @@ def privacy_for(epsilon: float, delta: float, clip: float, seed: str, key: str) 
     Args:
         epsilon: .1 to 10.
         delta: between 0 and 1.
-        clip: the largest norm of a contribution.
         seed: of the factors A.
-        key: to which contributions are sealed.
 
     Raises:
         InputError: the promise is useless or none.

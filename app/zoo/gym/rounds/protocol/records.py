@@ -80,7 +80,6 @@ def paired(before: list[float], after: list[float]) -> Paired:
 
     Args:
         before: the loss of each row, at least `FEWEST_ROWS`.
-        after: of the same rows.
     """
     added = [new - old for old, new in zip(before, after, strict=True)]
     mean = fsum(added) / len(added)
@@ -306,9 +305,6 @@ class Measured:
         """Returns the measurements with one more.
 
         Args:
-            record: the one more.
-            manifest: of the round.
-            reveals: what was revealed.
             signer: whose record it is.
 
         Raises:

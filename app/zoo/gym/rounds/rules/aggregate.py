@@ -126,11 +126,8 @@ def select(
     """Returns which contributions count, and how much.
 
     Args:
-        rule: the rule.
-        contributions: in the order of their digests.
         given: [n], numbers of examples or reputations, for the rules that take them.
         gram: their exact scalar products, [n, n, 2], if they are known already.
-        threads: number of threads; all if None.
 
     Raises:
         InputError: a rule that does not fit, or a contribution with a value or scale that no sum
@@ -180,7 +177,6 @@ def combine(
     Args:
         selection: of these contributions, see `select`.
         contributions: all of them, the refused among them.
-        threads: number of threads; all if None.
     """
     if isinstance(contributions, Combining):
         yield from contributions.combined(selection)

@@ -109,7 +109,6 @@ def rule_for(method: AggregationMethod, n: int, f: int | None = None) -> Rule:
     """Returns a rule for n contributors, checked.
 
     Args:
-        method: its name.
         n: how many contribute.
         f: None withstands `default_f`, or as many as the rule can, 0 for a mean.
 

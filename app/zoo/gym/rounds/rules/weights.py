@@ -53,9 +53,7 @@ def weigh(
     Args:
         rule: one of those; it must fit the number of contributors, see `Rule.check`.
         gram: see `zoo.core.whole_gram`, rows in the order of their digests; None for the means.
-        count: the number of contributors.
         given: numbers of examples for the federated average, reputations for the weighted mean.
-        threads: number of threads; all if None.
     """
     import numpy as np
 

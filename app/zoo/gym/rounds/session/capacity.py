@@ -32,10 +32,6 @@ def established_of(manifest: Manifest, storage: Storage) -> frozenset[PublicKey]
 def refuse_hopeless(manifest: Manifest, standings: Standings) -> None:
     """Refuses a new round that could only become void, whoever contributes.
 
-    Args:
-        manifest: its terms.
-        standings: those that it starts from.
-
     Raises:
         InputError: nobody who may decide has a reputation, or the quorum needs more newcomers than
             have a seat.
@@ -67,11 +63,6 @@ def refuse_hopeless(manifest: Manifest, standings: Standings) -> None:
 
 def expect_room(state: State, key: PublicKey, known: frozenset[PublicKey]) -> None:
     """Refuses a commitment if as many newcomers, or as many others, have committed as may.
-
-    Args:
-        state: of the round.
-        key: who commits.
-        known: the keys that are no newcomers.
 
     Raises:
         InputError: there is no room for one more.

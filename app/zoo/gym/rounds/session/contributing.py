@@ -65,10 +65,7 @@ def prepare(
     Until the commitment is sent, another source replaces the first one.
 
     Args:
-        opened: the round.
         source: see `zoo.gym.tuned.opened.open_tuned`.
-        base: the folder of the base.
-        key: the contributor's.
         examples: training examples; they count in federated average alone.
 
     Raises:
@@ -84,8 +81,6 @@ def check_examples(manifest: Manifest, examples: int | None, name: str) -> int:
     """Returns the number of training examples that a commitment names, 0 where nobody weighs by it.
 
     Args:
-        manifest: the terms of the round.
-        examples: as the user gave it.
         name: of the option, for messages.
 
     Raises:
@@ -111,13 +106,6 @@ def prepare_source(
     opened: Opened, source: object, name: str, key: OwnKey, *, examples: int = 0
 ) -> tuple[Own, Signed]:
     """Codes what the round's kind takes, as `prepare` does a fine-tune.
-
-    Args:
-        opened: the round.
-        source: what is contributed.
-        name: what the user calls it, for messages.
-        key: the contributor's.
-        examples: training examples, as the user says.
 
     Raises:
         GymError: as `prepare`.

@@ -50,7 +50,6 @@ def remember_place(opened: Opened, *, used: bool = False) -> None:
     """Keeps where a round is, and its phase; a copy that is only looked at does not take its place.
 
     Args:
-        opened: the round.
         used: something of this user was sent there, so that what follows goes there as well.
 
     Raises:
@@ -216,9 +215,6 @@ def _folder() -> Path:
 
 def settings_for(given: str) -> dict[str, object]:
     """Returns the settings that a round fixes, the default of the base among them.
-
-    Args:
-        given: the round's folder, address, name or id.
 
     Raises:
         InputError: it is not a private round, or has tensors that no layer's weight is.

@@ -28,7 +28,6 @@ def kept_nonce(commitment: str, void: str) -> str:
     """Returns the nonce of a commitment.
 
     Args:
-        commitment: in the manifest.
         void: the command that makes the round void.
 
     Raises:

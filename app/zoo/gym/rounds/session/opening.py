@@ -57,10 +57,6 @@ def left_entries(
 
     Of what cannot be read, or is no entry, it yields why. Names that no entry has are passed over.
 
-    Args:
-        storage: that of the round.
-        known: entries that are passed over.
-
     Raises:
         GymError: the storage itself cannot be read, or is gone.
     """
@@ -162,7 +158,6 @@ def witness(opened: "Opened", key: OwnKey) -> None:
 
     Args:
         opened: the round, whose head was compared with the one that this user saw last.
-        key: of the witness.
 
     Raises:
         InputError: the key is no witness of the round, or the log does not continue what it signed.
@@ -219,12 +214,6 @@ def read_kept_head(path: Path, round_: str, known: Mapping[NoteKey, PublicKey]) 
 def refuse_other_history(last: Head, head: Head, log: LogReader, who: str) -> None:
     """Refuses a log that does not continue one that was seen.
 
-    Args:
-        last: the head that was seen.
-        head: the head of now.
-        log: under that head.
-        who: saw it, for the message.
-
     Raises:
         InputError: the log was rolled back, or has another history.
     """
@@ -278,7 +267,6 @@ def open_round(storage: Storage, *, expected: str | None = None, remember: bool 
     """Returns a round.
 
     Args:
-        storage: where it is.
         expected: the id that it must have; any if None.
         remember: compare its head with the last one that was seen here, and keep the new one.
 

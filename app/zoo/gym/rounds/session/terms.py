@@ -63,8 +63,6 @@ class Common:
         """Returns a manifest.
 
         Args:
-            key: of the maker, who writes the log.
-            gates: the keys that measure.
             now: the time from which the deadlines are counted.
             own: the fields that differ from kind to kind; those left out are null.
 
@@ -144,11 +142,6 @@ def manifest_for(
     """Returns the manifest of a round about a base.
 
     Args:
-        base: its folder.
-        base_id: its name.
-        revision: its revision.
-        terms: what the maker chose.
-        key: of the maker, who writes the log.
         now: the time from which the deadlines are counted.
 
     Raises:
@@ -186,7 +179,6 @@ def tensor_names(base: Weights, patterns: Sequence[str] = ()) -> list[str]:
     """Returns the tensors of a round, sorted.
 
     Args:
-        base: the base.
         patterns: of names; the matrices inside the layers if empty.
 
     Raises:
@@ -254,10 +246,6 @@ def lessons_manifest(
 
     Args:
         common: what the maker chose; without a number of contributors as many as can be measured.
-        model: the model that lessons are for.
-        lessons: which are kept.
-        gates: the keys that measure.
-        key: of the maker, who writes the log.
         now: the time from which the deadlines are counted.
 
     Raises:

@@ -64,7 +64,6 @@ def create_round(
     Args:
         storage: where it will be; empty, or with the same round.
         manifest: its terms; `key` is the one of role log.
-        key: signs the manifest and the log.
         standings: the chunk that the manifest names; None if it is stored, or names none.
 
     Raises:
@@ -150,8 +149,6 @@ def void_round(storage: Storage, key: OwnKey, because: str) -> State:
     """Makes a round void by the word of its maker, in any phase before a result is published.
 
     Args:
-        storage: of the round.
-        key: of the log's writer.
         because: the reason, one line, which stands in the log.
 
     Raises:
