@@ -68,7 +68,15 @@ class Contributions(Protocol):
             weights: [n], at least 0.
             rest: the weight of one more contribution, which changes nothing.
         """
-        ...
+        import numpy as np
+
+        from zoo.core import weighted_mean
+
+        extended = np.append(weights, np.float32(rest))
+        for name, start, rows in self.columns(threads=threads):
+            more = [*rows, np.zeros_like(rows[0])]
+            with of_tensor(name):
+                yield Piece(name, start, weighted_mean(more, extended, threads=threads))
 
     def columns(self, *, threads: int | None = None) -> Iterator[tuple[str, int, "Rows"]]:
         """Yields each shard as plain rows: tensor, first column, n rows of float32."""
@@ -103,24 +111,6 @@ def shards(columns: int, size: int = SHARD) -> Iterator[tuple[int, int]]:
         yield start, min(columns, start + size)
 
 
-def mean_of_rows(
-    contributions: Contributions,
-    weights: "NDArray[np.float32]",
-    rest: float,
-    threads: int | None,
-) -> Iterator[Piece]:
-    """Yields the weighted mean of plain rows, see `Contributions.mean`."""
-    import numpy as np
-
-    from zoo.core import weighted_mean
-
-    extended = np.append(weights, np.float32(rest))
-    for name, start, rows in contributions.columns(threads=threads):
-        more = [*rows, np.zeros_like(rows[0])]
-        with of_tensor(name):
-            yield Piece(name, start, weighted_mean(more, extended, threads=threads))
-
-
 @contextmanager
 def of_tensor(name: str) -> Generator[None]:
     """Prepends the tensor's name to the messages of errors raised inside."""
@@ -131,8 +121,8 @@ def of_tensor(name: str) -> Generator[None]:
 
 
 @dataclass(frozen=True)
-class Floats:
-    """Contributions of plain differences, see `Contributions`.
+class Floats(Contributions):
+    """Contributions of plain differences.
 
     Attributes:
         tensors: by name, one array for each contributor, [columns].
@@ -162,12 +152,6 @@ class Floats:
                 float_gram(rows, into=total, threads=threads)
         return total
 
-    def mean(
-        self, weights: "NDArray[np.float32]", *, rest: float = 0, threads: int | None = None
-    ) -> Iterator[Piece]:
-        """Yields the weighted mean."""
-        return mean_of_rows(self, weights, rest, threads)
-
     def columns(self, *, threads: int | None = None) -> Iterator[tuple[str, int, Rows]]:
         """Yields each shard, as views."""
         del threads
@@ -195,8 +179,8 @@ class Factors:
 
 
 @dataclass(frozen=True)
-class LowRank:
-    """Contributions of factors, see `Contributions`.
+class LowRank(Contributions):
+    """Contributions of factors.
 
     Attributes:
         tensors: by name.
@@ -227,12 +211,6 @@ class LowRank:
                 tensor = self.tensors[name]
                 lowrank_gram(tensor.a, tensor.b, into=total, threads=threads)
         return total
-
-    def mean(
-        self, weights: "NDArray[np.float32]", *, rest: float = 0, threads: int | None = None
-    ) -> Iterator[Piece]:
-        """Yields the weighted mean, multiplied out."""
-        return mean_of_rows(self, weights, rest, threads)
 
     def columns(self, *, threads: int | None = None) -> Iterator[tuple[str, int, Rows]]:
         """Yields some outputs at a time, multiplied out in the core's fixed order."""
@@ -301,11 +279,7 @@ class SignTensor:
 
 @dataclass(frozen=True)
 class Signs:
-    """Contributions of signs, see `Contributions`.
-
-    Attributes:
-        tensors: by name.
-    """
+    """Contributions of signs, see `Contributions`."""
 
     tensors: Mapping[str, SignTensor]
 

@@ -14,7 +14,6 @@ from pydantic import JsonValue
 
 from zoo.gym.delta.file.reader import Delta
 from zoo.gym.errors import InputError
-from zoo.gym.files import write_beside
 from zoo.gym.rounds.compute.collect import (
     Collected,
     Divide,
@@ -294,14 +293,3 @@ def worse_than_one(state: State, report: Report) -> str | None:
 
 def _described(rule: Rule) -> dict[str, str | int | bool]:
     return {"method": rule.method.value, "f": rule.f, "mixed": rule.mixes}
-
-
-def save_report(computed: Computed, folder: Path) -> Path:
-    """Writes the report beside the result and returns its path.
-
-    Raises:
-        StorageError: it cannot be written.
-    """
-    path = folder / "report.json"
-    write_beside(path, computed.report.as_bytes().decode(), sync=True)
-    return path

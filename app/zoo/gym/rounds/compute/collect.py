@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from zoo.gym.delta.file.reader import Delta
-from zoo.gym.errors import GymError, InputError, NotAvailableError
+from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rounds.contribution.check import open_contribution, views_of
 from zoo.gym.rounds.encodings import Contributions
 from zoo.gym.rounds.protocol.manifest import Coding, Form, Manifest
@@ -78,17 +78,9 @@ def fetch_all(
             fetch_revealed(reveal, storage, folder / reveal.digest)
             found.append((key, opened(folder / reveal.digest)))
         except (InputError, NotAvailableError) as error:
-            refused[key] = reason_of(error)
+            # it may quote what the contributor sent: such an error has no path, and quotes `quoted`
+            refused[key] = as_text(error.message)
     return found, refused
-
-
-def reason_of(error: GymError) -> str:
-    """Returns why a contribution is refused, as any machine has it, and as the log may have it.
-
-    It may quote what the contributor sent, so that nothing can be taken out of it: an error of a
-    contribution has no path, and quotes with `quoted`.
-    """
-    return as_text(error.message)
 
 
 def refused_by_word(state: State) -> dict[PublicKey, str]:

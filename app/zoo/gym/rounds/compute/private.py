@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import JsonValue
 
@@ -26,7 +26,13 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_small, storage_errors, write_beside
 from zoo.gym.rounds.compute.collect import TooFewError, fetch_all
 from zoo.gym.rounds.compute.publish import refusals_of, result_entry, voiding, work_folder
-from zoo.gym.rounds.compute.result import BY_WEIGHT, read_report, report_body, stored_file
+from zoo.gym.rounds.compute.result import (
+    BY_WEIGHT,
+    read_report,
+    report_body,
+    rewards_body,
+    stored_file,
+)
 from zoo.gym.rounds.compute.verify import Check, made, published_report, refuse_unlogged, same_field
 from zoo.gym.rounds.payouts.points import share_out
 from zoo.gym.rounds.privacy import ledger, sealing
@@ -46,7 +52,7 @@ from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.session.opening import Opened, open_round
 from zoo.gym.rounds.session.writing import writer_of
 from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.chunks import StoredFile, describe, fetch, store, store_bytes
+from zoo.gym.rounds.storage.chunks import StoredFile, describe, fetch, store_all
 from zoo.gym.signing import OwnKey, PublicKey, canonical, parse_key
 
 if TYPE_CHECKING:
@@ -104,7 +110,8 @@ def publish_private(
         # what was drawn here and lost in the storage: nobody can draw it again
         if (settled := ledger.report_of(opened.state.id)) is not None:
             with suppress(NotAvailableError):  # the storage has it, or nobody
-                _store(*_drawn(opened.state, folder, settled), opened.storage)
+                drawn, content = _drawn(opened.state, folder, settled)
+                store_all([drawn.delta.path], [content], opened.storage)
         return published(opened, folder)
     with writer_of(storage, key) as append:
         state = append.state
@@ -114,29 +121,15 @@ def publish_private(
             with voiding(append, key, agreed=void):
                 settled = _draw(state, storage, folder, force=force, threads=threads)
         found, content = _drawn(state, folder, settled)
-        _store(found, content, storage)
+        store_all([found.delta.path], [content], storage)
         result = result_entry(state, key, stored_file(found.report).digest, content)
         append.add([*refusals_of(found.refused, state, key), result])
         forget_round_key(privacy_of(state.manifest).key)
         return found
 
 
-def _store(found: PrivateResult, content: bytes, storage: Storage) -> None:
-    store(found.delta.path, storage)
-    store_bytes(content, storage)
-
-
-@dataclass(frozen=True)
-class Sealed:
-    """The sealed contributions whose files are what the round allows.
-
-    Attributes:
-        files: key and file of each, in the order of their digests.
-        refused: why the files of others do not count.
-    """
-
-    files: Sequence[tuple[PublicKey, Path]]
-    refused: Mapping[PublicKey, str]
+Sealed: TypeAlias = tuple[list[tuple[PublicKey, Path]], dict[PublicKey, str]]
+"""Key and file of each contribution that the round allows, by digest; why others do not count."""
 
 
 def collect_sealed(state: State, storage: Storage, folder: Path) -> Sealed:
@@ -146,7 +139,7 @@ def collect_sealed(state: State, storage: Storage, folder: Path) -> Sealed:
         check_sealed(path, state.manifest)
         return path
 
-    return Sealed(*fetch_all(state, storage, folder, checked))
+    return fetch_all(state, storage, folder, checked)
 
 
 def _draw(state: State, storage: Storage, folder: Path, *, force: bool, threads: int | None) -> str:
@@ -181,10 +174,10 @@ def _exact_sum(
 
     privacy, manifest = privacy_of(state.manifest), state.manifest
     private = load_round_key(privacy.key, manifest.command("void", "--because TEXT"))
-    sealed = collect_sealed(state, storage, folder)
-    refused, kept = dict(sealed.refused), list[PublicKey]()
+    sealed, refused = collect_sealed(state, storage, folder)
+    kept: list[PublicKey] = []
     total = np.zeros(values_of(manifest), np.int64)
-    for key, path in sealed.files:
+    for key, path in sealed:
         info = sealing.info_for(state.id, str(key))
         try:
             total += open_values(path, manifest, privacy, private, info)
@@ -205,7 +198,7 @@ def private_report(
         PRIVATE_RULE,
         [(key, state.reveals[key].digest) for key in kept],
         refused,
-        (BY_WEIGHT, equal_points(state, [str(key) for key in kept])),
+        _equal_rewards(state, [str(key) for key in kept]),
         stored,
         weights=None,
         rest=0.0,
@@ -215,9 +208,9 @@ def private_report(
     )
 
 
-def equal_points(state: State, keys: Sequence[str]) -> dict[str, int]:
+def _equal_rewards(state: State, keys: Sequence[str]) -> dict[str, Any]:
     """Returns the pool in equal parts: any other share would say what somebody contributed."""
-    return share_out(dict.fromkeys(sorted(keys), 1.0), state.manifest.pool)
+    return rewards_body(BY_WEIGHT, share_out(dict.fromkeys(keys, 1.0), state.manifest.pool))
 
 
 def checked_points(state: State, report: Mapping[str, Any]) -> dict[str, int]:
@@ -231,12 +224,13 @@ def checked_points(state: State, report: Mapping[str, Any]) -> dict[str, int]:
         str(key): one.digest for key, one in state.reveals.items() if key not in state.refused
     }
     listed = [(one["key"], one["digest"]) for one in report["contributions"]]
-    points = equal_points(state, list(counted))
+    rewards = _equal_rewards(state, list(counted))
     if sorted(listed) != sorted(counted.items()):
         got = "other contributions than the log counts"
-    elif report.get("rewards") != {"rule": BY_WEIGHT, "points": points}:
+    elif report.get("rewards") != rewards:
         got = "other points than equal parts"
     else:
+        points: dict[str, int] = rewards["points"]
         return points
     raise InputError(
         f"round {state.manifest.name}: expected the pool in equal parts for all whom the log "
@@ -308,8 +302,9 @@ def private_checks(opened: Opened, folder: Path) -> Iterator[Check]:
 
     def collect() -> str:
         sealed.append(collect_sealed(opened.state, opened.storage, folder))
-        refuse_unlogged(sealed[0].refused, opened.state)
-        return f"{len(sealed[0].files)} sealed files of the right size"
+        files, refused = sealed[0]
+        refuse_unlogged(refused, opened.state)
+        return f"{len(files)} sealed files of the right size"
 
     for name, act in (("published files", read), ("contributions", collect)):
         yield made(name, act)
@@ -351,9 +346,10 @@ def _texts(refused: Mapping[PublicKey, str]) -> dict[str, str]:
 def _members(state: State, result: PrivateResult, sealed: Sealed) -> str:
     """Checks that nobody was left out but for an unfit file, or a seal that did not open."""
     listed = [(one["key"], one["digest"]) for one in result.report["contributions"]]
-    fit = [(str(key), state.reveals[key].digest) for key, _ in sealed.files]
+    files, refused = sealed
+    fit = [(str(key), state.reveals[key].digest) for key, _ in files]
     _same(listed, [one for one in fit if one in listed])
-    broken, said = _texts(sealed.refused), _texts(result.refused)
+    broken, said = _texts(refused), _texts(result.refused)
     _same({key: said.get(key) for key in broken}, broken)
     members = {key for key, _ in listed}
     _same(sorted(members | said.keys()), sorted(str(key) for key in state.reveals))
@@ -365,8 +361,7 @@ def _members(state: State, result: PrivateResult, sealed: Sealed) -> str:
 
 
 def _rewards(state: State, report: Mapping[str, Any]) -> str:
-    keys = [one["key"] for one in report["contributions"]]
-    expected = {"rule": BY_WEIGHT, "points": equal_points(state, keys)}
+    expected = _equal_rewards(state, [one["key"] for one in report["contributions"]])
     return _same(report.get("rewards"), expected, f"{state.manifest.pool} points in equal parts")
 
 

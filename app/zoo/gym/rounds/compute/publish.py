@@ -5,14 +5,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from zoo.gym.errors import GymError, InputError
+from zoo.gym.files import write_beside
 from zoo.gym.paths import ensure_folder, folders
-from zoo.gym.rounds.compute.aggregate import Computed, compute, save_report
+from zoo.gym.rounds.compute.aggregate import Computed, compute
 from zoo.gym.rounds.compute.collect import Divide, NoResultError, refusals_text
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.session.writing import Appender, writer_of
 from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.chunks import store, store_bytes
+from zoo.gym.rounds.storage.chunks import store_all
 from zoo.gym.signing import OwnKey, PublicKey, Signed, sign
 
 Dividing = Callable[[State], AbstractContextManager[Divide]]
@@ -61,7 +62,7 @@ def publish(
         with divided as divide, voiding(append, key, agreed=void):
             computed = compute(state, storage, folder, threads=threads, divide=divide)
         _refuse_fewer(computed, least)
-        save_report(computed, folder)
+        write_beside(folder / "report.json", computed.report.as_bytes().decode(), sync=True)
         if state.phase is Phase.COMPUTE:
             _refuse_failed(computed, append)
             _refuse_other_words(computed.report.refused, state)
@@ -147,9 +148,8 @@ def _refuse_other_words(refused: Mapping[PublicKey, str], state: State) -> None:
 
 
 def _store(computed: Computed, storage: Storage) -> None:
-    store(computed.delta.path, storage)
-    for content in (computed.gram, computed.standings, computed.report.as_bytes()):
-        store_bytes(content, storage)
+    contents = [computed.gram, computed.standings, computed.report.as_bytes()]
+    store_all([computed.delta.path], contents, storage)
 
 
 def refusals_of(refused: Mapping[PublicKey, str], state: State, key: OwnKey) -> list[Signed]:

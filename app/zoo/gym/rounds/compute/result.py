@@ -92,7 +92,9 @@ class Report:
                 self.rule,
                 self.contributions,
                 self.refused,
-                (self.paid_by, {str(key): points for key, points in self.points.items()}),
+                rewards_body(
+                    self.paid_by, {str(key): points for key, points in self.points.items()}
+                ),
                 self.result,
                 weights=None if weights is None else list(weights),
                 rest=self.rest,
@@ -109,7 +111,7 @@ def report_body(
     rule: Mapping[str, object],
     contributions: Iterable[tuple[PublicKey, str]],
     refused: Mapping[PublicKey, str],
-    rewards: tuple[str, Mapping[str, int]],
+    rewards: Mapping[str, Any],
     result: StoredFile,
     **more: object,
 ) -> dict[str, Any]:
@@ -117,20 +119,24 @@ def report_body(
 
     Args:
         contributions: those that the result is made of, key and digest.
-        rewards: how the pool is shared out, and the points of each key.
+        rewards: see `rewards_body`.
         more: the fields that only some kinds of round have.
     """
-    paid_by, points = rewards
     return {
         "format": FORMAT,
         "round": round_,
         "rule": dict(rule),
         "contributions": [{"key": str(key), "digest": digest} for key, digest in contributions],
         "refused": [{"key": str(key), "reason": refused[key]} for key in sorted(refused)],
-        "rewards": {"rule": paid_by, "points": dict(sorted(points.items()))},
+        "rewards": dict(rewards),
         "result": vars(result),
         **more,
     }
+
+
+def rewards_body(rule: str, points: Mapping[str, int]) -> dict[str, Any]:
+    """Returns how the pool is shared out, and the points of each key as text."""
+    return {"rule": rule, "points": dict(sorted(points.items()))}
 
 
 def read_report(content: bytes) -> Mapping[str, Any]:

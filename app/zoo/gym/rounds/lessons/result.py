@@ -29,7 +29,7 @@ from zoo.gym.rounds.compute.publish import (
     voiding,
     work_folder,
 )
-from zoo.gym.rounds.compute.result import report_body, stored_file
+from zoo.gym.rounds.compute.result import report_body, rewards_body, stored_file
 from zoo.gym.rounds.compute.verify import Check, compared, made, published_report
 from zoo.gym.rounds.lessons.contribution import Candidate, Candidates, candidates_of
 from zoo.gym.rounds.payouts.points import share_out
@@ -39,7 +39,7 @@ from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.session.opening import Opened
 from zoo.gym.rounds.session.writing import writer_of
 from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.chunks import StoredFile, describe, fetch, store, store_bytes
+from zoo.gym.rounds.storage.chunks import StoredFile, describe, fetch, store_all
 from zoo.gym.signing import OwnKey, PublicKey, canonical
 
 BY_EFFECT = "effect"
@@ -207,7 +207,7 @@ def _report(
         {"method": EVIDENCE, **vars(terms_of(state.manifest))},
         [(key, state.reveals[key].digest) for key in found.contributors],
         found.refused,
-        (BY_EFFECT, points_of(_effects(judged), state.manifest.pool)),
+        rewards_body(BY_EFFECT, points_of(_effects(judged), state.manifest.pool)),
         stored,
         gates=[
             {"key": str(key), "measured": counts.get(key, 0)}
@@ -272,7 +272,8 @@ def publish_lessons(
         _refuse_unmeasured(state)
         if state.phase is Phase.PUBLISHED:
             refuse_other_result(state, found.digest)
-            _store(found, storage)  # what was lost since is stored again
+            # what was lost since is stored again
+            store_all([found.file], [found.report], storage)
             return found
         if not force:
             _refuse_early(state, found)
@@ -281,15 +282,9 @@ def publish_lessons(
             append.add(refusals)
             append(objects.VOID, reason=NOTHING_KEPT)
             return found
-        _store(found, storage)
+        store_all([found.file], [found.report], storage)
         append.add([*refusals, result_entry(state, key, found.digest, found.report)])
         return found
-
-
-def _store(found: Combined, storage: Storage) -> None:
-    assert found.file is not None, "something is kept"
-    store(found.file, storage)
-    store_bytes(found.report, storage)
 
 
 def _refuse_unmeasured(state: State) -> None:

@@ -6,7 +6,7 @@ was fetched is used before its digest was checked.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -67,6 +67,18 @@ def store(path: Path, storage: Storage) -> StoredFile:
         store_bytes(chunk, storage)
     store_bytes(_list_of(digests), storage)
     return stored
+
+
+def store_all(files: Iterable[Path | None], contents: Iterable[bytes], storage: Storage) -> None:
+    """Stores files, None for one that is not there, and then chunks.
+
+    Raises:
+        GymError: see `store`.
+    """
+    for path in filter(None, files):
+        store(path, storage)
+    for content in contents:
+        store_bytes(content, storage)
 
 
 def store_bytes(content: bytes, storage: Storage) -> None:
