@@ -27,7 +27,6 @@ class Piece:
     """Some columns of one tensor of a result.
 
     Attributes:
-        tensor: its name.
         start: the first column; a tensor's values are taken row by row.
         values: float32, [columns].
     """
@@ -180,11 +179,7 @@ class Factors:
 
 @dataclass(frozen=True)
 class LowRank(Contributions):
-    """Contributions of factors.
-
-    Attributes:
-        tensors: by name.
-    """
+    """Contributions of factors."""
 
     tensors: Mapping[str, Factors]
 

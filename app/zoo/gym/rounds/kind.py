@@ -68,9 +68,7 @@ class Given:
         name: the source, as it was typed.
         fine_tune: finds the source as a fine-tune.
         base: finds the base of the round.
-        examples: of the training.
         library: the name that an applied library gets.
-        threads: number of threads; all if None.
     """
 
     name: str
@@ -87,7 +85,6 @@ class Choices:
 
     Attributes:
         force: although it is little worth, or waits for others.
-        threads: number of threads; all if None.
         cluster: of Ray; None computes in this process.
         least: publish nothing if fewer contributions count.
     """

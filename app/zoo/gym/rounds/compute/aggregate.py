@@ -47,8 +47,6 @@ class Computed:
     """A result that was computed on this machine.
 
     Attributes:
-        delta: its file.
-        report: what it was made of.
         gram: the bytes of the Gram matrix.
         standings: those of the standings after the round.
     """
@@ -64,12 +62,10 @@ class Chosen:
     """What counts in a round, and how much, before any column is combined.
 
     Attributes:
-        state: of the round.
         collected: the contributions that count.
         contributions: the same, as the rules see them.
         selection: what the rule decided.
         gram: their exact scalar products.
-        members: what is known of the contributors.
     """
 
     state: State
@@ -176,7 +172,6 @@ def candidates_of(
 
 
 def _measure(state: State) -> str:
-    """Returns what to do where measurements are missing."""
     manifest = state.manifest
     return (
         f"a key of role gate measures: {manifest.command('measure')}; if it is lost, the round's "
@@ -204,7 +199,6 @@ def _without_refused(candidates: Collected, state: State) -> Collected:
 def _given(
     rule: Rule, collected: Collected, state: State, members: Members
 ) -> "NDArray[np.float32] | None":
-    """Returns what a rule weighs contributions by beside themselves."""
     import numpy as np
 
     what = takes_given(rule.method)

@@ -110,7 +110,6 @@ class Applied:
 
     Attributes:
         round: the id of its round.
-        base: the folder of the base.
         file: the model folder, base plus result.
         digest: of the result.
         previous: the digest of the result applied to this base before; None if there was none.

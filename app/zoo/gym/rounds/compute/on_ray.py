@@ -103,14 +103,7 @@ def compute_task(job: Job, contributions: Contributions, *, threads: int | None 
 
 @dataclass(frozen=True)
 class DividedContributions:
-    """Contributions whose products and combination are computed in tasks.
-
-    Attributes:
-        local: the same contributions on this machine.
-        digests: theirs, in order.
-        groups: the tensors of each task.
-        run: computes the tasks.
-    """
+    """Contributions whose products and combination are computed in tasks."""
 
     local: Contributions
     digests: Sequence[str]
@@ -292,7 +285,6 @@ def _results(
     groups: Groups,
     processors: int,
 ) -> Iterator["Part"]:
-    """Yields the results of a job's tasks in order."""
     from ray.exceptions import RayError, RayTaskError
 
     task = library.remote(num_cpus=processors, max_retries=RETRIES)(_perform)
@@ -378,13 +370,7 @@ def dividing_on_ray(
 
 @dataclass(frozen=True)
 class RoundTasks:
-    """Computes tasks of a round on any machine that reaches its storage.
-
-    Attributes:
-        address: of the storage.
-        round: the round's id.
-        threads: of a task.
-    """
+    """Computes tasks of a round on any machine that reaches its storage."""
 
     address: str
     round: str

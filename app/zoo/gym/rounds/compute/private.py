@@ -70,8 +70,6 @@ class PrivateResult:
     """The published result of a private round.
 
     Attributes:
-        delta: its file.
-        report: the fields of its report.
         refused: the reason for each key whose contribution does not count.
     """
 

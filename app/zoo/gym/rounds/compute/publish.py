@@ -128,7 +128,6 @@ def _refuse_fewer(computed: Computed, least: int) -> None:
 
 
 def _refuse_failed(computed: Computed, append: Appender) -> None:
-    """Voids a round whose result has failed the gate."""
     terms = append.state.manifest.evaluation
     found = append.state.measured.results.get(computed.report.result.digest)
     reason = found.refusal(terms.margin) if terms and found else None

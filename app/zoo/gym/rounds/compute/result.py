@@ -21,11 +21,11 @@ from zoo.gym.delta.codecs.dense import code_matrix
 from zoo.gym.delta.codecs.options import Dense
 from zoo.gym.delta.codecs.tensor import Encoded
 from zoo.gym.delta.codecs.values import Values
-from zoo.gym.delta.file.header import ROUND_TOOL, Base, DeltaHeader
 from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.delta.file.terms import RawTerm, TensorTerms
 from zoo.gym.delta.file.writer import Spool, write_delta
 from zoo.gym.errors import InputError
+from zoo.gym.rounds.contribution.check import round_header
 from zoo.gym.rounds.encodings import Piece
 from zoo.gym.rounds.protocol.manifest import Coding, Tensor
 from zoo.gym.rounds.protocol.objects import is_hex
@@ -49,7 +49,6 @@ class Report:
     """What a result was made of.
 
     Attributes:
-        round: the id of the round.
         rule: method, f and mixed, as they were used.
         contributions: key and digest of each that is no copy, in the order of the Gram matrix.
         refused: the reason for each key whose contribution does not count.
@@ -57,11 +56,9 @@ class Report:
         rest: the weight of no change.
         refit: what the result was multiplied by; None without a re-fit.
         paid_by: how the pool is shared out.
-        points: the pool, shared out.
         newcomers: those on whom the cap is; None if it is on nobody, as all are new.
         standings: BLAKE3 of the standings after the round.
         gram: BLAKE3 of the Gram matrix.
-        result: the file of the result.
     """
 
     round: str
@@ -221,25 +218,13 @@ def write_result(
             raise InputError(
                 "result: expected a change, got contributions that cancel out or round to 0"
             )
-        header = DeltaHeader(
-            form="dense",
-            base=Base(identity=manifest.base.identity, id=manifest.base.model, revision=None),
-            tensors=tuple(terms),
-            recipe=dict(recipe),
-            seed=None,
-            data=None,
-            privacy=None,
-            tool=ROUND_TOOL,
-            quality=None,
-        )
-        write_delta(out, header, spool)
+        write_delta(out, round_header("dense", terms, manifest, recipe), spool)
     return load_delta(out)
 
 
 def _tensors(
     pieces: Iterator[Piece], tensors: Sequence[Tensor], factor: float
 ) -> "Iterator[tuple[Tensor, NDArray[np.float32]]]":
-    """Yields each tensor, whole, in order."""
     import numpy as np
 
     for tensor in tensors:

@@ -28,7 +28,6 @@ class Check:
     """One check of a round.
 
     Attributes:
-        name: what was checked.
         detail: what was found.
         ok: whether it holds; None if it could not be made.
     """
@@ -158,7 +157,6 @@ def short(ours: object, stored: object) -> str:
 
 
 def _in_words(value: object) -> str:
-    """Returns what a field of a report has, for people."""
     if value is None:
         return "none"
     if isinstance(value, list):

@@ -9,13 +9,16 @@ float64: where factors cancel out, only rounding is left, and it cannot measure 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import JsonValue
+
 from zoo.gym.delta.codecs.dense import dense_term
 from zoo.gym.delta.codecs.options import Dense
-from zoo.gym.delta.file.header import ROUND_TOOL
+from zoo.gym.delta.file.header import ROUND_TOOL, Base, DeltaHeader
+from zoo.gym.delta.file.privacy import Privacy
 from zoo.gym.delta.file.reader import (
     Delta,
     open_delta,
@@ -34,6 +37,27 @@ from zoo.gym.rounds.protocol.objects import is_known_everywhere, quoted
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+def round_header(
+    form: Literal["lowrank", "dense"],
+    tensors: Sequence[TensorTerms],
+    coding: Coding,
+    recipe: Mapping[str, JsonValue] | None = None,
+    privacy: Privacy | None = None,
+) -> DeltaHeader:
+    """Returns the header of a delta of a round, about nobody and nothing but what is given."""
+    return DeltaHeader(
+        form=form,
+        base=Base(identity=coding.base.identity, id=coding.base.model, revision=None),
+        tensors=tuple(tensors),
+        recipe=dict(recipe or {}),
+        seed=None,
+        data=None,
+        privacy=privacy,
+        tool=ROUND_TOOL,
+        quality=None,
+    )
 
 
 def views_of(deltas: Sequence[Delta], manifest: Coding) -> Contributions:

@@ -4,16 +4,16 @@ The file is a delta, version 1, with one term for each tensor of the manifest, a
 nor seed nor data: nothing of the contributor but the weights.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from zoo.gym.delta.codecs.dense import code_matrix, dense_term
 from zoo.gym.delta.codecs.lowrank import code_factors
 from zoo.gym.delta.codecs.options import LowRank
 from zoo.gym.delta.codecs.tensor import Encoded
 from zoo.gym.delta.codecs.values import Values
-from zoo.gym.delta.file.header import ROUND_TOOL, Base, DeltaHeader
+from zoo.gym.delta.file.header import DeltaHeader
 from zoo.gym.delta.file.terms import RawTerm, TensorTerms, Term
 from zoo.gym.delta.file.writer import Spool, write_delta
 from zoo.gym.delta.reading.adapter import is_adapter
@@ -23,7 +23,13 @@ from zoo.gym.delta.sanity import warn_of_other_base
 from zoo.gym.errors import GymError, InputError
 from zoo.gym.jobs import Run, run_around
 from zoo.gym.paths import given_path
-from zoo.gym.rounds.contribution.check import FACTORS, SIGNS, open_contribution, views_of
+from zoo.gym.rounds.contribution.check import (
+    FACTORS,
+    SIGNS,
+    open_contribution,
+    round_header,
+    views_of,
+)
 from zoo.gym.rounds.protocol.manifest import Coding, Tensor
 from zoo.gym.train.run_folder.base import refuse_other_base
 from zoo.gym.tuned.changes import CODED_FACTORS, FULL, Changes, read_changes
@@ -132,7 +138,7 @@ def write_contribution(source: Path, base: Path, manifest: Coding, out: Path) ->
             spool.add_tensor(encoded)
             terms.append(encoded.tensor)
         _check_zeros(zeros, manifest, source)
-        write_delta(out, contribution_header(tuple(terms), manifest), spool)
+        write_delta(out, contribution_header(terms, manifest), spool)
     try:
         found = open_contribution(out, manifest)
         _check_change(found, manifest, source)
@@ -194,7 +200,6 @@ def check_names(changes: Changes, manifest: Coding) -> None:
 
 
 def _how_to_train(changes: Changes, manifest: Coding) -> str:
-    """Returns how a fine-tune changes the tensors of a round alone."""
     parts = [tensor.name.removesuffix(".weight").split(".") for tensor in manifest.tensors]
     modules = ",".join(sorted({part[-1] for part in parts}))
     numbers = {int(word) for part in parts for word in part if word.isdecimal()}
@@ -292,17 +297,6 @@ def _check_zeros(zeros: int, manifest: Coding, source: Path) -> None:
         )
 
 
-def contribution_header(terms: tuple[TensorTerms, ...], manifest: Coding) -> DeltaHeader:
+def contribution_header(terms: Sequence[TensorTerms], manifest: Coding) -> DeltaHeader:
     """Returns the header of a contribution, which says nothing of its contributor."""
-    form: Literal["lowrank", "dense"] = "lowrank" if manifest.form == "lowrank" else "dense"
-    return DeltaHeader(
-        form=form,
-        base=Base(identity=manifest.base.identity, id=manifest.base.model, revision=None),
-        tensors=terms,
-        recipe={},
-        seed=None,
-        data=None,
-        privacy=None,
-        tool=ROUND_TOOL,
-        quality=None,
-    )
+    return round_header("lowrank" if manifest.form == "lowrank" else "dense", terms, manifest)

@@ -191,7 +191,6 @@ def _show_late(found: "Combined", out: Prints) -> list[dict[str, object]]:
 
 
 def _show_judged(found: "Combined", out: Prints) -> dict[str, Any]:
-    """Prints what is known of each lesson, and returns it for programs."""
     lessons: list[dict[str, object]] = []
     for of, one in found.judged:
         word = "kept" if one.kept else "left out"

@@ -114,8 +114,6 @@ class Candidate:
     """A lesson of a contribution.
 
     Attributes:
-        item: the lesson.
-        contributor: whose it is.
         authors: all who contributed it, or one that says the same.
         same: the lesson of an earlier commitment that says the same; None if this is the first.
     """

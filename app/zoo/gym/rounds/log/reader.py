@@ -23,8 +23,8 @@ from zoo.gym.rounds.log.tree import (
     tile_name,
     widths,
 )
+from zoo.gym.rounds.storage.base import NOTE_BYTES
 
-MOST_BYTES = 100_000
 _ED25519 = b"\x01"
 _ID_BYTES, _SIGNATURE_BYTES = 4, 64
 
@@ -99,13 +99,13 @@ def read_note(
 def _parsed(note: bytes) -> tuple[Head, list[str]]:
     problem = InputError("log head: expected a signed note (C2SP tlog-checkpoint), got other text")
     try:
-        text, _, rest = note[:MOST_BYTES].decode().partition("\n\n")
+        text, _, rest = note[:NOTE_BYTES].decode().partition("\n\n")
         origin, size, root, *extensions = text.split("\n")
         head = Head(origin, int(size), base64.b64decode(root, validate=True))
     except ValueError:
         raise problem from None
     exact = f"{text}\n" == head.text() and not extensions and len(head.root) == HASH_BYTES
-    if not (exact and origin and rest.endswith("\n") and len(note) <= MOST_BYTES):
+    if not (exact and origin and rest.endswith("\n") and len(note) <= NOTE_BYTES):
         raise problem
     return head, rest[:-1].split("\n")
 
@@ -143,8 +143,6 @@ def read_head(
     """
     if note is None:
         raise NotAvailableError(f"log of {origin}: expected a signed head, got nothing")
-    if len(note) > MOST_BYTES:
-        raise InputError(f"log head: expected at most {MOST_BYTES} bytes, got {len(note)}")
     head, signatures = read_note(note, origin, verifiers)
     if log_key not in signatures:
         raise InputError(f"log head: expected a signature of {log_key.name!r}, got none")

@@ -41,7 +41,6 @@ class Meter:
     """Measures deltas of a base on some rows.
 
     Attributes:
-        base: its folder.
         rows: of held-out examples, each with learned tokens.
     """
 

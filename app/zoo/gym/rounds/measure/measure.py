@@ -56,12 +56,8 @@ class Sources:
     """What a gate measures with.
 
     Attributes:
-        base: the folder of the base.
-        folder: of the round on this machine.
         files: of examples, by purpose; those that were shown need not be given.
         previous: the last result, if the manifest names one.
-        validator: the one of the manifest.
-        threads: number of threads; all if None.
     """
 
     base: Path

@@ -15,13 +15,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from hashlib import sha256
 from math import isfinite
+from typing import TypeVar
 
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.signing import PublicKey
 
+Key = TypeVar("Key", str, PublicKey)
 
-def share_out(values: Mapping[str, float | int | Fraction], pool: int) -> dict[str, int]:
+
+def share_out(values: Mapping[Key, float | int | Fraction], pool: int) -> dict[Key, int]:
     """Returns each name's points, which add up to the pool.
 
     Negative values count as nothing. If no value is above 0 nobody gets a point: there is nothing
@@ -35,7 +38,7 @@ def share_out(values: Mapping[str, float | int | Fraction], pool: int) -> dict[s
     """
     if pool < 0:
         raise InputError(f"pool: expected at least 0 points, got {pool}")
-    worth: dict[str, Fraction] = {}
+    worth: dict[Key, Fraction] = {}
     for name, value in values.items():
         if isinstance(value, float) and not isfinite(value):
             raise InputError(f"value of {name}: expected a finite number, got {value}")
@@ -46,7 +49,7 @@ def share_out(values: Mapping[str, float | int | Fraction], pool: int) -> dict[s
     exact = {name: pool * value / total for name, value in worth.items()}
     points = {name: int(share) for name, share in exact.items()}
     left = pool - sum(points.values())
-    by_remainder = sorted(exact, key=lambda name: (points[name] - exact[name], name))
+    by_remainder = sorted(exact, key=lambda name: (points[name] - exact[name], str(name)))
     for name in by_remainder[:left]:
         points[name] += 1
     return points
@@ -103,18 +106,13 @@ def capped_points(
 
     What is beyond it goes to the others; to nobody if their values are all 0.
     """
-    points = _shared(values, pool)
+    points = share_out(values, pool)
     most = int(Fraction(str(share)) * pool)
     if sum(points[key] for key in newcomers) <= most:
         return points
     new = {key: value for key, value in values.items() if key in newcomers}
     others = {key: value for key, value in values.items() if key not in newcomers}
-    return {**_shared(new, most), **_shared(others, pool - most)}
-
-
-def _shared(values: Mapping[PublicKey, Fraction], pool: int) -> dict[PublicKey, int]:
-    points = share_out({str(key): value for key, value in values.items()}, pool)
-    return {key: points[str(key)] for key in values}
+    return {**share_out(new, most), **share_out(others, pool - most)}
 
 
 def weighed_values(

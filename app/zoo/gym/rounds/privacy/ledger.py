@@ -34,8 +34,6 @@ class Spending:
     """What one draw tells about one contributor.
 
     Attributes:
-        epsilon: of the round.
-        delta: of the round.
         noise: standard deviation over the largest contribution.
     """
 
@@ -50,7 +48,6 @@ class Spent:
 
     Attributes:
         contributor: the key as text.
-        rounds: how many.
         draws: how often noise was drawn; more than rounds if a program was cut.
         epsilon: of all draws together, at `delta`.
         delta: the largest of the rounds.

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from zoo.gym.delta.codecs.tensor import Encoded
-from zoo.gym.delta.file.header import ROUND_TOOL, Base, DeltaHeader
+from zoo.gym.delta.file.header import DeltaHeader
 from zoo.gym.delta.file.privacy import Privacy as PrivacyRecord
 from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.delta.file.terms import GROUP, LowRankTerm, TensorTerms
 from zoo.gym.delta.file.writer import Spool, write_delta
+from zoo.gym.rounds.contribution.check import round_header
 from zoo.gym.rounds.privacy.contribution import shapes_of
 from zoo.gym.rounds.protocol.manifest import Coding
 from zoo.gym.rounds.protocol.privacy import Privacy, count_values
@@ -69,18 +70,13 @@ def write_private_result(
     mean = (total / np.float64(contributors * privacy.scale)).astype(np.float32)
     rank, at = coding.caps.rank, 0
     with Spool(out.parent) as spool:
-        terms: list[TensorTerms] = []
-        for name, (rows, columns) in shapes_of(coding).items():
+        header = private_header(contributors, coding, privacy, recipe)
+        for tensor in header.tensors:
+            rows, columns = tensor.shape
             b = mean[at : at + rank * rows].reshape(rank, rows)
             at += rank * rows
-            parts = fixed_parts(privacy.seed, name, rank, columns) | {"B.values": b}
-            encoded = Encoded(
-                TensorTerms(name=name, shape=(rows, columns), terms=(_term(rank),)), parts
-            )
-            spool.add_tensor(encoded)
-            terms.append(encoded.tensor)
-        header = private_header(contributors, coding, privacy, recipe)
-        assert header.tensors == tuple(terms)
+            parts = fixed_parts(privacy.seed, tensor.name, rank, columns) | {"B.values": b}
+            spool.add_tensor(Encoded(tensor, parts))
         write_delta(out, header, spool)
     return load_delta(out)
 
@@ -90,24 +86,10 @@ def private_header(
 ) -> DeltaHeader:
     """Returns the header of a result, all of which follows from the terms and who is in the sum."""
     rank, shapes = coding.caps.rank, shapes_of(coding)
-    return DeltaHeader(
-        form="lowrank",
-        base=Base(identity=coding.base.identity, id=coding.base.model, revision=None),
-        tensors=tuple(
-            TensorTerms(name=name, shape=shape, terms=(_term(rank),))
-            for name, shape in shapes.items()
-        ),
-        recipe=dict(recipe),
-        seed=None,
-        data=None,
-        privacy=record_of(privacy, count_values(shapes, rank), contributors),
-        tool=ROUND_TOOL,
-        quality=None,
-    )
-
-
-def _term(rank: int) -> LowRankTerm:
-    return LowRankTerm(rank=rank, A="sign", B="f32")
+    term = LowRankTerm(rank=rank, A="sign", B="f32")
+    terms = [TensorTerms(name=name, shape=shape, terms=(term,)) for name, shape in shapes.items()]
+    record = record_of(privacy, count_values(shapes, rank), contributors)
+    return round_header("lowrank", terms, coding, recipe, record)
 
 
 def fixed_parts(

@@ -12,8 +12,7 @@ from zoo.gym.rounds.privacy.contribution import values_of
 from zoo.gym.rounds.privacy.sealing import key_text, public_of
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.privacy import (
-    AMPLIFIED,
-    COMPUTED,
+    REFUSED,
     Privacy,
     check_promise,
     fewest_contributors,
@@ -130,10 +129,8 @@ def refuse_choice(name: str) -> None:
     Raises:
         InputError: it is one, with the reason.
     """
-    if name in COMPUTED:
-        raise InputError(f"{name}: expected none: {COMPUTED[name]}")
-    if name in AMPLIFIED:
-        raise InputError(f"{name}: expected none: {AMPLIFIED[name]}")
+    if name in REFUSED:
+        raise InputError(f"{name}: expected none: {REFUSED[name]}")
 
 
 def form_and_method(

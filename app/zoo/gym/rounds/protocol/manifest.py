@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from math import prod
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
@@ -74,10 +75,7 @@ class Tensor(_Terms):
     @property
     def size(self) -> int:
         """The number of its values."""
-        found = 1
-        for length in self.shape:
-            found *= length
-        return found
+        return prod(self.shape)
 
 
 class Caps(_Terms):

@@ -153,7 +153,6 @@ class Reveal:
 
     Attributes:
         digest: BLAKE3 of the contribution's file.
-        bytes: its size.
         chunks: BLAKE3 of its list of chunks.
         nonce: of the commitment.
         examples: training examples as the contributor says; they count in federated average alone.

@@ -113,17 +113,13 @@ MOST_VALUES = (1 << 29) - 64
 
 _ROUNDING = 1 + 1e-9
 
-COMPUTED = {
-    "noise_scale": "sigma is computed from epsilon, delta and clip",
-    "noise_multiplier": "sigma is computed from epsilon, delta and clip",
-}
-"""Settings of other programs that follow from the promise, with the reason."""
-
-AMPLIFIED = dict.fromkeys(
+REFUSED = dict.fromkeys(
+    ("noise_scale", "noise_multiplier"), "sigma is computed from epsilon, delta and clip"
+) | dict.fromkeys(
     ("amplification", "sampling", "sampling_rate", "subsampling", "shuffling"),
     "who takes part is neither random nor secret, so no amplification can be claimed",
 )
-"""Settings of other accounts that no round here may claim, with the reason."""
+"""Settings of other programs that no round has, with the reason."""
 
 PAYLOAD_LINE = b"zoo-gym private values 1\n"
 """The first line of a contribution before it is sealed."""
@@ -151,7 +147,7 @@ class Privacy(BaseModel):
     @classmethod
     def _refuse_by_name(cls, values: object) -> object:
         given = cast("Mapping[str, Any]", values) if isinstance(values, Mapping) else {}
-        for name, why in (*COMPUTED.items(), *AMPLIFIED.items()):
+        for name, why in REFUSED.items():
             if name in given:
                 raise ValueError(f"{name}: expected none: {why}")
         return values

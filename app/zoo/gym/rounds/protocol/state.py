@@ -36,8 +36,6 @@ class State:
     """A round after some of its entries.
 
     Attributes:
-        id: the round's.
-        manifest: its terms.
         phase: what it waits for.
         commits: the commitments, in the order of the log.
         reveals: what was revealed.
@@ -136,15 +134,6 @@ class State:
         return self.phase in {Phase.PUBLISHED, Phase.VOID}
 
 
-def first_state(entry: Signed) -> State:
-    """Returns the state of a new round.
-
-    Raises:
-        InputError: the entry is no manifest.
-    """
-    return State(round_id(entry), read_manifest(entry))
-
-
 def state_of(entries: Sequence[bytes]) -> State:
     """Returns the state after all entries of a log; each signature is checked.
 
@@ -157,7 +146,10 @@ def state_of(entries: Sequence[bytes]) -> State:
     for number, entry in enumerate(entries):
         try:
             signed = objects.decode(entry)
-            state = first_state(signed) if state is None else state.after(signed)
+            if state is None:
+                state = State(round_id(signed), read_manifest(signed))
+            else:
+                state = state.after(signed)
         except InputError as error:
             raise InputError(f"log entry {number}: {error.message}", hint=error.hint) from None
     assert state is not None

@@ -58,7 +58,6 @@ class Rule:
     """A rule with its parameters, checked by `check`.
 
     Attributes:
-        method: its name.
         f: how many contributors may be malicious; 0 for a mean.
     """
 

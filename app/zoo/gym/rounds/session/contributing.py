@@ -6,7 +6,6 @@ gives the same commitment again. Nothing is sent until `send` is called.
 
 import json
 import secrets
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -40,10 +39,8 @@ class Own:
 
     Attributes:
         file: the coded contribution.
-        nonce: of its commitment.
         examples: training examples, as the user says.
         digest: BLAKE3 of the file.
-        bytes: its size.
         spends: what a private round tells about it.
         written: what became of the fine-tune in a private round.
     """
@@ -125,7 +122,8 @@ def prepare_source(
             )
         return own, _commitment(opened, own, key)
     ensure_folder(folder)
-    _nonce(folder)
+    if not (folder / _NONCE).exists():
+        write_beside(folder / _NONCE, secrets.token_hex(32), sync=True)
     written = kind.code(manifest, source, folder / kind.coded)
     kind.seal(manifest, info_for(opened.state.id, str(key.public)), folder)
     about = {"examples": examples} | ({"private": vars(written)} if written else {})
@@ -265,16 +263,6 @@ def has_sent(round_: str, *, but: PublicKey | None = None) -> bool:
 def _commitment(opened: Opened, own: Own, key: OwnKey) -> Signed:
     found = objects.commitment(own.digest, own.nonce, key.public)
     return sign(key, objects.COMMIT, objects.body_of(opened.state.id, commitment=found))
-
-
-def _nonce(folder: Path) -> str:
-    """Returns the nonce of a contribution, which is made and kept the first time."""
-    path = folder / _NONCE
-    with read_errors(path), suppress(FileNotFoundError):
-        return read_small(path, most_bytes=100).decode()
-    nonce = secrets.token_hex(32)
-    write_beside(path, nonce, sync=True)
-    return nonce
 
 
 def _folder(opened: Opened, key: OwnKey) -> Path:

@@ -30,8 +30,6 @@ class Place:
     """A round that was seen on this machine.
 
     Attributes:
-        id: the round's.
-        name: what its maker calls it.
         address: where this user takes part in it, or where it was seen first.
         kind: what it combines.
         phase: what it waited for when it was seen last; empty if nobody wrote that down.
@@ -191,7 +189,6 @@ def _is_meant(phase: str, *, published: bool) -> bool:
 
 
 def _storage_of(place: Place) -> Storage:
-    """Returns the storage of a round that was seen."""
     if is_address(place.address) or _is_round(Path(place.address)):
         return open_storage(place.address)
     raise NotAvailableError(

@@ -34,7 +34,7 @@ from zoo.gym.rounds.log.tree import proves_consistency
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, read_manifest, round_id
 from zoo.gym.rounds.protocol.state import State, state_of
-from zoo.gym.rounds.storage.base import NoFileError, Storage
+from zoo.gym.rounds.storage.base import NOTE_BYTES, NoFileError, Storage
 from zoo.gym.rounds.storage.chunks import check_there
 from zoo.gym.signing import OwnKey, PublicKey, Signed
 from zoo.gym.signing.ed25519 import is_signature, sign_bytes
@@ -76,9 +76,6 @@ def left_entries(
             yield name, objects.decode(content)
         except InputError as error:
             yield name, error
-
-
-MOST_NOTE_BYTES = 100_000
 
 
 def origin(round_: str) -> str:
@@ -202,7 +199,7 @@ def read_kept_head(path: Path, round_: str, known: Mapping[NoteKey, PublicKey]) 
     """
     with read_errors(path):
         try:
-            content = read_small(path, most_bytes=MOST_NOTE_BYTES)
+            content = read_small(path, most_bytes=NOTE_BYTES)
         except FileNotFoundError:
             raise NotAvailableError(f"{path}: expected a signed head, got nothing") from None
     head, found = read_note(content, origin(round_), verifiers(known))
@@ -243,10 +240,7 @@ class Opened:
     """A round as its storage has it, checked.
 
     Attributes:
-        storage: where it is.
-        manifest: its terms.
         state: after all entries of its log.
-        entries: those entries.
         head: the head that covers them.
         log: reads proofs.
         witnesses: how many of its entries each witness has signed, with the log's key.

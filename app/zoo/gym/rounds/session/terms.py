@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
+from math import prod
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -40,12 +41,10 @@ class Common:
     """The choices of a maker that every kind of round has.
 
     Attributes:
-        name: for people.
         quorum: fewer contributions make it void.
         most: the most contributors; as many as the kind takes by default if None.
         commit_s: from now to the deadline of commitments, in seconds.
         reveal_s: from then to that of reveals.
-        pool: points to share out.
         witnesses: keys that sign the log's heads.
     """
 
@@ -97,9 +96,6 @@ class Terms:
     """The choices of the maker of a round about weights.
 
     Attributes:
-        common: those of every kind.
-        form: how contributions are coded.
-        method: the aggregation rule.
         f: how many contributors may be malicious; 30 %, if the rule can, if None.
         rank: the largest rank of form lowrank.
         tensors: patterns of names; the matrices inside the layers if empty.
@@ -212,10 +208,7 @@ def _largest(shapes: dict[str, tuple[int, ...]], terms: Terms) -> dict[str, floa
         return {"file_bytes": size, "value": terms.privacy.clip}
     total = _HEADER_BYTES + _TENSOR_BYTES * len(shapes)
     for shape in shapes.values():
-        rows, columns = shape[0], shape[-1]
-        size = 1
-        for length in shape:
-            size *= length
+        rows, columns, size = shape[0], shape[-1], prod(shape)
         if terms.form == "signs":
             total += size // columns * -(-columns // 8) + 4
         elif terms.form == "float":

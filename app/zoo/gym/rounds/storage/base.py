@@ -41,6 +41,9 @@ def checked_address(address: str) -> str:
 ENTRY_BYTES = 65_535
 """The most bytes of an entry of a log: its length is stored in two."""
 
+NOTE_BYTES = 100_000
+"""The most bytes of a signed head."""
+
 MOST_BYTES = 16 << 20
 """The most bytes of one file: chunks have 4 MiB, all else is smaller."""
 
@@ -95,6 +98,16 @@ class Storage(Protocol):
         ...
 
 
+def check_size(where: object, content: bytes) -> None:
+    """Refuses more bytes than a file of a round has.
+
+    Raises:
+        StorageError: they are more than `MOST_BYTES`.
+    """
+    if len(content) > MOST_BYTES:
+        raise StorageError(f"{where}: expected at most {MOST_BYTES} bytes, got {len(content)}")
+
+
 def check_name(name: str) -> str:
     """Returns a name that is safe as a path on every system.
 
@@ -123,27 +136,18 @@ class FileKind(StrEnum):
 
 _HEX = "[0-9a-f]{64}"
 _FORMS = {
-    FileKind.MANIFEST: r"manifest\.json",
-    FileKind.ENTRY: rf"inbox/{_HEX}\.json",
-    FileKind.HEAD: r"log/checkpoint",
-    FileKind.TILE: r"log/tile/(entries|\d{1,2})/(x\d{3}/){0,5}\d{3}(\.p/\d{1,3})?",
-    FileKind.WITNESS: rf"witness/{_HEX}",
-    FileKind.CHUNK: rf"chunks/[0-9a-f]{{2}}/{_HEX}",
+    FileKind.MANIFEST: (r"manifest\.json", ENTRY_BYTES),
+    FileKind.ENTRY: (rf"inbox/{_HEX}\.json", ENTRY_BYTES),
+    FileKind.HEAD: ("log/checkpoint", NOTE_BYTES),
+    FileKind.TILE: (r"log/tile/(entries|\d{1,2})/(x\d{3}/){0,5}\d{3}(\.p/\d{1,3})?", MOST_BYTES),
+    FileKind.WITNESS: (f"witness/{_HEX}", NOTE_BYTES),
+    FileKind.CHUNK: (rf"chunks/[0-9a-f]{{2}}/{_HEX}", MOST_BYTES),
 }
-NAMES = "|".join(_FORMS.values())
+NAMES = "|".join(form for form, _ in _FORMS.values())
 """A regular expression of all names."""
 
-_PATTERNS = {kind: re.compile(form, re.ASCII) for kind, form in _FORMS.items()}
-
-MOST_BYTES_OF = {
-    FileKind.MANIFEST: ENTRY_BYTES,
-    FileKind.ENTRY: ENTRY_BYTES,
-    FileKind.HEAD: 100_000,
-    FileKind.TILE: MOST_BYTES,
-    FileKind.WITNESS: 100_000,
-    FileKind.CHUNK: MOST_BYTES,
-}
-"""The most bytes by kind."""
+MOST_BYTES_OF = {kind: most for kind, (_, most) in _FORMS.items()}
+_PATTERNS = {kind: re.compile(form, re.ASCII) for kind, (form, _) in _FORMS.items()}
 
 
 def file_kind(name: str) -> FileKind | None:

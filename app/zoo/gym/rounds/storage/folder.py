@@ -8,7 +8,14 @@ from pathlib import Path
 
 from zoo.gym.errors import StorageError
 from zoo.gym.files import new_file, read_errors, read_small, storage_errors
-from zoo.gym.rounds.storage.base import MOST_BYTES, NoFileError, Storage, check_name, is_address
+from zoo.gym.rounds.storage.base import (
+    MOST_BYTES,
+    NoFileError,
+    Storage,
+    check_name,
+    check_size,
+    is_address,
+)
 from zoo.gym.rounds.storage.http import HttpStorage
 
 _NOWHERE = {errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
@@ -46,8 +53,7 @@ class FolderStorage:
     def replace(self, name: str, content: bytes) -> None:
         """Replaces a file."""
         path = self._path(name)
-        if len(content) > MOST_BYTES:
-            raise StorageError(f"{path}: expected at most {MOST_BYTES} bytes, got {len(content)}")
+        check_size(path, content)
         self._refuse_outside(path.parent)
         _make_room(path)
         with new_file(path) as beside, storage_errors(path):

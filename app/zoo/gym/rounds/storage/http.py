@@ -23,6 +23,7 @@ from zoo.gym.rounds.storage.base import (
     MOST_BYTES,
     FileKind,
     check_name,
+    check_size,
     checked_address,
     file_kind,
 )
@@ -194,8 +195,7 @@ class HttpStorage:
         found.append(name)
 
     def _put(self, name: str, content: bytes) -> None:
-        if len(content) > MOST_BYTES:
-            raise StorageError(f"{name}: expected at most {MOST_BYTES} bytes, got {len(content)}")
+        check_size(name, content)
         if self._ask("PUT", name, content=content) is None:
             raise NotAvailableError(f"{self.address}: expected a round's address, got none")
 
@@ -206,7 +206,6 @@ class HttpStorage:
         query: Mapping[str, str] | None = None,
         content: bytes | None = None,
     ) -> Answer | None:
-        """Returns the answer, None where there is no such file."""
         failed: GymError | None = None
         for wait_s in (0.0, *WAITS_S):
             time.sleep(wait_s)
@@ -288,7 +287,6 @@ class HttpStorage:
 
 
 def _read(parts: Iterator[bytes], url: str) -> bytes:
-    """Returns the body of an answer."""
     start, found = time.monotonic(), bytearray()
     for part in parts:
         found += part

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from zoo.backends.machine.installing import install_command
 from zoo.gym.errors import InputError, NotAvailableError, StorageError
-from zoo.gym.rounds.storage.base import MOST_BYTES, NoFileError, check_name
+from zoo.gym.rounds.storage.base import MOST_BYTES, NoFileError, check_name, check_size
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
@@ -57,7 +57,7 @@ class S3Storage:
         path = self._path(name)
         there = self.read(name)
         if there is None:
-            _check_size(name, content)
+            check_size(name, content)
             try:
                 self._files.pipe_file(path, content, mode="create")
             except _failures():
@@ -75,7 +75,7 @@ class S3Storage:
     def replace(self, name: str, content: bytes) -> None:
         """Replaces an object."""
         path = self._path(name)
-        _check_size(name, content)
+        check_size(name, content)
         with self._errors(name):
             self._files.pipe_file(path, content)
 
@@ -99,7 +99,6 @@ class S3Storage:
 
     @contextmanager
     def _errors(self, name: str) -> Generator[None]:
-        """Turns the errors of libraries into ours."""
         try:
             yield
         except _failures() as error:
@@ -115,11 +114,6 @@ def _failures() -> tuple[type[Exception], ...]:
     from botocore.exceptions import BotoCoreError, ClientError
 
     return OSError, BotoCoreError, ClientError
-
-
-def _check_size(name: str, content: bytes) -> None:
-    if len(content) > MOST_BYTES:
-        raise StorageError(f"{name}: expected at most {MOST_BYTES} bytes, got {len(content)}")
 
 
 def _file_system() -> "S3FileSystem":
