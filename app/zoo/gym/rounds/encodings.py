@@ -116,7 +116,9 @@ def of_tensor(name: str) -> Generator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(f"tensor {name!r}: {error.message}", hint=error.hint) from error
+        raise InputError(
+            f"tensor {name!r}: {error.message}", hint=error.hint, code=error.code
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -291,7 +293,8 @@ class Signs:
             if wrong.size:
                 raise InputError(
                     f"tensor {name!r}: contributor {wrong[0]} has an invalid scale: expected a "
-                    f"finite number of at least 0, got {tensor.scales[wrong[0]]}"
+                    f"finite number of at least 0, got {tensor.scales[wrong[0]]}",
+                    code="rounds.invalid_scale",
                 )
 
     @property

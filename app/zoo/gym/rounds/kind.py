@@ -271,6 +271,7 @@ class Kind(ABC, Generic[Source, Result]):
             f"{what}: expected a round of {Kind.combines}, got {manifest.name}, which combines "
             f"{self.combines}",
             hint=hint,
+            code="rounds.other_kind",
         )
 
 

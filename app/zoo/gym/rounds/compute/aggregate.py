@@ -111,7 +111,11 @@ def compute(
     chosen = choose(state, storage, folder, threads=threads, divide=divide)
     refit = state.measured.refit
     if state.manifest.refit and refit is None:
-        raise InputError("result: expected a re-fit of its size, got none", hint=_measure(state))
+        raise InputError(
+            "result: expected a re-fit of its size, got none",
+            hint=_measure(state),
+            code="rounds.rescale_missing",
+        )
     factor = refit.factor if refit else 1.0
     delta = chosen.write(folder / "result.safetensors", factor=factor, threads=threads)
     return _computed(chosen, delta)
@@ -157,7 +161,8 @@ def candidates_of(
     if not kind_of(state.manifest).is_open:
         raise InputError(
             f"round {state.manifest.name}: expected a round whose contributions are public, got a "
-            "private one"
+            "private one",
+            code="rounds.private_round",
         )
     collected = collect(state, storage, folder)
     if not collected.deltas:
@@ -192,6 +197,7 @@ def _without_refused(candidates: Collected, state: State) -> Collected:
             f"round {state.manifest.name}: expected measurements of {len(candidates.keys)} "
             f"contributions, got none of {len(missing)}",
             hint=_measure(state),
+            code="rounds.measurements_missing",
         )
     return candidates.without(state.gate_refusals)
 

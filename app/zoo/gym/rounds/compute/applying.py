@@ -164,13 +164,16 @@ def refuse_unverified(opened: Opened, work: Path, *, threads: int | None = None)
     """
     state, name = opened.state, opened.manifest.name
     if state.phase is not Phase.PUBLISHED or state.result is None:
-        raise NotAvailableError(f"round {name}: expected a published result, got {state.phase}")
+        raise NotAvailableError(
+            f"round {name}: expected a published result, got {state.phase}", code="rounds.no_result"
+        )
     failed = [one for one in verify(opened, work, threads=threads) if one.ok is False]
     if failed:
         raise InputError(
             f"round {name}: expected a result that can be verified, got a failed check: "
             f"{failed[0].name}: {failed[0].detail}",
             hint=f"{opened.manifest.command('verify')} shows all checks",
+            code="rounds.check_failed",
         )
     return state.result
 
@@ -191,7 +194,10 @@ def undo_result(base: Path | None = None) -> Applied:
         newest = newest_result(base)
         if newest is None:
             about = "" if base is None else f" to {base}"
-            raise NotAvailableError(f"undo: expected a result that was applied{about}, got none")
+            raise NotAvailableError(
+                f"undo: expected a result that was applied{about}, got none",
+                code="rounds.nothing_applied",
+            )
         _keep([one for one in known if one != newest])
     return newest
 
@@ -215,6 +221,7 @@ def refuse_changed(applied: Applied) -> None:
         f"{applied.file}: expected {applied.base} plus result {applied.digest[:12]} as it was "
         "written, got other files or another base",
         hint=f"write it again: zoo-gym round apply {applied.round} --base {applied.base}",
+        code="rounds.model_changed",
     )
 
 
@@ -241,6 +248,7 @@ def _rows() -> list[Mapping[str, str]]:
         raise InputError(
             f"{path}: expected the list of applied results, got another file",
             hint=f"models stay where they are: move {path} away, and apply again",
+            code="rounds.applied_damaged",
         )
     return cast("list[Mapping[str, str]]", rows)
 
@@ -259,7 +267,10 @@ def _alone() -> Generator[None]:
     lock = _path().with_suffix(".lock")
     with locked(lock, wait_s=_LOCK_S) as held:
         if not held:
-            raise StorageError(f"{lock}: expected to hold the list alone, another process has it")
+            raise StorageError(
+                f"{lock}: expected to hold the list alone, another process has it",
+                code="rounds.applied_locked",
+            )
         yield
 
 

@@ -50,7 +50,7 @@ def fetch_revealed(reveal: Reveal, storage: Storage, path: Path) -> None:
         fetch_new(StoredFile(reveal.digest, reveal.bytes, reveal.chunks), storage, path)
     except (InputError, NotAvailableError) as error:
         said = error.message.removeprefix(f"{storage.address}: ")
-        raise NotAvailableError(f"{NOT_STORED}: {said}") from None
+        raise NotAvailableError(f"{NOT_STORED}: {said}", code="rounds.not_stored") from None
 
 
 def fetch_all(
@@ -170,6 +170,7 @@ class NoResultError(InputError):
         super().__init__(
             f"round {manifest.name}: {said}",
             hint=f"its maker can make the round void: {manifest.command('aggregate', '--yes')}",
+            code="rounds.no_result_possible",
         )
         self.refused = refused
         self.reason = reason
@@ -237,6 +238,8 @@ def in_form(
         InputError: there are none.
     """
     if not deltas:
-        raise InputError("contributions: expected at least 1, got 0")
+        raise InputError(
+            "contributions: expected at least 1, got 0", code="rounds.no_contributions"
+        )
     found = views_of(deltas, manifest)
     return found if divide is None else divide(deltas, found)

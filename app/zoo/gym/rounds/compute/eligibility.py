@@ -66,6 +66,7 @@ def members_of(state: State, storage: Storage, keys: Collection[PublicKey]) -> M
         raise InputError(
             f"round {state.manifest.name}: expected the nonce of the lot among newcomers, got none",
             hint=f"whoever writes the log shows it: {state.manifest.command('take')}",
+            code="rounds.nonce_missing",
         )
     seats = _seats(state.manifest, len(keys) - len(new))
     seated = set(drawn(new, seats, list(state.commits.values()), state.nonce))

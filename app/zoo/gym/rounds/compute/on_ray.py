@@ -191,7 +191,9 @@ def ray_cluster(cluster: str, compute: Compute, *, processors: int) -> Generator
     """
     if find_spec("ray") is None:
         hint = install_command("cluster")
-        raise NotAvailableError("ray: expected the package, got none", hint=hint)
+        raise NotAvailableError(
+            "ray: expected the package, got none", hint=hint, code="rounds.package_missing"
+        )
     _check_address(cluster)
     context = multiprocessing.get_context("spawn")
     pipe, driver_pipe = context.Pipe()
@@ -268,13 +270,15 @@ def _initialize(library: Any, cluster: str, processors: int) -> None:  # noqa: A
         raise NotAvailableError(
             f"ray: expected a cluster at {cluster}, got none: {_first_line(error)}",
             hint="a cluster that asks for a token needs RAY_AUTH_MODE=token",
+            code="rounds.no_cluster",
         ) from None
     alive = (node["Resources"] for node in library.nodes() if node["Alive"])
     most = max(int(resources.get("CPU", 0)) for resources in alive)
     if processors > most:  # Ray would wait for ever
         raise InputError(
             f"--threads: expected at most {most}, the processors of the largest machine of the "
-            f"cluster at {cluster}, got {processors}"
+            f"cluster at {cluster}, got {processors}",
+            code="rounds.too_many_threads",
         )
 
 
@@ -305,6 +309,7 @@ def _results(
         raise NotAvailableError(
             f"ray: a task failed on the cluster at {cluster}: {cause!r}",
             hint="every machine of it needs this version of zoo-gym",
+            code="rounds.task_failed",
         ) from None
     except RayError as error:
         raise _lost(cluster, _first_line(error)) from None
@@ -319,6 +324,7 @@ def _lost(cluster: str, why: str) -> NotAvailableError:
     return NotAvailableError(
         f"ray: the cluster at {cluster} was lost: {why}",
         hint="nothing was published: the same command computes all again",
+        code="rounds.cluster_lost",
     )
 
 
@@ -332,11 +338,16 @@ def _check_address(cluster: str) -> None:
         return
     host, _, port = cluster.rpartition(":")
     if not host or not port.isascii() or not port.isdecimal() or "/" in host:
-        raise InputError(f"--ray: expected {LOCAL}, {AUTO} or HOST:PORT, got {cluster!r}")
+        raise InputError(
+            f"--ray: expected {LOCAL}, {AUTO} or HOST:PORT, got {cluster!r}",
+            code="rounds.cluster_address",
+        )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
     except (OSError, OverflowError) as error:
-        raise NotAvailableError(f"ray: expected a cluster at {cluster}, got {error}") from None
+        raise NotAvailableError(
+            f"ray: expected a cluster at {cluster}, got {error}", code="rounds.no_cluster"
+        ) from None
 
 
 _EVERY_MACHINE = "every machine of the cluster needs the round at that address, with all files"
@@ -403,6 +414,7 @@ class RoundTasks:
             f"contribution {digest[:12]}: expected its file at {self.address} on "
             f"{socket.gethostname()}, got none: {why}",
             hint=f"{_EVERY_MACHINE}: {verify} shows there what is missing",
+            code="rounds.file_missing",
         )
 
 
@@ -414,7 +426,7 @@ def _collected(address: str, round_: str) -> tuple[State, Collected]:
         state = open_round(storage, expected=round_, remember=False).state
     except NotAvailableError as error:
         message = f"{socket.gethostname()}: {error.message}"
-        raise NotAvailableError(message, hint=_EVERY_MACHINE) from None
+        raise NotAvailableError(message, hint=_EVERY_MACHINE, code=error.code) from None
     return state, collect(state, storage, work_folder(round_))
 
 

@@ -234,6 +234,7 @@ def checked_points(state: State, report: Mapping[str, Any]) -> dict[str, int]:
         f"round {state.manifest.name}: expected the pool in equal parts for all whom the log "
         f"counts, got {got}",
         hint=f"{state.manifest.command('verify')} shows what differs",
+        code="rounds.unequal_points",
     )
 
 
@@ -245,6 +246,7 @@ def _drawn(state: State, folder: Path, settled: str) -> tuple[PrivateResult, byt
         f"round {state.manifest.name}: expected the result that was drawn in {folder}, got "
         "another file or none",
         hint="another one is never drawn for a round: its contributors have spent their privacy",
+        code="rounds.drawn_lost",
     )
     try:
         with storage_errors(folder):
@@ -294,7 +296,10 @@ def private_checks(opened: Opened, folder: Path) -> Iterator[Check]:
     def read() -> str:
         found = published(opened, folder)
         if not found.report["contributions"]:
-            raise InputError("report.contributions: expected a contribution, got none")
+            raise InputError(
+                "report.contributions: expected a contribution, got none",
+                code="rounds.report_damaged",
+            )
         results.append(found)
         return f"{results[0].report['result']['bytes']} bytes"
 
@@ -333,7 +338,9 @@ def _of_result(state: State, result: PrivateResult, sealed: Sealed) -> Iterator[
 
 def _same(found: object, expected: object, said: object = "") -> str:
     if found != expected:
-        raise InputError(f"expected {str(expected)[:150]}, got {str(found)[:150]}")
+        raise InputError(
+            f"expected {str(expected)[:150]}, got {str(found)[:150]}", code="rounds.other_report"
+        )
     return str(said)
 
 
@@ -352,7 +359,10 @@ def _members(state: State, result: PrivateResult, sealed: Sealed) -> str:
     members = {key for key, _ in listed}
     _same(sorted(members | said.keys()), sorted(str(key) for key in state.reveals))
     if both := members & said.keys():
-        raise InputError(f"expected each contribution once, got {min(both)} counted and refused")
+        raise InputError(
+            f"expected each contribution once, got {min(both)} counted and refused",
+            code="rounds.other_report",
+        )
     unopened = len(said) - len(broken)
     more = f"; {unopened} refused by the maker's word alone" if unopened else ""
     return f"{len(listed)} contributions, {len(said)} refused{more}"
@@ -368,7 +378,10 @@ def _fields(state: State, result: PrivateResult) -> str:
     report = result.report
     keys = [parse_key(one["key"]) for one in report["contributions"]]
     if strange := [key for key in keys if key not in state.reveals]:
-        raise InputError(f"expected contributors who revealed, got {strange[0].fingerprint}")
+        raise InputError(
+            f"expected contributors who revealed, got {strange[0].fingerprint}",
+            code="rounds.other_report",
+        )
     expected = private_report(state, keys, result.refused, stored_file(report))
     return f"{_check_fields(expected, report)} of them"
 
@@ -377,7 +390,9 @@ def _check_fields(expected: Mapping[str, Any], found: Mapping[str, Any]) -> int:
     names = sorted(expected.keys() | found.keys())
     if wrong := [name for name in names if not same_field(expected, found, name)]:
         said = ", ".join(ascii(name)[:40] for name in wrong[:5])
-        raise InputError(f"expected what follows from the round, got another {said}")
+        raise InputError(
+            f"expected what follows from the round, got another {said}", code="rounds.other_report"
+        )
     return len(expected)
 
 
@@ -408,7 +423,10 @@ def _factors(state: State, delta: Delta) -> str:
         parts = tensor_parts(delta, tensor)
         fixed = fixed_parts(privacy.seed, tensor.name, manifest.caps.rank, tensor.shape[1])
         if any(parts[name].tobytes() != part.tobytes() for name, part in fixed.items()):
-            raise InputError(f"tensor {tensor.name!r}: expected the A of the round's seed")
+            raise InputError(
+                f"tensor {tensor.name!r}: expected the A of the round's seed",
+                code="rounds.other_factors",
+            )
     return f"{len(delta.header.tensors)} tensors of rank {manifest.caps.rank}"
 
 
@@ -433,5 +451,8 @@ def _size(state: State, result: PrivateResult) -> str:
     noise = privacy.noise * privacy.clip / counted
     most = privacy.clip + noise * (sqrt(values_of(state.manifest)) + _UNLIKELY)
     if sqrt(square) > most:
-        raise InputError(f"expected a norm of at most {most:.4g}, got {sqrt(square):.4g}")
+        raise InputError(
+            f"expected a norm of at most {most:.4g}, got {sqrt(square):.4g}",
+            code="rounds.norm_too_large",
+        )
     return f"norm {sqrt(square):.4g}, at most {most:.4g}"

@@ -92,14 +92,16 @@ def voiding(append: Appender, key: OwnKey, *, agreed: bool) -> Generator[None]:
     except NoResultError as error:
         state = append.state
         if state.phase is not Phase.COMPUTE:
-            raise InputError(error.message) from None
+            raise InputError(error.message, code=error.code) from None
         if not agreed:
             raise
         body = objects.body_of(state.id, reason=error.reason)
         refusals = refusals_of(error.refused, state, key)
         append.add([*refusals, sign(key, objects.VOID, body)])
         why = f"; refused {refusals_text(error.refused)}" if error.refused else ""
-        raise GymError(f"round {state.manifest.name} is void: {error.reason}{why}") from None
+        raise GymError(
+            f"round {state.manifest.name} is void: {error.reason}{why}", code="rounds.void"
+        ) from None
 
 
 def refuse_other_result(state: State, digest: str | None) -> None:
@@ -113,6 +115,7 @@ def refuse_other_result(state: State, digest: str | None) -> None:
             f"round {state.manifest.name}: expected the published result {str(state.result)[:12]}, "
             f"computed {str(digest)[:12]}",
             hint=f"{state.manifest.command('verify')} shows what differs",
+            code="rounds.other_result",
         )
 
 
@@ -124,6 +127,7 @@ def _refuse_fewer(computed: Computed, least: int) -> None:
         raise InputError(
             f"min_contributors: expected at least {least} that count, got {found}{why}",
             hint="nothing was added to the log; without min_contributors the quorum counts",
+            code="rounds.too_few",
         )
 
 
@@ -133,7 +137,7 @@ def _refuse_failed(computed: Computed, append: Appender) -> None:
     reason = found.refusal(terms.margin) if terms and found else None
     if reason is not None:
         append(objects.VOID, reason=reason)
-        raise GymError(f"round {append.state.manifest.name} is void: {reason}")
+        raise GymError(f"round {append.state.manifest.name} is void: {reason}", code="rounds.void")
 
 
 def _refuse_other_words(refused: Mapping[PublicKey, str], state: State) -> None:
@@ -142,7 +146,8 @@ def _refuse_other_words(refused: Mapping[PublicKey, str], state: State) -> None:
     if other:
         raise InputError(
             f"round {state.manifest.name}: expected the refusals of the log, got another reason "
-            f"for {min(other).fingerprint}: {refused[min(other)]}"
+            f"for {min(other).fingerprint}: {refused[min(other)]}",
+            code="rounds.other_refusals",
         )
 
 

@@ -148,14 +148,23 @@ def read_report(content: bytes) -> Mapping[str, Any]:
         found = None
     fields = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     if fields.get("format") != FORMAT or canonical(fields) != content:
-        raise InputError(f"report: expected canonical JSON of format '{FORMAT}', got other bytes")
+        raise InputError(
+            f"report: expected canonical JSON of format '{FORMAT}', got other bytes",
+            code="rounds.report_damaged",
+        )
     for name, wanted in (("contributions", {"key", "digest"}), ("refused", {"key", "reason"})):
         if not _lists_texts(fields.get(name), wanted):
             said = " and ".join(sorted(wanted, reverse=True))
-            raise InputError(f"report.{name}: expected a list of {said}, got another value")
+            raise InputError(
+                f"report.{name}: expected a list of {said}, got another value",
+                code="rounds.report_damaged",
+            )
     for name in ("gram", "standings"):
         if not (fields.get(name) is None or is_hex(fields[name])):
-            raise InputError(f"report.{name}: expected a digest, got {fields[name]!r:.80}")
+            raise InputError(
+                f"report.{name}: expected a digest, got {fields[name]!r:.80}",
+                code="rounds.report_damaged",
+            )
     return fields
 
 
@@ -180,7 +189,10 @@ def stored_file(report: Mapping[str, Any]) -> StoredFile:
     expected = {"digest": str, "bytes": int, "chunks": str}
     found = cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
     if {name: type(value) for name, value in found.items()} != expected:
-        raise InputError("report.result: expected digest, bytes and chunks, got others")
+        raise InputError(
+            "report.result: expected digest, bytes and chunks, got others",
+            code="rounds.report_damaged",
+        )
     return StoredFile(**found)
 
 
@@ -216,7 +228,8 @@ def write_result(
             terms.append(encoded.tensor)
         if not any(tensor.terms for tensor in terms):
             raise InputError(
-                "result: expected a change, got contributions that cancel out or round to 0"
+                "result: expected a change, got contributions that cancel out or round to 0",
+                code="rounds.cancel_out",
             )
         write_delta(out, round_header("dense", terms, manifest, recipe), spool)
     return load_delta(out)

@@ -64,7 +64,9 @@ def published_report(opened: Opened) -> Mapping[str, Any]:
     report = read_report(read_chunk(opened.storage, str(signed.body["report"])))
     result = stored_file(report)
     if result.digest != signed.body["digest"] or report.get("round") != opened.state.id:
-        raise InputError("report: expected the one of this result, got another")
+        raise InputError(
+            "report: expected the one of this result, got another", code="rounds.other_report"
+        )
     return report
 
 
@@ -77,7 +79,9 @@ def refuse_unlogged(refused: Mapping[PublicKey, str], state: State) -> None:
     unlogged = {key: why for key, why in refused.items() if key not in state.refused}
     if unlogged:
         said = refusals_text(unlogged)
-        raise InputError(f"expected no refusals but those in the log, got {said}")
+        raise InputError(
+            f"expected no refusals but those in the log, got {said}", code="rounds.other_refusals"
+        )
 
 
 def compared(
@@ -233,7 +237,10 @@ def failed_gate(opened: Opened, folder: Path, threads: int | None) -> Check | No
         digest = compute(state, opened.storage, folder, threads=threads).report.result.digest
         said = measured[digest].refusal(terms.margin) if digest in measured else None
         if said is None:
-            raise InputError(f"expected a result that fails the gate, got: {state.reason}")
+            raise InputError(
+                f"expected a result that fails the gate, got: {state.reason}",
+                code="rounds.gate_passed",
+            )
         return f"there is no result: {said}"
 
     return made("void", failed)
@@ -246,7 +253,9 @@ def computed_again(opened: Opened, folder: Path, threads: int | None) -> Iterato
         report = published_report(opened)
         for name in ("gram", "standings"):
             if report.get(name) is None:
-                raise InputError(f"report.{name}: expected a digest, got nothing")
+                raise InputError(
+                    f"report.{name}: expected a digest, got nothing", code="rounds.report_damaged"
+                )
             read_chunk(opened.storage, str(report[name]))
         fetch(stored_file(report), opened.storage, folder / "published.safetensors")
         return report

@@ -88,7 +88,7 @@ def views_of(deltas: Sequence[Delta], manifest: Coding) -> Contributions:
                 {name: [file.part(f"{name}.raw").reshape(-1) for file in files] for name in names}
             )
         case "lessons":
-            raise InputError("form: expected one of weights, got lessons")
+            raise InputError("form: expected one of weights, got lessons", code="rounds.other_form")
 
 
 class _Mapped:
@@ -145,12 +145,16 @@ def check_size(delta: Delta, manifest: Coding) -> None:
         norm = _norm(view.gram())
     except InputError as error:
         raise InputError(
-            "expected a squared norm below 2^40, got more", hint=error.message
+            "expected a squared norm below 2^40, got more",
+            hint=error.message,
+            code="rounds.norm_too_large",
         ) from None
     if isinstance(view, LowRank):
         pairs = sum(_pairs(factors) for factors in view.tensors.values())
         if norm << _CANCEL_BITS < pairs:
-            raise InputError("expected factors of a change, got some that cancel out")
+            raise InputError(
+                "expected factors of a change, got some that cancel out", code="rounds.cancel_out"
+            )
 
 
 def _pairs(factors: Factors) -> int:
@@ -189,7 +193,9 @@ def open_contribution(path: Path, manifest: Coding) -> Delta:
         _check_whole(delta)
         check_size(delta, manifest)
     except InputError as error:
-        raise InputError(f"contribution: {error.message}", hint=error.hint) from None
+        raise InputError(
+            f"contribution: {error.message}", hint=error.hint, code=error.code
+        ) from None
     return delta
 
 
@@ -207,14 +213,16 @@ def _parsed(path: Path) -> Delta:
         return parse(path, file, container)
     except InputError as error:
         said = "contribution: expected a whole delta file of version 1"
-        raise InputError(said, hint=error.message) from None
+        raise InputError(said, hint=error.message, code="rounds.no_delta") from None
 
 
 def _check_whole(delta: Delta) -> None:
     try:
         verify_whole(delta.file)
     except InputError as error:  # it names the file
-        raise InputError("expected values and codes of a delta", hint=error.message) from None
+        raise InputError(
+            "expected values and codes of a delta", hint=error.message, code="rounds.no_delta"
+        ) from None
 
 
 def check_characters(header: str) -> None:
@@ -226,24 +234,32 @@ def check_characters(header: str) -> None:
     try:
         shown = json.dumps(json.loads(header), ensure_ascii=False)
     except (ValueError, RecursionError):
-        raise InputError("header: expected JSON, got something else") from None
+        raise InputError(
+            "header: expected JSON, got something else", code="rounds.header_damaged"
+        ) from None
     if not is_known_everywhere(shown):
-        raise InputError("header: expected characters of Unicode 3.2, got others")
+        raise InputError(
+            "header: expected characters of Unicode 3.2, got others", code="rounds.not_unicode"
+        )
 
 
 def _check_header(delta: Delta, manifest: Coding) -> None:
     header = delta.header
     if delta.file_bytes > manifest.caps.file_bytes:
         raise InputError(
-            f"expected at most {manifest.caps.file_bytes} bytes, got {delta.file_bytes}"
+            f"expected at most {manifest.caps.file_bytes} bytes, got {delta.file_bytes}",
+            code="rounds.file_too_large",
         )
     if header.base.identity != manifest.base.identity:
         other = quoted(header.base.id)
-        raise InputError(f"expected a change of the round's base, got one of {other}")
+        raise InputError(
+            f"expected a change of the round's base, got one of {other}", code="rounds.other_base"
+        )
     said = (header.recipe, header.seed, header.data, header.quality, header.base.revision)
     if said != ({}, None, None, None, None) or header.tool != ROUND_TOOL or header.version != "1":
         raise InputError(
-            "expected a header without recipe, seed, data, quality, parents and program"
+            "expected a header without recipe, seed, data, quality, parents and program",
+            code="rounds.header_extra",
         )
     expected = [(tensor.name, tensor.shape) for tensor in manifest.tensors]
     got = [(tensor.name, tensor.shape) for tensor in header.tensors]
@@ -251,14 +267,18 @@ def _check_header(delta: Delta, manifest: Coding) -> None:
         if wanted != found:
             raise InputError(
                 f"expected tensor {quoted(wanted[0])} {list(wanted[1])}, got {quoted(found[0])} "
-                f"{list(found[1])}"
+                f"{list(found[1])}",
+                code="rounds.other_tensors",
             )
     if len(expected) != len(got):
-        raise InputError(f"expected {len(expected)} tensors, got {len(got)}")
+        raise InputError(
+            f"expected {len(expected)} tensors, got {len(got)}", code="rounds.other_tensors"
+        )
     for tensor in header.tensors:
         if len(tensor.terms) != 1 or not has_form(tensor.terms[0], manifest.form):
             raise InputError(
-                f"tensor {quoted(tensor.name)}: expected one term of form {manifest.form}"
+                f"tensor {quoted(tensor.name)}: expected one term of form {manifest.form}",
+                code="rounds.other_form",
             )
 
 
@@ -281,7 +301,8 @@ def _check_values(delta: Delta, tensor: TensorTerms, manifest: Coding) -> None:
     if isinstance(term, LowRankTerm) and term.rank > manifest.caps.rank:
         raise InputError(
             f"tensor {quoted(tensor.name)}: expected a rank of at most {manifest.caps.rank}, got "
-            f"{term.rank}"
+            f"{term.rank}",
+            code="rounds.rank_too_large",
         )
     if "sign" in parts:
         _check_signs(tensor, parts["sign"], parts["scale"])
@@ -298,16 +319,24 @@ def _check_signs(
     columns = tensor.shape[1]
     padding = 0xFF << columns % 8 & 0xFF if columns % 8 else 0
     if padding and (bits[:, -1] & padding).any():
-        raise InputError(f"tensor {quoted(tensor.name)}: expected zeros as padding bits")
+        raise InputError(
+            f"tensor {quoted(tensor.name)}: expected zeros as padding bits", code="rounds.padding"
+        )
     if np.signbit(scale).any():
-        raise InputError(f"tensor {quoted(tensor.name)}: expected a scale of at least 0")
+        raise InputError(
+            f"tensor {quoted(tensor.name)}: expected a scale of at least 0",
+            code="rounds.negative_scale",
+        )
 
 
 def _check_largest(where: str, values: "NDArray[np.float32]", most: float) -> None:
     import numpy as np
 
     if not np.isfinite(values).all():
-        raise InputError(f"{where}: expected finite values, got others")
+        raise InputError(f"{where}: expected finite values, got others", code="rounds.not_finite")
     largest = float(np.abs(values).max(initial=0.0))
     if largest > most:
-        raise InputError(f"{where}: expected values up to {most:g}, got {largest:g}")
+        raise InputError(
+            f"{where}: expected values up to {most:g}, got {largest:g}",
+            code="rounds.value_too_large",
+        )

@@ -71,7 +71,9 @@ def _refuse_other_run(run: Run, base: Path) -> None:
     try:
         refuse_other_base(run.env_file, base)
     except InputError as error:
-        raise InputError(error.message, hint=_where(run_config(run).model_name_or_path)) from None
+        raise InputError(
+            error.message, hint=_where(run_config(run).model_name_or_path), code=error.code
+        ) from None
 
 
 def _refuse_other_adapter(source: Path, base: Path, weights: Weights, coding: Coding) -> None:
@@ -89,6 +91,7 @@ def _refuse_other_adapter(source: Path, base: Path, weights: Weights, coding: Co
             f"{source}: expected an adapter of the base {base}, got one of {text}, which has "
             "other values in the tensors that count",
             hint=_where(text),
+            code="rounds.other_base",
         )
 
 
@@ -172,12 +175,14 @@ def check_base(base: Weights, manifest: Coding) -> None:
         if tensor.name not in base.tensors or base.shape(tensor.name) != tensor.shape:
             raise InputError(
                 f"{base.source}: expected the base {manifest.base.model} of the round, got one "
-                f"without tensor {tensor.name!r} of shape {list(tensor.shape)}"
+                f"without tensor {tensor.name!r} of shape {list(tensor.shape)}",
+                code="rounds.other_base",
             )
     if identity(base, [tensor.name for tensor in manifest.tensors]) != manifest.base.identity:
         raise InputError(
             f"{base.source}: expected the base {manifest.base.model} of the round, got another",
             hint=f"its identity is {manifest.base.identity}",
+            code="rounds.other_base",
         )
 
 
@@ -194,6 +199,7 @@ def check_names(changes: Changes, manifest: Coding) -> None:
             f"{changes.source}: expected changes of the round's tensors only, got one of "
             f"{strange!r}",
             hint=_how_to_train(changes, manifest),
+            code="rounds.other_tensors",
         )
     if not changes.names:
         raise _no_change(changes.source)
@@ -218,7 +224,9 @@ def _check_change(found: "Delta", manifest: Coding, source: Path) -> None:
 
 
 def _no_change(source: Path) -> InputError:
-    return InputError(f"{source}: expected a fine-tune, got no change from the base")
+    return InputError(
+        f"{source}: expected a fine-tune, got no change from the base", code="rounds.no_change"
+    )
 
 
 def kept_of_adapter(source: Path, base: Path, coding: Coding) -> float | None:
@@ -258,6 +266,7 @@ def _encode(changes: Changes, tensor: Tensor, manifest: Coding) -> tuple[Encoded
                 f"{changes.source}: expected factors for a round of form lowrank, got "
                 f"{changes.kind}",
                 hint=f"contribute {made_of if changes.kind == CODED_FACTORS else 'a LoRA adapter'}",
+                code="rounds.no_factors",
             )
         term, arrays = code_factors(tensor.name, *found, LowRank(FACTORS))
         return _encoded(tensor, term, arrays), 0
@@ -294,6 +303,7 @@ def _check_zeros(zeros: int, manifest: Coding, source: Path) -> None:
             f"{zeros / size:.0%} zeros",
             hint="a sign says nothing of a weight that did not change; rounds of form lowrank or "
             "float take such a fine-tune",
+            code="rounds.many_zeros",
         )
 
 

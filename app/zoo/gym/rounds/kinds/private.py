@@ -168,7 +168,9 @@ class PrivateRound(OfWeights["PrivateResult"]):
         names = [tensor.name for tensor in manifest.tensors]
         strange = next((name for name in names if not name.endswith(WEIGHT)), None)
         if strange is not None:
-            raise InputError(f"round: expected weights of layers, got {strange!r}")
+            raise InputError(
+                f"round: expected weights of layers, got {strange!r}", code="rounds.other_tensors"
+            )
         return {
             "model_name_or_path": manifest.base.model,
             "finetuning_type": "lora",
@@ -180,7 +182,10 @@ class PrivateRound(OfWeights["PrivateResult"]):
 
     def refuse_as_earlier(self, manifest: "Manifest") -> None:
         """Refuses a private round."""
-        raise InputError("--after: expected a round with standings, got a private one")
+        raise InputError(
+            "--after: expected a round with standings, got a private one",
+            code="rounds.no_standings",
+        )
 
 
 def _promised(manifest: "Manifest", contributors: int) -> dict[str, Any]:

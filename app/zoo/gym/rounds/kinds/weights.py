@@ -244,6 +244,7 @@ class WeightsRound(OfWeights["Computed"]):
             f"round: expected a private round, got {manifest.name}, whose contributions can be "
             "trained with any settings",
             hint=f"leave it out, and then: zoo-gym round contribute last --round {manifest.name}",
+            code="rounds.not_private",
         )
 
     def refuse_as_earlier(self, manifest: "Manifest") -> None:

@@ -94,6 +94,7 @@ def _refuse_other(before: store.Stored, result: str, opened: Opened) -> None:
             f"got that of another one: {before.name}@{before.version}, "
             f"{counted(len(before.library.items), 'lesson')}, which would be used no longer",
             hint=f"if you want that: {command}; else another name",
+            code="rounds.library_taken",
         )
 
 
@@ -113,4 +114,5 @@ def refuse_library(name: str) -> None:
         raise InputError(
             f"undo: expected a base model, got the library {name}",
             hint=f"zoo-gym experience rollback {name} VERSION uses an earlier version again",
+            code="rounds.is_library",
         )

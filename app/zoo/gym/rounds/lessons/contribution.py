@@ -74,7 +74,7 @@ def read_lessons(path: Path, manifest: Manifest) -> Library:
     try:
         library, _ = read_library(path)
     except InputError:
-        raise InputError(f"contribution: {_NO_LIBRARY}") from None
+        raise InputError(f"contribution: {_NO_LIBRARY}", code="rounds.no_library") from None
     if library != reduced(library, manifest.base.model):
         _refuse(f"expected texts, parents and licences alone, for {manifest.base.model}")
     _refuse(_fault(library, manifest))
@@ -83,7 +83,7 @@ def read_lessons(path: Path, manifest: Manifest) -> Library:
 
 def _refuse(fault: str | None) -> None:
     if fault is not None:
-        raise InputError(f"contribution: {fault}")
+        raise InputError(f"contribution: {fault}", code="rounds.lessons_refused")
 
 
 def _fault(library: Library, manifest: Manifest) -> str | None:

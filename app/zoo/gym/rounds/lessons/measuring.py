@@ -68,7 +68,7 @@ class LessonMeasuring:
         """
         records, left_out = read_measurements(file)
         if left_out:
-            raise InputError(left_out[0])
+            raise InputError(left_out[0], code="rounds.bad_measurement")
         others = {key for key, _ in records if key != self._key.public}
         if others:
             said = min(key.fingerprint for key in others)
@@ -76,6 +76,7 @@ class LessonMeasuring:
                 f"{file}: expected measurements of your key {self._key.public.fingerprint}, got "
                 f"those of {said}",
                 hint=f"each key leaves its own: {self.state.manifest.command('measure')}",
+                code="rounds.other_key",
             )
         texts = {item.text for item in self.items}
         ours = [one for _, one in records if one.text in texts]
@@ -127,12 +128,14 @@ class LessonMeasuring:
         if one.tasks < FEWEST_TASKS:
             raise InputError(
                 f"measurement of [{one.item[:6]}]: expected at least {FEWEST_TASKS} tasks, got "
-                f"{one.tasks}"
+                f"{one.tasks}",
+                code="rounds.few_tasks",
             )
         if not -1 <= one.low <= one.high <= 1:
             raise InputError(
                 f"measurement of [{one.item[:6]}]: expected rewards of 0 to 1, which a round "
-                f"compares, got differences from {one.low:g} to {one.high:g}"
+                f"compares, got differences from {one.low:g} to {one.high:g}",
+                code="rounds.reward_range",
             )
         values = {**vars(one), "item": one.item, "model": public_name(one.model)}
         record_of("lesson", values)

@@ -295,6 +295,7 @@ def _refuse_unmeasured(state: State) -> None:
             f"round {state.manifest.name}: expected measurements by "
             f"{counted(least, 'key')}, got {found}",
             hint=f"keys of role gate make them: {state.manifest.command('measure')}",
+            code="rounds.few_measured",
         )
 
 
@@ -316,7 +317,7 @@ def _refuse_early(state: State, found: Combined) -> None:
     else:
         said = f"{NOTHING_KEPT}, and {keys} not measured all of {len(first)}"
         hint = f"wait for them, or make it void: {forced}"
-    raise InputError(f"round {state.manifest.name}: {said}", hint=hint)
+    raise InputError(f"round {state.manifest.name}: {said}", hint=hint, code="rounds.unmeasured")
 
 
 PUBLISHED = "published.json"
@@ -354,10 +355,15 @@ def void_check(opened: Opened, folder: Path) -> Check | None:
     def repeat() -> str:
         least, measured = terms_of(opened.manifest).least, len(opened.state.measured.lessons)
         if measured < least:  # without measurements no lesson is kept of any round
-            raise InputError(f"expected measurements by {counted(least, 'key')}, got {measured}")
+            raise InputError(
+                f"expected measurements by {counted(least, 'key')}, got {measured}",
+                code="rounds.few_measured",
+            )
         found = combine(opened.state, opened.storage, folder)
         if found.kept:
-            raise InputError(f"expected no lesson that is kept, got {found.kept}")
+            raise InputError(
+                f"expected no lesson that is kept, got {found.kept}", code="rounds.lessons_kept"
+            )
         return f"none of {counted(len(found.judged), 'lesson')}"
 
     return made("kept lessons", repeat) if opened.state.reason == NOTHING_KEPT else None

@@ -54,7 +54,10 @@ class NoteKey:
 
     def __post_init__(self) -> None:
         if not self.name or any(char.isspace() or char == "+" for char in self.name):
-            raise InputError(f"key name: expected text without blanks and '+', got {self.name!r}")
+            raise InputError(
+                f"key name: expected text without blanks and '+', got {self.name!r}",
+                code="rounds.key_name",
+            )
 
     @property
     def id(self) -> bytes:
@@ -82,7 +85,10 @@ def read_note(
     """
     head, lines = _parsed(note)
     if head.origin != origin:
-        raise InputError(f"log head: expected one of {origin!r}, got one of {head.origin!r}")
+        raise InputError(
+            f"log head: expected one of {origin!r}, got one of {head.origin!r}",
+            code="rounds.other_log",
+        )
     known = {(key.name, key.id): key for key in verifiers}
     found: dict[NoteKey, bytes] = {}
     for line in lines:
@@ -91,13 +97,19 @@ def read_note(
         if key is None:
             continue
         if key in found or not verifiers[key](head.text().encode(), stamp[_ID_BYTES:]):
-            raise InputError(f"log head: expected a valid signature of {name!r}, got a wrong one")
+            raise InputError(
+                f"log head: expected a valid signature of {name!r}, got a wrong one",
+                code="rounds.bad_signature",
+            )
         found[key] = stamp[_ID_BYTES:]
     return head, found
 
 
 def _parsed(note: bytes) -> tuple[Head, list[str]]:
-    problem = InputError("log head: expected a signed note (C2SP tlog-checkpoint), got other text")
+    problem = InputError(
+        "log head: expected a signed note (C2SP tlog-checkpoint), got other text",
+        code="rounds.bad_head",
+    )
     try:
         text, _, rest = note[:NOTE_BYTES].decode().partition("\n\n")
         origin, size, root, *extensions = text.split("\n")
@@ -119,7 +131,9 @@ def _signature(line: str) -> tuple[str, bytes]:
         dash, name, encoded, stamp = "", "", "", b""
     exact = base64.b64encode(stamp).decode() == encoded  # unused bits are zeros
     if dash != "\u2014" or len(stamp) != _ID_BYTES + _SIGNATURE_BYTES or not exact:
-        raise InputError(f"log head: expected a signature line, got {line[:60]!r}")
+        raise InputError(
+            f"log head: expected a signature line, got {line[:60]!r}", code="rounds.bad_head"
+        )
     return name, stamp
 
 
@@ -142,10 +156,15 @@ def read_head(
         InputError: it is not a head of this log, signed by its key.
     """
     if note is None:
-        raise NotAvailableError(f"log of {origin}: expected a signed head, got nothing")
+        raise NotAvailableError(
+            f"log of {origin}: expected a signed head, got nothing", code="rounds.no_head"
+        )
     head, signatures = read_note(note, origin, verifiers)
     if log_key not in signatures:
-        raise InputError(f"log head: expected a signature of {log_key.name!r}, got none")
+        raise InputError(
+            f"log head: expected a signature of {log_key.name!r}, got none",
+            code="rounds.unsigned_head",
+        )
     return head, signatures
 
 
@@ -194,9 +213,14 @@ class LogReader:
         try:
             found = entries_in(self._bytes(name))
         except ValueError as error:
-            raise InputError(f"log/{name}: expected entries, got {error}") from None
+            raise InputError(
+                f"log/{name}: expected entries, got {error}", code="rounds.bad_tile"
+            ) from None
         if [tree.leaf_hash(entry) for entry in found] != self._tile(0, index):
-            raise InputError(f"log/{name}: expected the entries of their hashes, got others")
+            raise InputError(
+                f"log/{name}: expected the entries of their hashes, got others",
+                code="rounds.bad_tile",
+            )
         return found
 
     def _tile(self, level: int, index: int) -> list[bytes]:
@@ -206,9 +230,15 @@ class LogReader:
             name = tile_name(level, index, width)
             hashes = hashes_in(self._bytes(name))
             if len(hashes) != width or any(len(one) != tree.HASH_BYTES for one in hashes):
-                raise InputError(f"log/{name}: expected {width} hashes, got {len(hashes)}")
+                raise InputError(
+                    f"log/{name}: expected {width} hashes, got {len(hashes)}",
+                    code="rounds.bad_tile",
+                )
             if level and hashes != self._above(level - 1, index * WIDTH, width):
-                raise InputError(f"log/{name}: expected the hashes of the tiles below, got others")
+                raise InputError(
+                    f"log/{name}: expected the hashes of the tiles below, got others",
+                    code="rounds.bad_tile",
+                )
             self._tiles[key] = hashes
         return self._tiles[key]
 
@@ -219,7 +249,9 @@ class LogReader:
     def _bytes(self, name: str) -> bytes:
         content = self._read(f"log/{name}")
         if content is None:
-            raise InputError(f"log/{name}: expected a tile of the log, got nothing")
+            raise InputError(
+                f"log/{name}: expected a tile of the log, got nothing", code="rounds.tile_missing"
+            )
         return content
 
 
@@ -231,5 +263,8 @@ def open_log(read: Read, head: Head) -> LogReader:
     """
     reader = LogReader(read, head.size)
     if reader.root() != head.root:
-        raise InputError(f"log of {head.origin}: expected the root of its head, got another")
+        raise InputError(
+            f"log of {head.origin}: expected the root of its head, got another",
+            code="rounds.other_root",
+        )
     return reader

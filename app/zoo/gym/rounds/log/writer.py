@@ -57,7 +57,10 @@ class LogWriter:
         """
         for entry in entries:
             if not 0 < len(entry) <= ENTRY_BYTES:
-                raise InputError(f"log entry: expected 1 to {ENTRY_BYTES} bytes, got {len(entry)}")
+                raise InputError(
+                    f"log entry: expected 1 to {ENTRY_BYTES} bytes, got {len(entry)}",
+                    code="rounds.entry_size",
+                )
         if not entries:
             return self.head
         if self._storage.read(CHECKPOINT) != self._note:
@@ -86,6 +89,7 @@ class LogWriter:
             f"log of {self.head.origin}: expected the head of {self.head.size} entries, got "
             "another",
             hint="another program has written it meanwhile: run the command again",
+            code="rounds.log_overtaken",
         )
 
     def _write_bundle(self, index: int, entries: Sequence[bytes]) -> None:

@@ -31,7 +31,9 @@ def digest_of(file: Path) -> str:
         StorageError: it cannot be read.
     """
     if not file.is_file():
-        raise NotAvailableError(f"{file}: expected a file of examples, got nothing")
+        raise NotAvailableError(
+            f"{file}: expected a file of examples, got nothing", code="rounds.no_examples"
+        )
     with read_errors(file):
         return sha256(file.read_bytes()).hexdigest()
 
@@ -46,7 +48,9 @@ def promised_digest(file: Path) -> str:
     """
     found = digest_of(file)
     if not file.stat().st_size:
-        raise InputError(f"{file}: empty file: expected examples, got none")
+        raise InputError(
+            f"{file}: empty file: expected examples, got none", code="rounds.empty_examples"
+        )
     shown_suffix(file)
     return found
 
@@ -67,6 +71,7 @@ def shown_suffix(file: Path) -> str:
             f"{file}: expected a name with a suffix of 1 to 10 letters, as .jsonl, "
             f"got {suffix or 'none'}",
             hint="rename the file: everybody reads it by its suffix once the gate shows it",
+            code="rounds.file_suffix",
         )
     return suffix
 
@@ -101,10 +106,13 @@ def check_file(file: Path, purpose: Purpose, state: State) -> None:
     wanted, got = examples_of(state.manifest).get(purpose), digest_of(file)
     if wanted != got:
         named = "none" if wanted is None else f"the {purpose} file with SHA-256 {wanted[:12]}"
-        raise InputError(f"{file}: expected {named}, got {got[:12]}")
+        raise InputError(f"{file}: expected {named}, got {got[:12]}", code="rounds.other_examples")
     terms, size = state.manifest.evaluation, file.stat().st_size
     if purpose == "evaluation" and terms is not None and terms.bytes != size:
-        raise InputError(f"{file}: expected {terms.bytes} bytes by the round's terms, got {size}")
+        raise InputError(
+            f"{file}: expected {terms.bytes} bytes by the round's terms, got {size}",
+            code="rounds.other_examples",
+        )
 
 
 def shown_file(purpose: Purpose, state: State, storage: Storage, folder: Path) -> Path:
@@ -119,6 +127,7 @@ def shown_file(purpose: Purpose, state: State, storage: Storage, folder: Path) -
         raise NotAvailableError(
             f"round {state.manifest.name}: expected its {purpose} examples, got none yet",
             hint=f"a key of role gate shows them: {state.manifest.command('measure')}",
+            code="rounds.not_shown",
         )
     path = folder / f"{purpose}{found.suffix}"
     fetch_new(StoredFile(found.digest, found.bytes, found.chunks), storage, path)
@@ -141,6 +150,7 @@ def check_rows(file: Path, model: Path) -> None:
             f"{file}: expected rows that are read alone, got a file that {entry.where} describes",
             hint="the gate shows the file by itself: write its rows as prompt and completion, and "
             "keep it in another folder",
+            code="rounds.described_rows",
         )
     read_examples(file, model)
 
@@ -165,5 +175,7 @@ def read_examples(file: Path, model: Path) -> "Sequence[Example]":
     found = encode_records(records, load_tokenizer(model), options).examples
     rows = [row for row in found if row.mask.any()]
     if len(rows) < FEWEST_ROWS:
-        raise InputError(f"{file}: expected at least {FEWEST_ROWS} rows, got {len(rows)}")
+        raise InputError(
+            f"{file}: expected at least {FEWEST_ROWS} rows, got {len(rows)}", code="rounds.few_rows"
+        )
     return rows

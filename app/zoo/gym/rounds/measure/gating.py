@@ -61,13 +61,20 @@ def load_validator(name: str) -> Validator:
     try:
         found = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
-        raise InputError(f"validator {name!r}: expected module:function, got {error}") from None
+        raise InputError(
+            f"validator {name!r}: expected module:function, got {error}",
+            code="rounds.validator_missing",
+        ) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - code of the user may raise anything
         raise InputError(
-            f"validator {name!r}: expected a module that can be imported, but {_raised(error)}"
+            f"validator {name!r}: expected a module that can be imported, but {_raised(error)}",
+            code="rounds.validator_failed",
         ) from None
     if not callable(found):
-        raise InputError(f"validator {name!r}: expected a function, got {type(found).__name__}")
+        raise InputError(
+            f"validator {name!r}: expected a function, got {type(found).__name__}",
+            code="rounds.validator_missing",
+        )
     return cast("Validator", found)
 
 
@@ -80,11 +87,15 @@ def _validated(validator: Validator, file: Path, base: Path) -> str | None:
             f"validator {validator.__module__}:{name}: expected a reason or None, but "
             f"{_raised(error)}",
             hint="nothing of this contribution was signed: mend the function, then measure again",
+            code="rounds.validator_failed",
         ) from None
     if found is None:
         return None
     if not isinstance(found, str) or not found.strip():
-        raise InputError(f"validator: expected a reason, or None, got {found!r:.80}")
+        raise InputError(
+            f"validator: expected a reason, or None, got {found!r:.80}",
+            code="rounds.validator_answer",
+        )
     return as_text(f"{VALIDATOR_SAYS}{found.strip()}", MOST_REASON)
 
 

@@ -191,6 +191,7 @@ def mean_gradient(meter: Meter, chosen: Chosen, result: Path) -> "Gradient":
     if missing := sorted(wanted - found.keys()):
         raise InputError(
             f"tensor {missing[0]!r}: expected a parameter of its own, got one that the loaded "
-            "model joins with others: contributions to it cannot be valued"
+            "model joins with others: contributions to it cannot be valued",
+            code="rounds.joined_parameter",
         )
     return found

@@ -165,7 +165,10 @@ class Measuring:
                 raise _no_previous(self.state)
             previous = compare(meter.losses(self._sources.previous), after)
         if base is None:
-            raise InputError("result: expected a finite held-out loss, got infinity or none")
+            raise InputError(
+                "result: expected a finite held-out loss, got infinity or none",
+                code="rounds.infinite_loss",
+            )
         return ResultGate(
             digest=digest,
             base=base,
@@ -191,9 +194,15 @@ def check_previous(path: Path, state: State) -> None:
     """
     wanted = state.manifest.previous
     if wanted is None:
-        raise InputError(f"{path}: expected no last result in round {state.manifest.name}, got one")
+        raise InputError(
+            f"{path}: expected no last result in round {state.manifest.name}, got one",
+            code="rounds.other_previous",
+        )
     if describe(path)[0].digest != wanted:
-        raise InputError(f"{path}: expected the last result {wanted[:12]}, got another file")
+        raise InputError(
+            f"{path}: expected the last result {wanted[:12]}, got another file",
+            code="rounds.other_previous",
+        )
 
 
 def check_last_result(path: Path, base: Path) -> None:
@@ -209,6 +218,7 @@ def _no_previous(state: State) -> NotAvailableError:
     return NotAvailableError(
         f"round {state.manifest.name}: expected the file of the last result, got none",
         hint="--previous FILE",
+        code="rounds.previous_missing",
     )
 
 
@@ -246,7 +256,10 @@ def files_to_show(opened: Opened, key: OwnKey, sources: Sources) -> dict[Purpose
     """
     manifest = opened.manifest
     if not manifest.evaluation and not manifest.refit:
-        raise InputError(f"round {manifest.name}: expected an evaluation set, got none")
+        raise InputError(
+            f"round {manifest.name}: expected an evaluation set, got none",
+            code="rounds.nothing_measured",
+        )
     refuse_no_gate(opened.state, key)
     if sources.previous is not None:
         check_previous(sources.previous, opened.state)
@@ -263,6 +276,7 @@ def files_to_show(opened: Opened, key: OwnKey, sources: Sources) -> dict[Purpose
             raise NotAvailableError(
                 f"round {manifest.name}: expected the file of its {purpose} examples, got none",
                 hint=f"--{purpose} FILE",
+                code="rounds.no_examples",
             )
         check_file(file, purpose, opened.state)
         shown_suffix(file)
@@ -293,12 +307,14 @@ def refuse_no_gate(state: State, key: OwnKey) -> None:
     if key.public not in state.manifest.keys_of("gate"):
         raise InputError(
             f"round {state.manifest.name}: expected a key of role gate, got yours, "
-            f"{key.public.fingerprint}"
+            f"{key.public.fingerprint}",
+            code="rounds.no_gate",
         )
     if state.phase is not Phase.COMPUTE:
         raise NotAvailableError(
             f"round {state.manifest.name}: expected phase compute, got {state.phase}",
             hint="contributions are measured when all are revealed",
+            code="rounds.other_phase",
         )
 
 

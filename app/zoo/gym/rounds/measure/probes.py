@@ -110,10 +110,13 @@ def read_probes(file: Path, purpose: Purpose) -> list[Prompt]:
         except (ValueError, RecursionError, KeyError, TypeError):
             texts = []
         if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
-            raise InputError(f"{file}:{number}: expected texts {' and '.join(fields)}, got others")
+            raise InputError(
+                f"{file}:{number}: expected texts {' and '.join(fields)}, got others",
+                code="rounds.bad_prompt",
+            )
         found.append(Prompt(*map(str, texts)))
     if not found:
-        raise InputError(f"{file}: expected prompts, got none")
+        raise InputError(f"{file}: expected prompts, got none", code="rounds.no_prompts")
     return found
 
 
@@ -163,7 +166,7 @@ def check_probes(file: Path, purpose: Purpose, base: Path) -> None:
             encode_prompt([Message("user", text)], tokenizer, options)
         except InputError as error:
             said = f"expected one that the base can read, got {error.message}"
-            raise InputError(f"{file}: prompt {number}: {said}") from None
+            raise InputError(f"{file}: prompt {number}: {said}", code="rounds.bad_prompt") from None
 
 
 def _options(base: Path) -> "EncodeOptions":

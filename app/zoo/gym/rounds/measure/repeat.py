@@ -83,7 +83,10 @@ def repeated(
 
 def _check(state: State, previous: Path | None) -> None:
     if not state.manifest.evaluation and not state.manifest.refit:
-        raise InputError(f"round {state.manifest.name}: expected measurements, got a round without")
+        raise InputError(
+            f"round {state.manifest.name}: expected measurements, got a round without",
+            code="rounds.nothing_measured",
+        )
     if previous is not None:
         check_previous(previous, state)
 
@@ -115,7 +118,10 @@ def _result(
 ) -> Iterator[Check]:
     signed = opened.state.measured.results.get(computed.report.result.digest)
     if signed is None:
-        raise InputError("result: expected the one that was measured, computed another")
+        raise InputError(
+            "result: expected the one that was measured, computed another",
+            code="rounds.other_result",
+        )
     after = meter.losses(computed.delta.path)
     yield _same_loss("measured result", signed.base, compare(before, after))
     if signed.previous is not None:

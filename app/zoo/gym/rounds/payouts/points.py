@@ -37,11 +37,15 @@ def share_out(values: Mapping[Key, float | int | Fraction], pool: int) -> dict[K
         InputError: a value is not finite, or the pool negative.
     """
     if pool < 0:
-        raise InputError(f"pool: expected at least 0 points, got {pool}")
+        raise InputError(
+            f"pool: expected at least 0 points, got {pool}", code="rounds.pool_negative"
+        )
     worth: dict[Key, Fraction] = {}
     for name, value in values.items():
         if isinstance(value, float) and not isfinite(value):
-            raise InputError(f"value of {name}: expected a finite number, got {value}")
+            raise InputError(
+                f"value of {name}: expected a finite number, got {value}", code="rounds.not_finite"
+            )
         worth[name] = max(Fraction(0), Fraction(value))
     total = sum(worth.values())
     if not total:

@@ -41,7 +41,9 @@ class Reputation:
             InputError: the quality is not in that range.
         """
         if not 0 <= quality <= 1:
-            raise InputError(f"quality: expected 0 to 1, got {quality}")
+            raise InputError(
+                f"quality: expected 0 to 1, got {quality}", code="rounds.quality_range"
+            )
         rate = UP if quality > self.value else DOWN
         # Junk that a rule weighs with 0 must not make its key an established one.
         accepted = self.accepted + (quality > 0)
@@ -85,20 +87,27 @@ def read_standings(content: bytes) -> Standings:
         }
     except (ValueError, RecursionError, KeyError, TypeError, OverflowError):
         raise InputError(
-            f"standings: expected JSON of format '{FORMAT}', got other bytes"
+            f"standings: expected JSON of format '{FORMAT}', got other bytes",
+            code="rounds.bad_standings",
         ) from None
     for key, one in standings.items():
         if not 0 <= one.value <= 1:  # it weighs the contribution in weighted_mean
             raise InputError(
-                f"standings: expected a reputation of 0 to 1 for {key.fingerprint}, got {one.value}"
+                f"standings: expected a reputation of 0 to 1 for {key.fingerprint}, got "
+                f"{one.value}",
+                code="rounds.bad_standings",
             )
         if one.accepted < 0:
             raise InputError(
                 f"standings: expected accepted rounds, 0 or more, for {key.fingerprint}, got "
-                f"{one.accepted}"
+                f"{one.accepted}",
+                code="rounds.bad_standings",
             )
     if write_standings(standings) != content:
-        raise InputError("standings: expected canonical JSON of theirs, got another form")
+        raise InputError(
+            "standings: expected canonical JSON of theirs, got another form",
+            code="rounds.bad_standings",
+        )
     return standings
 
 

@@ -114,7 +114,9 @@ def to_steps(values: "NDArray[np.float32]", scale: int, clip: float) -> "NDArray
 
     wide = values.astype(np.float64)
     if not np.isfinite(wide).all():
-        raise InputError("expected finite values, got a NaN or an infinity")
+        raise InputError(
+            "expected finite values, got a NaN or an infinity", code="rounds.not_finite"
+        )
     largest = float(np.abs(wide).max(initial=0.0)) * scale
     if largest > _MOST:
         wide *= min(1.0, clip / float(np.sqrt(np.square(wide).sum())))
@@ -174,7 +176,10 @@ def decode_values(content: bytes, count: int) -> "NDArray[np.int64]":
     import numpy as np
 
     if len(content) != len(PAYLOAD_LINE) + 4 * count or not content.startswith(PAYLOAD_LINE):
-        raise InputError(f"expected {count} whole numbers of a private round, got other bytes")
+        raise InputError(
+            f"expected {count} whole numbers of a private round, got other bytes",
+            code="rounds.not_whole",
+        )
     return np.frombuffer(content, "<i4", offset=len(PAYLOAD_LINE)).astype(np.int64)
 
 
@@ -223,6 +228,7 @@ def write_values(source: Path, base: Path, coding: Coding, privacy: Privacy, out
         raise InputError(
             f"{source}: expected a change that is left in the round's factors, got zeros only",
             hint="zoo-gym train FILE round=ROUND trains on them",
+            code="rounds.nothing_left",
         )
     before = projected.norm * privacy.scale
     _write(out, encode_values([steps]))
@@ -250,7 +256,10 @@ def check_sealed(path: Path, coding: Coding) -> None:
         found = path.stat().st_size
     expected = sealed_bytes(values_of(coding))
     if found != expected:
-        raise InputError(f"contribution: expected {expected} sealed bytes, got {found}")
+        raise InputError(
+            f"contribution: expected {expected} sealed bytes, got {found}",
+            code="rounds.sealed_size",
+        )
 
 
 def read_values(path: Path, coding: Coding, privacy: Privacy) -> "NDArray[np.int64]":

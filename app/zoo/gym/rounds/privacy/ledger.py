@@ -160,7 +160,9 @@ def _ledger() -> Generator[sqlite3.Connection]:
             yield db
             db.execute("COMMIT")
     except sqlite3.Error as error:
-        raise StorageError(f"{path}: cannot use the ledger of privacy: {error}") from error
+        raise StorageError(
+            f"{path}: cannot use the ledger of privacy: {error}", code="rounds.ledger_failed"
+        ) from error
 
 
 def _path() -> Path:

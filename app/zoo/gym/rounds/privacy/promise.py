@@ -55,7 +55,9 @@ class Wish:
         try:
             return privacy_for(self.epsilon, self.delta, self.clip, seed, key)
         except ValidationError as error:
-            raise InputError(f"--private: {error.errors()[0]['msg']}") from None
+            raise InputError(
+                f"--private: {error.errors()[0]['msg']}", code="rounds.bad_promise"
+            ) from None
 
     def check(self, manifest: Manifest) -> None:
         """Refuses a round that would be noise with as many contributors as it needs.
@@ -88,6 +90,7 @@ def check_signal(
             hint=hint
             or f"{fewest_contributors(privacy, values)} contributors, a smaller rank, fewer "
             "tensors or a larger epsilon; --force goes on",
+            code="rounds.noise_too_large",
         )
 
 
@@ -102,24 +105,36 @@ def wish_of(text: str | None, *, force: bool = False) -> Wish | None:
     """
     if text is None:
         if force:
-            raise InputError("--force: has no effect without --private")
+            raise InputError("--force: has no effect without --private", code="rounds.force_unused")
         return None
     given: dict[str, float] = {}
     for part in text.split(","):
         name, _, value = (piece.strip() for piece in part.partition("="))
         refuse_choice(name)
         if name not in {"epsilon", "delta", "clip"} or name in given:
-            raise InputError(f"--private: expected epsilon, delta and clip once each, got {name!r}")
+            raise InputError(
+                f"--private: expected epsilon, delta and clip once each, got {name!r}",
+                code="rounds.bad_promise",
+            )
         try:
             given[name] = float(value)
         except ValueError:
-            raise InputError(f"--private {name}: expected a number, got {value!r}") from None
+            raise InputError(
+                f"--private {name}: expected a number, got {value!r}", code="rounds.bad_promise"
+            ) from None
     if "epsilon" not in given:
-        raise InputError("--private: expected an epsilon, got none", hint="--private epsilon=1")
+        raise InputError(
+            "--private: expected an epsilon, got none",
+            hint="--private epsilon=1",
+            code="rounds.bad_promise",
+        )
     wish = Wish(**given, force=force)
     check_promise(wish.epsilon, wish.delta)
     if not 0 < wish.clip <= 1e4:
-        raise InputError(f"--private clip: expected a number up to 10000, got {wish.clip}")
+        raise InputError(
+            f"--private clip: expected a number up to 10000, got {wish.clip}",
+            code="rounds.bad_promise",
+        )
     return wish
 
 
@@ -130,7 +145,7 @@ def refuse_choice(name: str) -> None:
         InputError: it is one, with the reason.
     """
     if name in REFUSED:
-        raise InputError(f"{name}: expected none: {REFUSED[name]}")
+        raise InputError(f"{name}: expected none: {REFUSED[name]}", code="rounds.not_chosen")
 
 
 def form_and_method(
@@ -148,13 +163,15 @@ def form_and_method(
     if form not in {None, "lowrank"}:
         raise InputError(
             f"--form: expected lowrank in a private round, got {form}: noise drowns signs and full "
-            "changes"
+            "changes",
+            code="rounds.private_form",
         )
     if method not in {None, "mean", "byzantine_robust"}:
         raise InputError(
             f"--method: expected mean in a private round, got {method}: what a rule selects "
             "depends on each contribution without a bound",
             hint="each contribution is clipped instead: it moves the mean by clip / n at most",
+            code="rounds.private_method",
         )
     return "lowrank", AggregationMethod.MEAN
 

@@ -74,7 +74,9 @@ def seal(message: bytes, key: str, info: bytes) -> bytes:
         public = X25519PublicKey.from_public_bytes(bytes.fromhex(key.removeprefix(_TEXT)))
         return bytes(_suite().encrypt(message, public, info))
     except ValueError:
-        raise InputError(f"key: expected a public key of X25519, got {key[:80]!r}") from None
+        raise InputError(
+            f"key: expected a public key of X25519, got {key[:80]!r}", code="rounds.bad_round_key"
+        ) from None
 
 
 def open_sealed(sealed: bytes, private: bytes, info: bytes) -> bytes:
@@ -90,7 +92,7 @@ def open_sealed(sealed: bytes, private: bytes, info: bytes) -> bytes:
         key = X25519PrivateKey.from_private_bytes(private)
         return bytes(_suite().decrypt(sealed, key, info))
     except (InvalidTag, ValueError):
-        raise InputError(UNOPENED) from None
+        raise InputError(UNOPENED, code="rounds.not_opened") from None
 
 
 UNOPENED = "expected a message sealed to the round's key by this contributor, got another"
@@ -138,10 +140,14 @@ def load_round_key(text: str, void: str) -> bytes:
                 f"{path}: expected the key that opens the round's contributions, got nothing",
                 hint="it is on the machine that ran zoo-gym round create, until the result is out; "
                 f"if it is lost, make the round void: {void}",
+                code="rounds.round_key_lost",
             ) from None
     found = bytes.fromhex(content) if _DIGITS.fullmatch(content) else b""
     if not found or sealing.key_text(sealing.public_of(found)) != text:
-        raise InputError(f"{path}: expected the private half of {text}, got something else")
+        raise InputError(
+            f"{path}: expected the private half of {text}, got something else",
+            code="rounds.other_round_key",
+        )
     return found
 
 

@@ -246,7 +246,9 @@ def read_manifest(signed: Signed) -> Manifest:
         InputError: it is of another kind, has unknown or missing fields, or contradicts itself.
     """
     if signed.context != MANIFEST:
-        raise InputError(f"manifest: expected one of a round, got '{signed.context}'")
+        raise InputError(
+            f"manifest: expected one of a round, got '{signed.context}'", code="rounds.no_manifest"
+        )
     return parse_manifest(signed.body)
 
 
@@ -257,14 +259,22 @@ def parse_manifest(body: Mapping[str, object]) -> Manifest:
         InputError: as `read_manifest`.
     """
     if body.get("format") != FORMAT:
-        raise InputError(f"manifest: expected format '{FORMAT}', got {body.get('format')!r:.80}")
+        raise InputError(
+            f"manifest: expected format '{FORMAT}', got {body.get('format')!r:.80}",
+            code="rounds.manifest_format",
+        )
     try:
         found = Manifest.model_validate(dict(body))
     except ValidationError as error:
         where, said = first_fault(error)
-        raise InputError(f"manifest{f'.{where}' if where else ''}: {said}") from None
+        raise InputError(
+            f"manifest{f'.{where}' if where else ''}: {said}", code="rounds.bad_terms"
+        ) from None
     if canonical(manifest_body(found)) != canonical(dict(body)):
-        raise InputError("manifest: expected every field, got one without some of them")
+        raise InputError(
+            "manifest: expected every field, got one without some of them",
+            code="rounds.missing_terms",
+        )
     return found
 
 

@@ -200,13 +200,20 @@ def decode(entry: bytes) -> Signed:
     try:
         found: object = json.loads(entry)
     except (ValueError, RecursionError):
-        raise InputError("entry: expected a signed object in JSON, got other bytes") from None
+        raise InputError(
+            "entry: expected a signed object in JSON, got other bytes", code="rounds.bad_entry"
+        ) from None
     context = cast("dict[str, object]", found).get("context") if isinstance(found, dict) else None
     if context not in CONTEXTS:
-        raise InputError(f"entry: expected an object of a round, got {str(context)[:60]!r}")
+        raise InputError(
+            f"entry: expected an object of a round, got {str(context)[:60]!r}",
+            code="rounds.bad_entry",
+        )
     signed = verify(found, str(context))
     if encode(signed) != entry:
-        raise InputError("entry: expected canonical JSON, got another form of it")
+        raise InputError(
+            "entry: expected canonical JSON, got another form of it", code="rounds.bad_entry"
+        )
     return signed
 
 
@@ -220,9 +227,15 @@ def checked(signed: Signed, fields: Mapping[str, Callable[[object], bool]]) -> M
     kind = signed.context.removeprefix("round ")
     for name in [*(name for name in fields if name not in body), *sorted(body)]:
         if name not in fields:
-            raise InputError(f"{kind}: expected {', '.join(fields)}, got {name!r:.60} as well")
+            raise InputError(
+                f"{kind}: expected {', '.join(fields)}, got {name!r:.60} as well",
+                code="rounds.entry_fields",
+            )
         if name not in body or not fields[name](body[name]):
-            raise InputError(f"{kind}.{name}: expected another value, got {body.get(name)!r:.80}")
+            raise InputError(
+                f"{kind}.{name}: expected another value, got {body.get(name)!r:.80}",
+                code="rounds.entry_fields",
+            )
     return body
 
 

@@ -57,7 +57,9 @@ def epsilon_for(sigma: float, delta: float) -> float:
     """
     _check_delta(delta)
     if not sigma > 0:
-        raise InputError(f"sigma: expected a number above 0, got {sigma}")
+        raise InputError(
+            f"sigma: expected a number above 0, got {sigma}", code="rounds.sigma_range"
+        )
     low, high = 0.0, 1.0
     while delta_of(sigma, high) > delta:
         low, high = high, 2 * high
@@ -85,13 +87,16 @@ def check_promise(epsilon: float, delta: float) -> None:
         raise InputError(
             f"epsilon: expected {LEAST_EPSILON} to {MOST_EPSILON:g}, got {epsilon}",
             hint="more than 10 promises next to nothing; below .1 only noise is left",
+            code="rounds.epsilon_range",
         )
     _check_delta(delta)
 
 
 def _check_delta(delta: float) -> None:
     if not (isfinite(delta) and 0 < delta < 1):
-        raise InputError(f"delta: expected a number between 0 and 1, got {delta}")
+        raise InputError(
+            f"delta: expected a number between 0 and 1, got {delta}", code="rounds.delta_range"
+        )
 
 
 def _phi(x: float) -> float:

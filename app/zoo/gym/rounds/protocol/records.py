@@ -401,12 +401,15 @@ def record_of(kind: str, values: Mapping[str, Any]) -> _Values:
         InputError: there is no such kind, or a value is missing, unknown or of another form.
     """
     if kind not in KINDS:
-        raise InputError(f"record.kind: expected one of {', '.join(KINDS)}, got {kind!r:.60}")
+        raise InputError(
+            f"record.kind: expected one of {', '.join(KINDS)}, got {kind!r:.60}",
+            code="rounds.record_kind",
+        )
     try:
         return KINDS[kind].model_validate(dict(values))
     except ValidationError as error:
         where, said = first_fault(error)
-        raise InputError(f"record {kind}.{where}: {said}") from None
+        raise InputError(f"record {kind}.{where}: {said}", code="rounds.bad_record") from None
 
 
 def too_much(what: str, loss: Paired, than: str, margin: float) -> str | None:
@@ -437,4 +440,4 @@ def _revealed(text: str, reveals: "Mapping[PublicKey, Reveal]") -> PublicKey:
 
 def _expect(holds: bool, expected: str, got: str = "one without") -> None:
     if not holds:
-        raise InputError(f"record: expected {expected}, got {got}")
+        raise InputError(f"record: expected {expected}, got {got}", code="rounds.record_refused")

@@ -67,11 +67,14 @@ class State:
         """
         follow = _FOLLOW.get(entry.context)
         if follow is None:
-            raise InputError(f"entry: expected none of kind '{entry.context}' here")
+            raise InputError(
+                f"entry: expected none of kind '{entry.context}' here", code="rounds.entry_kind"
+            )
         if entry.body.get("round") != self.id:
             raise InputError(
                 f"{entry.context}: expected one of round {self.id[:12]}, got one of "
-                f"{entry.body.get('round')!r:.14}"
+                f"{entry.body.get('round')!r:.14}",
+                code="rounds.other_round",
             )
         return follow(self, entry)
 
@@ -102,6 +105,7 @@ class State:
         raise NotAvailableError(
             f"round {self.manifest.name}: expected phase compute, got {self.phase}",
             hint=f"close the phase first: {close}" if to_close else None,
+            code="rounds.other_phase",
         )
 
     @property
@@ -141,7 +145,9 @@ def state_of(entries: Sequence[bytes]) -> State:
         InputError: an entry is none, or may not follow; identified by its number.
     """
     if not entries:
-        raise InputError("log: expected a manifest as entry 0, got nothing")
+        raise InputError(
+            "log: expected a manifest as entry 0, got nothing", code="rounds.empty_log"
+        )
     state: State | None = None
     for number, entry in enumerate(entries):
         try:
@@ -151,7 +157,9 @@ def state_of(entries: Sequence[bytes]) -> State:
             else:
                 state = state.after(signed)
         except InputError as error:
-            raise InputError(f"log entry {number}: {error.message}", hint=error.hint) from None
+            raise InputError(
+                f"log entry {number}: {error.message}", hint=error.hint, code=error.code
+            ) from None
     assert state is not None
     return state
 
@@ -160,11 +168,16 @@ def _commit(state: State, entry: Signed) -> State:
     found = objects.checked(entry, {"round": is_hex, "commitment": is_hex})["commitment"]
     _expect(state, entry, Phase.COMMIT)
     if entry.key in state.commits:
-        raise InputError(f"commit: key {entry.key.fingerprint} has committed already")
+        raise InputError(
+            f"commit: key {entry.key.fingerprint} has committed already",
+            code="rounds.committed_already",
+        )
     # no entry has the standings: the log's writer counts newcomers and others apart
     most = state.manifest.most * (1 if state.manifest.newcomers is None else 2)
     if len(state.commits) >= most:
-        raise InputError(f"commit: the round takes {most} contributors at most")
+        raise InputError(
+            f"commit: the round takes {most} contributors at most", code="rounds.round_full"
+        )
     return replace(state, commits={**state.commits, entry.key: str(found)})
 
 
@@ -173,15 +186,23 @@ def _reveal(state: State, entry: Signed) -> State:
     _expect(state, entry, Phase.REVEAL)
     committed = state.commits.get(entry.key)
     if committed is None:
-        raise InputError(f"reveal: key {entry.key.fingerprint} has not committed")
+        raise InputError(
+            f"reveal: key {entry.key.fingerprint} has not committed", code="rounds.not_committed"
+        )
     if entry.key in state.reveals:
-        raise InputError(f"reveal: key {entry.key.fingerprint} has revealed already")
+        raise InputError(
+            f"reveal: key {entry.key.fingerprint} has revealed already",
+            code="rounds.revealed_already",
+        )
     if objects.commitment(reveal.digest, reveal.nonce, entry.key) != committed:
-        raise InputError("reveal: expected the file of the commitment, got another")
+        raise InputError(
+            "reveal: expected the file of the commitment, got another", code="rounds.other_file"
+        )
     if reveal.bytes > state.manifest.caps.file_bytes:
         raise InputError(
             f"reveal: expected a file of at most {state.manifest.caps.file_bytes} bytes, got "
-            f"{reveal.bytes}"
+            f"{reveal.bytes}",
+            code="rounds.file_too_large",
         )
     return replace(state, reveals={**state.reveals, entry.key: reveal})
 
@@ -196,12 +217,17 @@ def _close(state: State, entry: Signed) -> State:
     _expect(state, entry, phase)
     missed = state.misses_quorum
     if body["missed"] is not missed:
-        raise InputError(f"close: {state.too_few} say the opposite of 'missed'")
+        raise InputError(
+            f"close: {state.too_few} say the opposite of 'missed'", code="rounds.wrong_count"
+        )
     if not missed:
         after = Phase.REVEAL if phase is Phase.COMMIT else Phase.COMPUTE
         return replace(state, phase=after)
     if phase in state.extended:
-        raise InputError(f"close: phase {phase} was extended once already: the round is void")
+        raise InputError(
+            f"close: phase {phase} was extended once already: the round is void",
+            code="rounds.extended_already",
+        )
     return replace(state, extended=state.extended | {phase})
 
 
@@ -212,9 +238,13 @@ def _lot(state: State, entry: Signed) -> State:
     _expect(state, entry, Phase.REVEAL, Phase.COMPUTE)
     newcomers = state.manifest.newcomers
     if newcomers is None or state.nonce is not None:
-        raise InputError("lot: expected one in a round with a cap on newcomers")
+        raise InputError(
+            "lot: expected one in a round with a cap on newcomers", code="rounds.lot_unexpected"
+        )
     if nonce_commitment(str(body["nonce"])) != newcomers.nonce:
-        raise InputError("lot: expected the nonce of the manifest, got another")
+        raise InputError(
+            "lot: expected the nonce of the manifest, got another", code="rounds.other_nonce"
+        )
     return replace(state, nonce=str(body["nonce"]))
 
 
@@ -224,7 +254,10 @@ def _refusal(state: State, entry: Signed) -> State:
     _expect(state, entry, Phase.REVEAL, Phase.COMPUTE)
     key = parse_key(body["key"])
     if key not in state.reveals or key in state.refused:
-        raise InputError("refusal: expected a contributor who revealed and was not refused")
+        raise InputError(
+            "refusal: expected a contributor who revealed and was not refused",
+            code="rounds.refusal_unexpected",
+        )
     return replace(state, refused={**state.refused, key: str(body["reason"])})
 
 
@@ -252,10 +285,13 @@ def _result(state: State, entry: Signed) -> State:
     _expect(state, entry, Phase.COMPUTE)
     if len(state.accepted) < state.manifest.quorum:
         raise InputError(
-            f"result: expected {state.manifest.quorum} contributions, got {len(state.accepted)}"
+            f"result: expected {state.manifest.quorum} contributions, got {len(state.accepted)}",
+            code="rounds.too_few",
         )
     if state.manifest.newcomers and state.nonce is None:
-        raise InputError("result: expected the nonce of the lot before it, got none")
+        raise InputError(
+            "result: expected the nonce of the lot before it, got none", code="rounds.nonce_missing"
+        )
     _check_measured(state, str(body["digest"]))
     return replace(state, phase=Phase.PUBLISHED, result=str(body["digest"]))
 
@@ -266,31 +302,53 @@ def _check_measured(state: State, result: str) -> None:
     needed = manifest.command("measure", kind_of(manifest).measure_options(manifest, measured))
     hint = f"a key of role gate makes them: {needed}"
     if manifest.refit and measured.refit is None:
-        raise InputError("result: expected a re-fit of its size, got none", hint=hint)
+        raise InputError(
+            "result: expected a re-fit of its size, got none",
+            hint=hint,
+            code="rounds.rescale_missing",
+        )
     if manifest.lessons and len(measured.lessons) < manifest.lessons.least:
         wanted = f"measurements by {manifest.lessons.least} keys"
-        raise InputError(f"result: expected {wanted}, got {len(measured.lessons)}", hint=hint)
+        raise InputError(
+            f"result: expected {wanted}, got {len(measured.lessons)}",
+            hint=hint,
+            code="rounds.measurements_missing",
+        )
     if manifest.evaluation is None:
         return
     missing = [key for key in state.accepted if key not in measured.gates]
     if missing:
         wanted = f"measurements of {len(state.accepted)} contributions"
-        raise InputError(f"result: expected {wanted}, got none of {len(missing)}", hint=hint)
+        raise InputError(
+            f"result: expected {wanted}, got none of {len(missing)}",
+            hint=hint,
+            code="rounds.measurements_missing",
+        )
     found = measured.results.get(result)
     if found is None:
-        raise InputError("result: expected a measurement of it, got none", hint=hint)
+        raise InputError(
+            "result: expected a measurement of it, got none",
+            hint=hint,
+            code="rounds.measurements_missing",
+        )
     if (reason := found.refusal(manifest.evaluation.margin)) is not None:
-        raise InputError(f"result: expected one that passes the gate: {reason}")
+        raise InputError(
+            f"result: expected one that passes the gate: {reason}", code="rounds.failed_gate"
+        )
     values = measured.values.get(result, {})
     if manifest.pool and any(key not in values for key in state.accepted):
-        raise InputError("result: expected the value of each contribution, got too few", hint=hint)
+        raise InputError(
+            "result: expected the value of each contribution, got too few",
+            hint=hint,
+            code="rounds.measurements_missing",
+        )
 
 
 def _void(state: State, entry: Signed) -> State:
     _expect_role(state, entry, "log")
     body = objects.checked(entry, {"round": is_hex, "reason": is_text})
     if state.closed:
-        raise InputError(f"void: the round is {state.phase} already")
+        raise InputError(f"void: the round is {state.phase} already", code="rounds.ended_already")
     return replace(state, phase=Phase.VOID, reason=str(body["reason"]))
 
 
@@ -320,12 +378,16 @@ def _is_key(value: object) -> bool:
 def _expect(state: State, entry: Signed, *phases: Phase) -> None:
     if state.phase not in phases:
         expected = " or ".join(phases)
-        raise InputError(f"{entry.context}: expected in phase {expected}, got it in {state.phase}")
+        raise InputError(
+            f"{entry.context}: expected in phase {expected}, got it in {state.phase}",
+            code="rounds.wrong_phase",
+        )
 
 
 def _expect_role(state: State, entry: Signed, role: Role) -> None:
     if entry.key not in state.manifest.keys_of(role):
         raise InputError(
             f"{entry.context}: expected a signature of a key of role {role}, got one of "
-            f"{entry.key.fingerprint}"
+            f"{entry.key.fingerprint}",
+            code="rounds.other_role",
         )

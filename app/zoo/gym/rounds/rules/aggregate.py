@@ -137,7 +137,10 @@ def select(
     _check_given(rule, contributions.count, given)
     local = contributions.local if isinstance(contributions, Combining) else contributions
     if rule.method is AggregationMethod.MAJORITY and not isinstance(local, Signs):
-        raise InputError("majority: expected contributions in the form signs, got another form")
+        raise InputError(
+            "majority: expected contributions in the form signs, got another form",
+            code="rounds.other_form",
+        )
     if not rule.needs_gram:
         everyone = list(range(contributions.count))
         weighing = (
@@ -218,8 +221,14 @@ def gram_of(gram: "NDArray[np.uint64]", kept: list[int]) -> "NDArray[np.uint64]"
 def _check_given(rule: Rule, n: int, given: "NDArray[np.float32] | None") -> None:
     what = takes_given(rule.method)
     if given is not None and not what:
-        raise InputError(f"weights: expected none for {rule.method.value}, got {len(given)}")
+        raise InputError(
+            f"weights: expected none for {rule.method.value}, got {len(given)}",
+            code="rounds.weights_unused",
+        )
     if given is None and what:
-        raise InputError(f"{rule.method.value}: expected the {what} of {n} contributors, got none")
+        raise InputError(
+            f"{rule.method.value}: expected the {what} of {n} contributors, got none",
+            code="rounds.weights_missing",
+        )
     if given is not None and len(given) != n:
-        raise InputError(f"{what}: expected {n}, got {len(given)}")
+        raise InputError(f"{what}: expected {n}, got {len(given)}", code="rounds.weights_count")

@@ -84,13 +84,16 @@ class Rule:
             InputError: too few contributors, or an f that the rule does not use.
         """
         if n < 1:
-            raise InputError(f"contributors: expected at least 1, got {n}")
+            raise InputError(
+                f"contributors: expected at least 1, got {n}", code="rounds.no_contributors"
+            )
         if self.f < 0:
-            raise InputError(f"f: expected at least 0, got {self.f}")
+            raise InputError(f"f: expected at least 0, got {self.f}", code="rounds.f_range")
         if not takes_f(self.method) and self.f:
             raise InputError(
                 f"f: expected 0 for {self.method.value}, got {self.f}",
                 hint="this rule resists no malicious contributor; choose another rule",
+                code="rounds.f_unused",
             )
         per_f, more = _NEEDS.get(self.method, (0, 1))
         if n < per_f * self.f + more:
@@ -101,6 +104,7 @@ class Rule:
                 hint=f"with {n} contributors f is at most {most}"
                 if n >= more
                 else f"this rule needs at least {more} contributors",
+                code="rounds.few_contributors",
             )
 
 

@@ -47,6 +47,7 @@ def refuse_hopeless(manifest: Manifest, standings: Standings) -> None:
             "method: expected standings with a reputation above 0 for weighted_mean, got none "
             "among those who may decide",
             hint="start the round with another rule: --method mean",
+            code="rounds.no_reputation",
         )
     seats = seats_of(len(known), terms.share)
     if not known or seats is None or manifest.method not in BY_COLUMNS:
@@ -58,6 +59,7 @@ def refuse_hopeless(manifest: Manifest, standings: Standings) -> None:
             f"which {seats} newcomers have a seat",
             hint="fewer --min-contributors, a larger --newcomers-share, or a rule with weights: "
             "--method mean",
+            code="rounds.quorum_too_large",
         )
 
 
@@ -72,4 +74,6 @@ def expect_room(state: State, key: PublicKey, known: frozenset[PublicKey]) -> No
     new = key not in known
     if sum((one not in known) is new for one in state.commits) >= state.manifest.most:
         who = "newcomers" if new else "contributors who are not new"
-        raise InputError(f"commit: the round takes {state.manifest.most} {who} at most")
+        raise InputError(
+            f"commit: the round takes {state.manifest.most} {who} at most", code="rounds.round_full"
+        )

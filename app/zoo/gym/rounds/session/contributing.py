@@ -88,13 +88,15 @@ def check_examples(manifest: Manifest, examples: int | None, name: str) -> int:
             return 0
         raise InputError(
             f"{name}: expected none, got {examples}: the rule {manifest.method} does not weigh by "
-            "them"
+            "them",
+            code="rounds.examples_unused",
         )
     if not examples or not objects.is_size(examples):
         got = "nothing" if examples is None else examples
         raise InputError(
             f"{name}: expected 1 to 2^40, because federated_average weighs by them, got {got}",
             hint="give the number of examples that it was trained on",
+            code="rounds.examples_missing",
         )
     return examples
 
@@ -119,6 +121,7 @@ def prepare_source(
             raise InputError(
                 f"{name}: expected the contribution that you committed to, got another",
                 hint="a commitment cannot be changed; contribute this one to the next round",
+                code="rounds.other_file",
             )
         return own, _commitment(opened, own, key)
     ensure_folder(folder)
@@ -141,7 +144,8 @@ def refuse_new(opened: Opened, key: PublicKey) -> None:
     if key not in opened.state.commits and opened.state.phase is not Phase.COMMIT:
         raise NotAvailableError(
             f"round {opened.manifest.name}: expected phase commit, got {opened.state.phase}: it "
-            "takes no new contributions"
+            "takes no new contributions",
+            code="rounds.other_phase",
         )
 
 
@@ -162,6 +166,7 @@ def own_contribution(opened: Opened, key: OwnKey) -> Own:
                 f"round {opened.manifest.name}: expected a contribution of yours in {folder}, got "
                 "nothing",
                 hint=f"it is on the machine where you ran: {opened.manifest.command('contribute')}",
+                code="rounds.nothing_prepared",
             ) from None
     kind = kind_of(opened.manifest)
     stored, _ = describe(folder / kind.file)
@@ -176,7 +181,10 @@ def own_contribution(opened: Opened, key: OwnKey) -> Own:
     )
     committed = opened.state.commits.get(key.public)
     if committed not in {None, objects.commitment(own.digest, own.nonce, key.public)}:
-        raise InputError(f"{own.file}: expected the file that you committed to, got another")
+        raise InputError(
+            f"{own.file}: expected the file that you committed to, got another",
+            code="rounds.other_file",
+        )
     kind.check_file(own.file, opened.manifest)
     return own
 
@@ -196,11 +204,13 @@ def reveal(opened: Opened, key: OwnKey) -> tuple[Own, Signed]:
         raise NotAvailableError(
             f"round {opened.manifest.name}: expected phase reveal, got {phase}{late}",
             hint=early if phase is Phase.COMMIT else None,
+            code="rounds.other_phase",
         )
     if key.public not in opened.state.commits:
         raise InputError(
             f"round {opened.manifest.name}: expected a commitment of your key "
-            f"{key.public.fingerprint}, got none"
+            f"{key.public.fingerprint}, got none",
+            code="rounds.not_committed",
         )
     own = own_contribution(opened, key)
     stored, _ = describe(own.file)

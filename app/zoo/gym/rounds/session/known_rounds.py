@@ -177,11 +177,19 @@ def find_storage(given: str | None, *, published: bool = False) -> tuple[Storage
     what = "the only round seen here" if given is None else f"round {given!r}"
     hint = "zoo-gym round list shows those seen here; a new one is given by its folder or address"
     if not places:
-        raise NotAvailableError(f"{what}: expected a round, got none", hint=hint)
+        raise NotAvailableError(
+            f"{what}: expected a round, got none", hint=hint, code="rounds.no_round"
+        )
     names = ", ".join(f"{place.name} ({place.id[:12]})" for place in places)
     if given is None:
-        raise InputError(f"several rounds are known: name one of {names}", hint=hint)
-    raise InputError(f"{what}: expected one, got {len(places)}: {names}", hint=hint)
+        raise InputError(
+            f"several rounds are known: name one of {names}",
+            hint=hint,
+            code="rounds.several_rounds",
+        )
+    raise InputError(
+        f"{what}: expected one, got {len(places)}: {names}", hint=hint, code="rounds.several_rounds"
+    )
 
 
 def _is_meant(phase: str, *, published: bool) -> bool:
@@ -194,6 +202,7 @@ def _storage_of(place: Place) -> Storage:
     raise NotAvailableError(
         f"round {place.name}: {place.address} is not reachable: is the share or disk mounted?",
         hint="if the round has moved, give its folder: zoo-gym round show FOLDER",
+        code="rounds.unreachable",
     )
 
 

@@ -41,6 +41,7 @@ def kept_nonce(commitment: str, void: str) -> str:
         f"{path}: expected the nonce of the lot, got nothing",
         hint="it is on the machine where you ran zoo-gym round create; if it is lost, make the "
         f"round void: {void}",
+        code="rounds.nonce_lost",
     )
 
 

@@ -114,10 +114,12 @@ def read_witness(content: bytes, round_: str, manifest: Manifest, key: PublicKey
     try:
         head, found = read_note(content, origin(round_), verifiers(known))
     except InputError as error:
-        raise InputError(f"{name}: {error.message}") from None
+        raise InputError(f"{name}: {error.message}", code=error.code) from None
     for note, who in zip(known, ("log's key", "witness"), strict=True):
         if note not in found:
-            raise InputError(f"{name}: expected a signature of the {who}, got none")
+            raise InputError(
+                f"{name}: expected a signature of the {who}, got none", code="rounds.unsigned_head"
+            )
     return head
 
 
@@ -165,6 +167,7 @@ def witness(opened: "Opened", key: OwnKey) -> None:
         raise InputError(
             f"round {manifest.name}: expected a key of role witness, got {key.public.fingerprint}",
             hint="the maker names witnesses: zoo-gym round create --witness KEY",
+            code="rounds.other_role",
         )
     name = witness_name(key.public)
     before: bytes | None = None
@@ -201,10 +204,15 @@ def read_kept_head(path: Path, round_: str, known: Mapping[NoteKey, PublicKey]) 
         try:
             content = read_small(path, most_bytes=NOTE_BYTES)
         except FileNotFoundError:
-            raise NotAvailableError(f"{path}: expected a signed head, got nothing") from None
+            raise NotAvailableError(
+                f"{path}: expected a signed head, got nothing", code="rounds.no_head"
+            ) from None
     head, found = read_note(content, origin(round_), verifiers(known))
     if not found:
-        raise InputError(f"{path}: expected a signature of the round's keys, got none")
+        raise InputError(
+            f"{path}: expected a signature of the round's keys, got none",
+            code="rounds.unsigned_head",
+        )
     return head
 
 
@@ -219,7 +227,8 @@ def refuse_other_history(last: Head, head: Head, log: LogReader, who: str) -> No
     if head.size < last.size:
         raise InputError(
             f"{head.origin}: expected at least the {last.size} entries that {who} has seen, got "
-            f"{head.size}: the log was rolled back"
+            f"{head.size}: the log was rolled back",
+            code="rounds.rolled_back",
         )
     proof = log.consistency(last.size) if head.size > last.size else []
     if not proves_consistency(last.size, last.root, head.size, head.root, proof):
@@ -227,6 +236,7 @@ def refuse_other_history(last: Head, head: Head, log: LogReader, who: str) -> No
             f"{head.origin}: expected a log that continues the {last.size} entries that {who} has "
             "seen, got another history: its writer shows different logs to different people",
             hint=f"the root seen before is {last.root.hex()}, that of now {head.root.hex()}",
+            code="rounds.forked",
         )
 
 
@@ -276,7 +286,10 @@ def open_round(storage: Storage, *, expected: str | None = None, remember: bool 
     signed = stored_manifest(storage)
     found = round_id(signed)
     if expected is not None and found != expected:
-        raise InputError(f"{storage.address}: expected round {expected[:12]}, got {found[:12]}")
+        raise InputError(
+            f"{storage.address}: expected round {expected[:12]}, got {found[:12]}",
+            code="rounds.other_round",
+        )
     manifest = read_manifest(signed)
     known = known_keys(found, manifest)
     witnessed = read_witnesses(storage, found, manifest)  # before the head, which may grow
@@ -286,7 +299,10 @@ def open_round(storage: Storage, *, expected: str | None = None, remember: bool 
     entries = log.entries()
     state = state_of(entries)
     if state.id != found:
-        raise InputError(f"{storage.address}: expected the log of round {found[:12]}, got another")
+        raise InputError(
+            f"{storage.address}: expected the log of round {found[:12]}, got another",
+            code="rounds.other_round",
+        )
     for key, last in witnessed.items():
         refuse_other_history(last, head, log, f"witness {key.fingerprint}")
     if remember:
@@ -308,11 +324,12 @@ def stored_manifest(storage: Storage) -> Signed:
         raise NotAvailableError(
             f"{storage.address}: expected a round, got no {MANIFEST}",
             hint="zoo-gym round create makes one",
+            code="rounds.no_round",
         )
     try:
         return objects.decode(content)
     except InputError as error:
-        raise InputError(f"{MANIFEST}: {error.message}", hint=error.hint) from None
+        raise InputError(f"{MANIFEST}: {error.message}", hint=error.hint, code=error.code) from None
 
 
 def log_key(round_: str, manifest: Manifest) -> NoteKey:
@@ -351,6 +368,7 @@ def _last_seen(path: Path, name: str) -> Head | None:
             raise InputError(
                 f"{path}: expected a size and a root, got another file",
                 hint="remove it: the round's history is then taken as it is now",
+                code="rounds.seen_damaged",
             )
         return Head(name, int(found[1]), bytes.fromhex(found[2].decode()))
     return None

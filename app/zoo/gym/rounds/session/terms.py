@@ -184,13 +184,17 @@ def tensor_names(base: Weights, patterns: Sequence[str] = ()) -> list[str]:
     if patterns:
         for pattern in patterns:
             if not any(fnmatchcase(name, pattern) for name in floats):
-                raise InputError(f"--tensors {pattern}: expected names of the base, got none")
+                raise InputError(
+                    f"--tensors {pattern}: expected names of the base, got none",
+                    code="rounds.no_tensors",
+                )
         return [name for name in floats if any(fnmatchcase(name, one) for one in patterns)]
     found = [name for name in floats if len(base.shape(name)) == 2 and _IN_A_LAYER.search(name)]
     if not found:
         raise InputError(
             f"{base.source}: expected matrices inside numbered layers, got none",
             hint="name the tensors of the round: --tensors PATTERN",
+            code="rounds.no_tensors",
         )
     return found
 

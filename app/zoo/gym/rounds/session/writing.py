@@ -73,7 +73,10 @@ def create_round(
         StorageError: it cannot be written.
     """
     if manifest.keys_of("log") != {key.public}:
-        raise InputError("manifest: expected your key as the key of role log, got another one")
+        raise InputError(
+            "manifest: expected your key as the key of role log, got another one",
+            code="rounds.other_key",
+        )
     if standings is not None:
         refuse_hopeless(manifest, read_standings(standings))
     signed = sign(key, objects.MANIFEST, manifest_body(manifest))
@@ -83,12 +86,15 @@ def create_round(
             f"manifest: expected at most {ENTRY_BYTES} bytes, an entry of the log, got {size}"
             f" with {len(manifest.tensors)} tensors",
             hint="name fewer tensors with --tensors",
+            code="rounds.manifest_too_large",
         )
     name = round_id(signed)
     with writing(name, storage.address):
         there = storage.read(MANIFEST)
         if there not in {None, objects.encode(signed)}:
-            raise InputError(f"{storage.address}: expected no round, got another one")
+            raise InputError(
+                f"{storage.address}: expected no round, got another one", code="rounds.round_exists"
+            )
         storage.write(MANIFEST, objects.encode(signed))
         if standings is not None and manifest.newcomers is not None:
             # a server takes chunks of a round that it knows; the log makes it one
@@ -136,7 +142,10 @@ def close_phase(storage: Storage, key: OwnKey) -> State:
         append.take()
         state = append.state
         if state.phase not in {Phase.COMMIT, Phase.REVEAL}:
-            raise NotAvailableError(f"close: expected phase commit or reveal, got {state.phase}")
+            raise NotAvailableError(
+                f"close: expected phase commit or reveal, got {state.phase}",
+                code="rounds.other_phase",
+            )
         if state.misses_quorum and state.phase in state.extended:
             append(objects.VOID, reason=state.too_few)
         else:
@@ -158,7 +167,8 @@ def void_round(storage: Storage, key: OwnKey, because: str) -> State:
     if not because.strip() or as_text(because) != because:
         raise InputError(
             f"because: expected a reason in one line of 1 to {MOST_TEXT} printable characters, "
-            f"got {because!r:.60}"
+            f"got {because!r:.60}",
+            code="rounds.bad_reason",
         )
     with writer_of(storage, key) as append:
         append(objects.VOID, reason=because)
@@ -249,6 +259,7 @@ def writer_of(storage: Storage, key: OwnKey) -> Generator[Appender]:
                 f"{storage.address}: expected the key of the log's writer, got "
                 f"{key.public.fingerprint}",
                 hint="only the round's maker can do that",
+                code="rounds.not_maker",
             )
         _forget_if_void(opened.state)  # a program killed after the log left it
         yield Appender(opened, key)
@@ -274,7 +285,8 @@ def writing(name: str, address: str) -> Generator[None]:
         if not held:
             raise InputError(
                 f"round {name[:12]}: expected to be its only writer, got another program that "
-                f"writes since {WAIT_S:.0f} s"
+                f"writes since {WAIT_S:.0f} s",
+                code="rounds.log_locked",
             )
         yield
 

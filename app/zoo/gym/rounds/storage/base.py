@@ -22,18 +22,26 @@ def checked_address(address: str) -> str:
     """
     parts = urlsplit(address)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise InputError(f"{address!r}: expected https://HOST/rounds/NAME or s3://BUCKET/PREFIX")
+        raise InputError(
+            f"{address!r}: expected https://HOST/rounds/NAME or s3://BUCKET/PREFIX",
+            code="rounds.bad_address",
+        )
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise InputError(
             f"address of {parts.hostname}: expected no password, query or fragment in it",
             hint=f"zoo-gym round token {parts.scheme}://HOST keeps a token",
+            code="rounds.bad_address",
         )
     if any(part in {".", ".."} for part in re.split(r"[/\\]", unquote(parts.path))):
-        raise InputError(f"{address}: expected the path of a round, got one with '.' or '..'")
+        raise InputError(
+            f"{address}: expected the path of a round, got one with '.' or '..'",
+            code="rounds.bad_address",
+        )
     if parts.scheme == "http" and not is_loopback(parts.hostname):
         raise InputError(
             f"{address}: expected https for another machine, got http: the token and the weights "
-            "would be readable on the way"
+            "would be readable on the way",
+            code="rounds.not_https",
         )
     return address.rstrip("/")
 
@@ -105,7 +113,10 @@ def check_size(where: object, content: bytes) -> None:
         StorageError: they are more than `MOST_BYTES`.
     """
     if len(content) > MOST_BYTES:
-        raise StorageError(f"{where}: expected at most {MOST_BYTES} bytes, got {len(content)}")
+        raise StorageError(
+            f"{where}: expected at most {MOST_BYTES} bytes, got {len(content)}",
+            code="rounds.too_many_bytes",
+        )
 
 
 def check_name(name: str) -> str:
@@ -118,7 +129,8 @@ def check_name(name: str) -> str:
     parts = name.split("/")
     if len(name) > _LONGEST or not all(_PART.fullmatch(part) for part in parts):
         raise InputError(
-            f"name {name[:60]!r}: expected parts of lowercase letters, digits, '.', '_' and '-'"
+            f"name {name[:60]!r}: expected parts of lowercase letters, digits, '.', '_' and '-'",
+            code="rounds.bad_name",
         )
     return name
 

@@ -45,7 +45,10 @@ def describe(path: Path) -> tuple[StoredFile, list[str]]:
 
     digests = [digest(chunk) for chunk in _chunks_of(path)]
     if not 0 < len(digests) <= _MOST_CHUNKS:
-        raise InputError(f"{path}: expected 1 to {_MOST_CHUNKS} chunks, got {len(digests)}")
+        raise InputError(
+            f"{path}: expected 1 to {_MOST_CHUNKS} chunks, got {len(digests)}",
+            code="rounds.chunk_count",
+        )
     with read_errors(path):
         whole, size = file_digest(path, zero_at=0, zero_len=0), path.stat().st_size
     return StoredFile(whole, size, digest(_list_of(digests))), digests
@@ -63,7 +66,9 @@ def store(path: Path, storage: Storage) -> StoredFile:
     stored, digests = describe(path)
     for expected, chunk in zip(digests, _chunks_of(path), strict=True):
         if digest(chunk) != expected:
-            raise InputError(f"{path}: the file changed while it was stored")
+            raise InputError(
+                f"{path}: the file changed while it was stored", code="rounds.file_changed"
+            )
         store_bytes(chunk, storage)
     store_bytes(_list_of(digests), storage)
     return stored
@@ -118,10 +123,15 @@ def fetch(stored: StoredFile, storage: Storage, path: Path) -> None:
             for number, expected in enumerate(digests):
                 chunk = read_chunk(storage, expected)
                 if len(chunk) != _length(number, stored.bytes):
-                    raise InputError(f"chunk {expected[:12]}: expected another length")
+                    raise InputError(
+                        f"chunk {expected[:12]}: expected another length", code="rounds.bad_chunk"
+                    )
                 file.write(chunk)
         if file_digest(beside, zero_at=0, zero_len=0) != stored.digest:
-            raise InputError(f"file {stored.digest[:12]}: expected its digest, got another")
+            raise InputError(
+                f"file {stored.digest[:12]}: expected its digest, got another",
+                code="rounds.bad_chunk",
+            )
 
 
 def fetch_new(stored: StoredFile, storage: Storage, path: Path) -> None:
@@ -170,7 +180,8 @@ def listed(stored: StoredFile, storage: Storage) -> list[str]:
     texts = [str(one) for one in digests]
     if len(texts) != expected or _list_of(texts) != content:
         raise InputError(
-            f"chunks {stored.chunks[:12]}: expected a list of {expected} chunks, got another"
+            f"chunks {stored.chunks[:12]}: expected a list of {expected} chunks, got another",
+            code="rounds.bad_chunk",
         )
     return texts
 
@@ -190,14 +201,21 @@ def read_chunk(storage: Storage, expected: str) -> bytes:
         content = storage.read(chunk_name(expected))
     except NoFileError:
         check_there(storage)
-        raise InputError(f"chunk {expected[:12]}: expected its digest, got no file") from None
+        raise InputError(
+            f"chunk {expected[:12]}: expected its digest, got no file", code="rounds.bad_chunk"
+        ) from None
     except (InputError, NotAvailableError) as error:
-        raise StorageError(error.message, hint=error.hint) from None
+        raise StorageError(error.message, hint=error.hint, code="rounds.storage_refused") from None
     if content is None:
         check_there(storage)
-        raise NotAvailableError(f"{storage.address}: expected chunk {expected[:12]}, got nothing")
+        raise NotAvailableError(
+            f"{storage.address}: expected chunk {expected[:12]}, got nothing",
+            code="rounds.chunk_missing",
+        )
     if digest(content) != expected:
-        raise InputError(f"chunk {expected[:12]}: expected its digest, got other bytes")
+        raise InputError(
+            f"chunk {expected[:12]}: expected its digest, got other bytes", code="rounds.bad_chunk"
+        )
     return content
 
 
@@ -211,6 +229,7 @@ def check_there(storage: Storage) -> None:
         raise StorageError(
             f"{storage.address}: expected the round that was there, got nothing",
             hint="is the disk or the network folder still connected?",
+            code="rounds.round_gone",
         )
 
 

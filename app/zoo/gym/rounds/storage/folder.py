@@ -37,7 +37,7 @@ class FolderStorage:
                 return read_small(path, most_bytes=MOST_BYTES)
         except StorageError as error:
             if self._is_no_file(path, error.__cause__):
-                raise NoFileError(error.message, hint=error.hint) from None
+                raise NoFileError(error.message, hint=error.hint, code="rounds.no_file") from None
             raise
         return None
 
@@ -47,7 +47,8 @@ class FolderStorage:
             self.replace(name, content)
         elif self.read(name) != content:
             raise StorageError(
-                f"{self._path(name)}: expected nothing or the same bytes, got others"
+                f"{self._path(name)}: expected nothing or the same bytes, got others",
+                code="rounds.name_taken",
             )
 
     def replace(self, name: str, content: bytes) -> None:
@@ -92,6 +93,7 @@ class FolderStorage:
         raise StorageError(
             f"{folder}: expected a folder of the round, got a link to {found}",
             hint="remove the link: a round is written in one folder",
+            code="rounds.outside_link",
         )
 
     def _is_no_file(self, path: Path, error: BaseException | None) -> bool:
@@ -118,6 +120,7 @@ def _make_room(path: Path) -> None:
             raise StorageError(
                 f"{path}: expected a file of the round or nothing, got a folder",
                 hint=f"remove the folder, or ask the round's maker to: {path}",
+                code="rounds.is_folder",
             )
         if not os.path.isfile(path):  # noqa: PTH113 - `Path.is_file` raises for some links
             path.unlink()

@@ -71,7 +71,9 @@ def checked_token(token: str) -> str:
         or not token.isprintable()
         or " " in token
     ):
-        raise InputError("token: expected one word of letters, digits and signs")
+        raise InputError(
+            "token: expected one word of letters, digits and signs", code="rounds.bad_token"
+        )
     return token
 
 
@@ -160,7 +162,9 @@ class HttpStorage:
         if response is None:
             return None
         if not response.length.isdigit():
-            raise StorageError(f"{self.address}/{name}: expected its length, got none")
+            raise StorageError(
+                f"{self.address}/{name}: expected its length, got none", code="rounds.bad_answer"
+            )
         return int(response.length)
 
     def names(self, prefix: str) -> list[str]:
@@ -171,7 +175,8 @@ class HttpStorage:
             if time.monotonic() - start > LIST_S + len(found) / SLOWEST_NAMES_S:
                 raise StorageError(
                     f"{self.address}: expected the list of {prefix}, got {len(found)} names in "
-                    f"{LIST_S:g} s or more"
+                    f"{LIST_S:g} s or more",
+                    code="rounds.slow_answer",
                 )
             query = {"folder": check_name(prefix), "after": found[-1] if found else ""}
             response = self._ask("GET", "names", query)
@@ -181,6 +186,7 @@ class HttpStorage:
                 raise StorageError(
                     f"{self.address}: expected a list of names, got another answer",
                     hint="a plain web server has none; zoo-gym round serve has",
+                    code="rounds.bad_answer",
                 )
             for name in cast("list[object]", names):
                 self._add(found, check_name(str(name)))
@@ -189,15 +195,23 @@ class HttpStorage:
     def _add(self, found: list[str], name: str) -> None:
         """Adds the next name of a list, which must end."""
         if found and name <= found[-1]:
-            raise StorageError(f"{self.address}: expected names in order, got {name!r} again")
+            raise StorageError(
+                f"{self.address}: expected names in order, got {name!r} again",
+                code="rounds.bad_answer",
+            )
         if len(found) == MOST_NAMES:
-            raise StorageError(f"{self.address}: expected at most {MOST_NAMES} names, got more")
+            raise StorageError(
+                f"{self.address}: expected at most {MOST_NAMES} names, got more",
+                code="rounds.bad_answer",
+            )
         found.append(name)
 
     def _put(self, name: str, content: bytes) -> None:
         check_size(name, content)
         if self._ask("PUT", name, content=content) is None:
-            raise NotAvailableError(f"{self.address}: expected a round's address, got none")
+            raise NotAvailableError(
+                f"{self.address}: expected a round's address, got none", code="rounds.no_round"
+            )
 
     def _ask(
         self,
@@ -248,10 +262,14 @@ class HttpStorage:
                 length = response.headers.get("content-length", "")
                 return Answer(response.status_code, length, _read(response.iter_raw(), url))
         except httpx2.ConnectError as error:
-            return NotAvailableError(f"{self.address}: cannot be reached: {error}")
+            return NotAvailableError(
+                f"{self.address}: cannot be reached: {error}", code="rounds.unreachable"
+            )
         except httpx2.HTTPError as error:
             text = str(error) or type(error).__name__
-            return StorageError(f"{self.address}: the connection broke: {text}")
+            return StorageError(
+                f"{self.address}: the connection broke: {text}", code="rounds.connection_broke"
+            )
 
     def _failure(self, response: Answer, name: str) -> GymError:
         found = _object(response.content).get("error")
@@ -262,12 +280,16 @@ class HttpStorage:
         message = f"{self.address}: {reason}"
         if status in {401, 403}:
             asked = f"zoo-gym round token {origin_of(self.address)}"
-            return InputError(message, hint=hint or f"{asked} keeps the token that its owner gives")
+            return InputError(
+                message,
+                hint=hint or f"{asked} keeps the token that its owner gives",
+                code="rounds.unauthorized",
+            )
         if status in {400, 413, 421, 422}:
-            return InputError(message, hint=hint)
+            return InputError(message, hint=hint, code="rounds.server_refused")
         if status in {405, 501}:
             hint = "it is a plain web server: zoo-gym round serve takes what others write"
-        return StorageError(message, hint=hint)
+        return StorageError(message, hint=hint, code="rounds.server_failed")
 
     def _open(self) -> "Client":
         if self._client is None:
@@ -291,10 +313,13 @@ def _read(parts: Iterator[bytes], url: str) -> bytes:
     for part in parts:
         found += part
         if len(found) > MOST_BYTES:
-            raise StorageError(f"{url}: expected at most {MOST_BYTES} bytes, got more")
+            raise StorageError(
+                f"{url}: expected at most {MOST_BYTES} bytes, got more", code="rounds.bad_answer"
+            )
         if time.monotonic() - start > BODY_S + len(found) / SLOWEST_BYTES_S:
             raise StorageError(
-                f"{url}: expected the whole answer, got {len(found)} bytes in {BODY_S:g} s or more"
+                f"{url}: expected the whole answer, got {len(found)} bytes in {BODY_S:g} s or more",
+                code="rounds.slow_answer",
             )
     return bytes(found)
 

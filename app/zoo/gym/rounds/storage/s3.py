@@ -36,7 +36,9 @@ class S3Storage:
     def __init__(self, address: str) -> None:
         found = _ADDRESS.fullmatch(address.rstrip("/"))
         if found is None:
-            raise InputError(f"{address!r}: expected an address as s3://BUCKET/PREFIX")
+            raise InputError(
+                f"{address!r}: expected an address as s3://BUCKET/PREFIX", code="rounds.bad_address"
+            )
         check_name(found["prefix"])
         self._top = f"{found['bucket']}/{found['prefix']}"
         self.address = f"s3://{self._top}"
@@ -48,7 +50,10 @@ class S3Storage:
         with self._errors(name), suppress(FileNotFoundError):
             content = cast("bytes", self._files.cat_file(path, start=0, end=MOST_BYTES + 1))
             if len(content) > MOST_BYTES:
-                raise NoFileError(f"{self.address}/{name}: expected at most {MOST_BYTES} bytes")
+                raise NoFileError(
+                    f"{self.address}/{name}: expected at most {MOST_BYTES} bytes",
+                    code="rounds.no_file",
+                )
             return content
         return None
 
@@ -69,7 +74,8 @@ class S3Storage:
                 return
         if there != content:
             raise StorageError(
-                f"{self.address}/{name}: expected nothing or the same bytes, got others"
+                f"{self.address}/{name}: expected nothing or the same bytes, got others",
+                code="rounds.name_taken",
             )
 
     def replace(self, name: str, content: bytes) -> None:
@@ -107,6 +113,7 @@ class S3Storage:
                 f"{self.address}/{name}: {said}",
                 hint="credentials and endpoint are those of the environment: AWS_PROFILE, "
                 "AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL",
+                code="rounds.bucket_failed",
             ) from error
 
 
@@ -123,6 +130,7 @@ def _file_system() -> "S3FileSystem":
         raise NotAvailableError(
             f"address s3://: expected the package {error.name}, got nothing",
             hint=install_command("rounds"),
+            code="rounds.package_missing",
         ) from None
     timeouts = {"connect_timeout": CONNECT_S, "read_timeout": ANSWER_S}
     return S3FileSystem(use_listings_cache=False, skip_instance_cache=True, config_kwargs=timeouts)
