@@ -3,6 +3,7 @@
 Nothing here depends on a tokenizer; `zoo.gym.data.encode` turns rows into tokens.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -135,3 +136,22 @@ class Dataset:
     formats: dict[str, str]
     notes: tuple[str, ...] = ()
     held_out: int = 0
+
+
+_THINK_BLOCK = re.compile(r"\s*<think>(.*?)</think>\s*", re.DOTALL)
+
+
+def split_thinking(content: str) -> tuple[str | None, str]:
+    """Returns the reasoning in a think block at the start of an answer, and the answer.
+
+    The reasoning is without surrounding newlines; None if there is no block.
+    """
+    block = _THINK_BLOCK.match(content)
+    if block is None:
+        return None, content
+    return block.group(1).strip("\n"), content[block.end() :]
+
+
+def think_block(reasoning: str) -> str:
+    """Returns reasoning as a block before an answer, in the form of Qwen3's template."""
+    return f"<think>\n{reasoning}\n</think>\n\n"

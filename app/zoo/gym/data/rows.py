@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from zoo.gym.data.reading.text import BLANK_LINE
-from zoo.gym.data.records import Message, Record, Tools
+from zoo.gym.data.records import Message, Record, Tools, split_thinking
 from zoo.gym.data.rendering.marked import render_marked
 from zoo.gym.data.rendering.mask import (
     Rendered,
@@ -17,7 +17,6 @@ from zoo.gym.data.rendering.mask import (
 )
 from zoo.gym.data.rendering.special import SpecialTokens, special_tokens
 from zoo.gym.data.rendering.template import Chat, ChatTemplate, chat_template
-from zoo.gym.data.rendering.thinking import split_thinking
 from zoo.gym.data.tokenizer import Tokenizer, Tokens, tokenise
 from zoo.gym.errors import InputError
 

@@ -1,10 +1,11 @@
-"""Maps columns of tables and keys of JSON to our keys, by the roles that LLaMA-Factory names.
+"""Maps columns of tables and keys of JSON to our keys.
 
-`columns` of an entry in `dataset_info.json` names them for one file, the setting `columns` for all
-files of a run.
+`columns` of an entry in `dataset_info.json` names them for one file by the roles of LLaMA-Factory,
+the setting `columns` for all files of a run. Otherwise, a row that is in no format as it is has its
+names compared with those that mean a prompt or its answer, in any case and in a few languages.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import cast
@@ -29,12 +30,28 @@ PUBLISHED = {
 }
 """Role of a column in LLaMA-Factory -> our key."""
 
-_OURS = ("completion", "text", "answer", "label", "forget", "margin", "weight")
-ROLES = (*PUBLISHED, *_OURS)
+ROLES = (*PUBLISHED, "completion", "text", "answer", "label", "forget", "margin", "weight")
 """The roles that the setting `columns` names."""
 
-_OF_INSTRUCTIONS = {"response", "query", "history"}
-"""Roles beside which a prompt is an instruction, as in LLaMA-Factory."""
+ASKED = ("prompt", "question", "query", "problem", "input", "instruction")
+"""Keys that mean a prompt."""
+
+PARTS = frozenset(
+    {"context", "passage", "article", "document", "paragraph", "story", "options", "choices"}
+    | {"distractors", "a", "b", "c", "d", "e"}
+)
+"""Keys of parts of a prompt in other tables, such as the options of a question."""
+
+ANSWERED = ("answer", "response", "solution", "output", "completion", "target")
+"""Keys that mean the answer to a prompt."""
+
+_TRANSLATED = {
+    **dict.fromkeys(("frage", "pregunta", "domanda", "pergunta"), "question"),
+    **dict.fromkeys(
+        ("antwort", "réponse", "reponse", "respuesta", "risposta", "resposta"), "answer"
+    ),
+}
+"""Column of a German, French, Spanish, Italian or Portuguese table -> our key."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +70,20 @@ class Layout:
     def keys(self) -> dict[str, str]:
         """Column of the files -> our key."""
         ours = {role: PUBLISHED.get(role, role) for role in self.columns}
-        if not _OF_INSTRUCTIONS & self.columns.keys() and "prompt" in ours:
+        # as in LLaMA-Factory, a prompt is an instruction beside these only
+        if "prompt" in ours and not {"response", "query", "history"} & ours.keys():
             ours["prompt"] = "prompt"  # a text, or turns
         return {column: ours[role] for role, column in self.columns.items()}
 
 
 DETECTED = Layout()
 """The format of each row is detected."""
+
+
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """Returns the end of a message with the name that is meant, if one is near."""
+    near = get_close_matches(name, list(names), n=1)
+    return f". Did you mean {shown(near[0])}?" if near else ""
 
 
 def parse_columns(value: object) -> dict[str, str]:
@@ -74,15 +98,20 @@ def parse_columns(value: object) -> dict[str, str]:
     pairs = _pairs(value)
     for role, column in pairs:
         if role not in ROLES:
-            near = get_close_matches(role, ROLES, n=1)
-            mean = f". Did you mean {near[0]!r}?" if near else f": expected {', '.join(ROLES)}"
-            raise InputError(f"{shown(role)} is no role of a column{mean}")
+            mean = suggestion(role, ROLES) or f": expected {', '.join(ROLES)}"
+            raise InputError(
+                f"{shown(role)} is no role of a column{mean}", code="data.unknown_column_role"
+            )
         if not column:
-            raise InputError(f"expected the name of a column for {role}, got none")
+            raise InputError(
+                f"expected the name of a column for {role}, got none", code="data.bad_columns"
+            )
     for names in zip(*pairs, strict=True):
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise InputError(f"expected each role and each column once, got {shown(twice)} twice")
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise InputError(
+                f"expected each role and each column once, got {shown(twice[0])} twice",
+                code="data.bad_columns",
+            )
     return dict(pairs)
 
 
@@ -91,10 +120,14 @@ def _pairs(value: object) -> list[tuple[str, str]]:
         named = cast("Mapping[object, object]", value).items()
         for role, column in named:
             if not isinstance(column, str | int) or isinstance(column, bool):
-                raise InputError(f"{role}: expected a column, got {type_name(column)}")
+                got = type_name(column)
+                raise InputError(f"{role}: expected a column, got {got}", code="data.bad_columns")
         return [(str(role), str(column)) for role, column in named]
     if not isinstance(value, str) or not value.strip():
-        raise InputError("expected roles with columns, such as prompt:Question,response:Answer")
+        raise InputError(
+            "expected roles with columns, such as prompt:Question,response:Answer",
+            code="data.bad_columns",
+        )
     parts = [part.partition(":") for part in value.split(",")]
     return [(role.strip(), column.strip()) for role, _, column in parts]
 
@@ -110,15 +143,39 @@ def require_columns(where: str, columns: Iterable[str], present: Iterable[str]) 
     Raises:
         InputError: there is one.
     """
-    there = list(present)
+    names = list(present)
     for column in columns:
-        if column not in there:
-            near = get_close_matches(column, there, n=1)
-            mean = f". Did you mean {shown(near[0])}?" if near else ""
-            names = ", ".join(map(shown, there)) or "text without columns"
+        if column not in names:
+            problem = "expected a table or rows of JSON, got text without columns"
+            if names:
+                problem = f"no column {shown(column)}: expected one of "
+                problem += ", ".join(map(shown, names)) + suggestion(column, names)
             raise InputError(
-                f"{where}: columns: no column {shown(column)}: expected one of {names}{mean}"
-                if there
-                else f"{where}: columns: expected a table or rows of JSON, got {names}",
+                f"{where}: columns: {problem}",
                 hint="for files with different columns, describe each in a dataset_info.json",
+                code="data.missing_column",
             )
+
+
+def under_our_names(row: Mapping[str, object], keys: Set[str]) -> dict[str, object]:
+    """Returns a row whose keys are ours where they differ from ours by case or language alone.
+
+    Args:
+        row: the decoded row.
+        keys: every key that a format reads.
+
+    Raises:
+        InputError: two keys of the row would become the same one.
+    """
+    ours: dict[str, str] = {}
+    for key in row:
+        folded = key.strip().casefold()
+        name = _TRANSLATED.get(folded, folded)
+        name = name if name in keys else key
+        if ours.setdefault(name, key) != key:
+            raise InputError(
+                f"two columns for {name!r}: expected one, got {ours[name]!r} and {key!r}: choose "
+                "with columns, such as columns=prompt:NAME,response:NAME",
+                code="data.duplicate_key",
+            )
+    return {name: row[key] for name, key in ours.items()}

@@ -11,26 +11,25 @@ from typing import cast
 
 from zoo.gym.data.mixing import Mix, mixed
 from zoo.gym.data.reading import preference, prompts, whatsapp
-from zoo.gym.data.reading.columns import DETECTED, Layout, require_columns
-from zoo.gym.data.reading.dataset_info import Entry, described, entry_of, far_entry
+from zoo.gym.data.reading.columns import DETECTED, Layout, require_columns, under_our_names
+from zoo.gym.data.reading.dataset_info import Entry, Fields, description_of, entry_of, far_entry
 from zoo.gym.data.reading.files import check_file, is_parquet
-from zoo.gym.data.reading.formats import READS, has_format, parse_row
+from zoo.gym.data.reading.formats import READS, formats_with_all, parse_row
 from zoo.gym.data.reading.jsonl import Row, holds_rows, read_rows
 from zoo.gym.data.reading.keys import (
     MARGIN,
     NEEDS_PREFERENCE,
+    other_keys,
     ratings_of,
-    unlisted_keys,
     unread_keys,
     unread_note,
 )
-from zoo.gym.data.reading.names import under_our_names
 from zoo.gym.data.reading.parquet import read_parquet
 from zoo.gym.data.reading.preference import is_preference, parse_pair, parse_rated, rated_of
 from zoo.gym.data.reading.streams import data_suffix
 from zoo.gym.data.reading.table import SUFFIXES, read_table
 from zoo.gym.data.reading.text import read_paragraphs
-from zoo.gym.data.reading.turns.exports import Export, chat_of, export_of
+from zoo.gym.data.reading.turns.exports import chat_of, export_of
 from zoo.gym.data.record_file import RecordStore
 from zoo.gym.data.records import LEARNED, Dataset, Kind, Problem, Record
 from zoo.gym.errors import InputError
@@ -40,9 +39,13 @@ from zoo.gym.terminal import visible
 CONCAT = Mix()
 """One file after the other."""
 
-_JSON = frozenset({".json", ".jsonl", ".ndjson"})
 _PLAIN_TEXT = "plain text"
-_LABELLED = f"it is rated as good, and other rows as bad: {NEEDS_PREFERENCE}"
+
+EARLY_BYTES = 32_000_000
+"""Data up to this size is read before a run exists; the run reads it again."""
+
+IN_MEMORY_ROWS = 10_000
+"""More rows, or rows of files larger than `EARLY_BYTES`, are kept in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +57,34 @@ class _Row:
     records: tuple[Record, ...] = ()
     unread: frozenset[str] = frozenset()
     label: bool | None = None
-    problem: Problem | None = None
+    problem: str = ""
     keys: tuple[str, ...] = ()
     dropped: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-EARLY_BYTES = 32_000_000
-"""Data up to this size is read before a run exists; the run reads it again."""
+@dataclass
+class _Contents:
+    """What a file contains.
 
-IN_MEMORY_ROWS = 10_000
-"""More rows, or rows of files larger than `EARLY_BYTES`, are kept in a file."""
+    Attributes:
+        most: the number of rows to use, None for all.
+        rows: the number of usable rows, also those above `most`.
+        problems: the rows that cannot be used.
+        formats: the formats of the rows, in order.
+        unread: how many rows have each key that is not read.
+        labels: the labels of rows with an answer.
+        keys: the keys of the rows, where they have others than ours.
+        dropped: counts of what was left out of chats.
+    """
+
+    most: int | None
+    rows: int = 0
+    problems: list[Problem] = field(default_factory=list[Problem])
+    formats: dict[str, None] = field(default_factory=dict[str, None])
+    unread: Counter[str] = field(default_factory=Counter[str])
+    labels: set[bool] = field(default_factory=set[bool])
+    keys: dict[str, None] = field(default_factory=dict[str, None])
+    dropped: Counter[str] = field(default_factory=Counter[str])
 
 
 def read_dataset(
@@ -92,229 +113,200 @@ def read_dataset(
         InputError: a file is empty, not text, a malformed list, has no usable row, or has not the
             columns that the settings name; the files cannot be mixed.
     """
-    for path in paths:
-        check_file(path)
-    small = sum(path.stat().st_size for path in paths) <= EARLY_BYTES
-    store = RecordStore(IN_MEMORY_ROWS if small else 0)
+    store = RecordStore(IN_MEMORY_ROWS if _is_small(paths) else 0)
     problems: list[Problem] = []
     formats: dict[str, str] = {}
     learned = len(paths) - held_out
     notes, ends = list(_repeated(paths[:learned])), [0]
     for path in paths:
-        found = _collect(path, kinds, store, max_samples, layout)
-        if layout.columns and (found.keys or found.rows):
-            require_columns(str(path), layout.keys, found.keys)
-        if not found.rows:
-            raise _nothing_usable(path, found.problems)
-        name = visible(str(path))
-        if found.most is not None and found.rows > found.most:
-            key = "max_samples" if found.most == max_samples else "num_samples"
-            notes.append(f"{name}: the first {found.most} of {found.rows} rows are used ({key})")
+        contents = _collect(path, kinds, store, max_samples, layout)
         ends.append(len(store))
-        problems += found.problems
-        formats[str(path)] = " + ".join(found.formats)
-        if found.unread:
-            notes.append(unread_note(name, found.unread))
-        if (entry := far_entry(path)) is not None:
-            notes.append(f"{name}: read as {entry.where} says")
-        if dropped := [counted(count, noun) for noun, count in found.dropped.items() if count]:
-            notes.append(f"{name}: left out of chats: {', '.join(dropped)}")
+        problems += contents.problems
+        formats[str(path)] = " + ".join(contents.formats)
+        notes += _notes(path, contents, max_samples)
     if layout.me is not None and whatsapp.NAME not in formats.values():
         raise InputError(
             "me: has no effect: expected an export of WhatsApp, which names its speakers",
             hint="remove me; or the export has dates in a form that is not read yet",
+            code="data.no_speakers",
         )
     rows = [stop - start for start, stop in pairwise(ends)]
     records, taken = mixed(store.records(), rows, mix, held_out)
     if mix.strategy != "concat":
-        notes += _shares(paths[:learned], rows[:learned], taken[:learned])
-    kept = sum(rows[learned:])
-    return Dataset(records, tuple(problems), formats, tuple(dict.fromkeys(notes)), kept)
+        for path, count, used in zip(paths[:learned], rows, taken, strict=False):
+            share = f"{used / sum(taken[:learned]):.0%} of all rows"
+            notes.append(f"{visible(str(path))}: {used} of {count} rows are mixed in, {share}")
+    unique_notes = tuple(dict.fromkeys(notes))
+    return Dataset(records, tuple(problems), formats, unique_notes, sum(rows[learned:]))
 
 
-def _shares(paths: Sequence[Path], rows: Sequence[int], taken: Sequence[int]) -> Iterator[str]:
-    """Yields what is taken of each file for a mix."""
-    for path, count, used in zip(paths, rows, taken, strict=True):
-        share = f"{used / sum(taken):.0%} of all rows"
-        yield f"{visible(str(path))}: {used} of {count} rows are mixed in, {share}"
+def _is_small(paths: Sequence[Path]) -> bool:
+    """Checks files, and returns whether their data is read before a run exists."""
+    for path in paths:
+        check_file(path)
+    return sum(path.stat().st_size for path in paths) <= EARLY_BYTES
 
 
-@dataclass
-class _Found:
-    """What a file contains.
-
-    Attributes:
-        rows: the number of usable rows, also those above `max_samples`.
-        problems: the rows that cannot be used.
-        formats: the formats of the rows, in order.
-        unread: how many rows have each key that is not read.
-        labels: the labels of rows with an answer.
-        most: the number of rows to use, None for all.
-        keys: the keys of the rows, where they have others than ours.
-        dropped: how much of what was left out of chats.
-    """
-
-    rows: int = 0
-    problems: list[Problem] = field(default_factory=list[Problem])
-    formats: dict[str, None] = field(default_factory=dict[str, None])
-    unread: Counter[str] = field(default_factory=Counter[str])
-    labels: set[bool] = field(default_factory=set[bool])
-    most: int | None = None
-    keys: dict[str, None] = field(default_factory=dict[str, None])
-    dropped: Counter[str] = field(default_factory=Counter[str])
-
-
-def _collect(
-    path: Path, kinds: Set[Kind], store: RecordStore, max_samples: int | None, layout: Layout
-) -> _Found:
-    """Stores the usable rows of a file, and returns what else it contains.
-
-    If it has rows with a bad answer, those with a good one are refused, too: both are for a
-    preference method. The first bad one may come late: the file is then read again.
-    """
-    before = len(store)
-    entry = described(path, layout)
-    limits = (max_samples, entry.num_samples if entry else None)
-    most = min((most for most in limits if most is not None), default=None)
-    rows = partial(_read_file, path, kinds, entry, layout.me)
-    found = _collect_once(rows(), most, store, refuse_labelled=False)
-    if found.labels == {True, False}:
-        store.truncate(before)
-        found = _collect_once(rows(), most, store, refuse_labelled=True)
-    return found
-
-
-def _collect_once(
-    rows: Iterator[_Row], most: int | None, store: RecordStore, *, refuse_labelled: bool
-) -> _Found:
-    found = _Found(most=most)
-    for row in rows:
-        found.keys.update(dict.fromkeys(row.keys))
-        found.dropped.update(row.dropped)
-        if found.most is not None and found.rows >= found.most:
-            found.rows += len(row.records)  # not used: neither learned nor reported
-            continue
-        if row.label is not None:
-            found.labels.add(row.label)
-        if row.problem:
-            found.problems.append(row.problem)
-            continue
-        if refuse_labelled and row.label:
-            found.problems.append(Problem(row.source, _LABELLED))
-            continue
-        for record in row.records:
-            if found.most is None or found.rows < found.most:
-                store.append(record)
-            found.rows += 1
-        found.formats[row.format] = None
-        found.unread.update(row.unread)
-    return found
+def _notes(path: Path, contents: _Contents, max_samples: int | None) -> Iterator[str]:
+    name = visible(str(path))
+    if contents.most is not None and contents.rows > contents.most:
+        key = "max_samples" if contents.most == max_samples else "num_samples"
+        yield f"{name}: the first {contents.most} of {contents.rows} rows are used ({key})"
+    if contents.unread:
+        yield unread_note(name, contents.unread)
+    if (entry := far_entry(path)) is not None:
+        yield f"{name}: read as {entry.where} says"
+    if dropped := [counted(count, noun) for noun, count in contents.dropped.items() if count]:
+        yield f"{name}: left out of chats: {', '.join(dropped)}"
 
 
 def _repeated(paths: Sequence[Path]) -> Iterator[str]:
     """Yields a note for each file that is given more than once, under any name."""
     same: dict[tuple[int, int], list[Path]] = {}
     for path in paths:
-        found = path.stat()
-        same.setdefault((found.st_dev, found.st_ino), []).append(path)
-    for given in same.values():
-        if len(given) > 1:
-            names = " and ".join(dict.fromkeys(visible(str(path)) for path in given))
-            yield f"{names}: the same file given {len(given)} times: its rows are learned each time"
+        same.setdefault((path.stat().st_dev, path.stat().st_ino), []).append(path)
+    for copies in same.values():
+        if len(copies) > 1:
+            names = " and ".join(dict.fromkeys(visible(str(path)) for path in copies))
+            yield (
+                f"{names}: the same file given {len(copies)} times: its rows are learned each time"
+            )
 
 
-def _nothing_usable(path: Path, problems: Sequence[Problem]) -> InputError:
-    if not problems:
-        return InputError(f"{path}: empty file: expected rows of data, got none")
-    hint = f"{path} has no usable row: all {len(problems)} have problems"
-    return InputError(str(problems[0]), hint=hint)
+def _collect(
+    path: Path, kinds: Set[Kind], store: RecordStore, max_samples: int | None, layout: Layout
+) -> _Contents:
+    """Stores the usable rows of a file, and returns what else it contains.
+
+    If it has rows with a bad answer, those with a good one are refused, too: both are for a
+    preference method. The first bad one may come late: the file is then read again.
+    """
+    rows_before = len(store)
+    entry = description_of(path, layout)
+    limits = (max_samples, entry.num_samples if entry else None)
+    most = min((most for most in limits if most is not None), default=None)
+    rows = partial(_read_file, path, kinds, entry, layout.me)
+    contents = _collect_once(rows(), most, store, refuse_labelled=False)
+    if contents.labels == {True, False}:
+        store.truncate(rows_before)
+        contents = _collect_once(rows(), most, store, refuse_labelled=True)
+    if layout.columns and (contents.keys or contents.rows):
+        require_columns(str(path), layout.keys, contents.keys)
+    if problems := contents.problems if not contents.rows else []:
+        raise InputError(
+            str(problems[0]),
+            hint=f"{path} has no usable row: all {len(problems)} have problems",
+            code="data.no_usable_row",
+        )
+    if not contents.rows:
+        raise InputError(
+            f"{path}: empty file: expected rows of data, got none", code="data.empty_file"
+        )
+    return contents
+
+
+def _collect_once(
+    rows: Iterator[_Row], most: int | None, store: RecordStore, *, refuse_labelled: bool
+) -> _Contents:
+    contents = _Contents(most)
+    for row in rows:
+        contents.keys.update(dict.fromkeys(row.keys))
+        contents.dropped.update(row.dropped)
+        if most is not None and contents.rows >= most:
+            contents.rows += len(row.records)  # not used: neither learned nor reported
+            continue
+        if row.label is not None:
+            contents.labels.add(row.label)
+        problem = row.problem
+        if refuse_labelled and row.label and not problem:
+            problem = f"it is rated as good, and other rows as bad: {NEEDS_PREFERENCE}"
+        if problem:
+            contents.problems.append(Problem(row.source, problem))
+            continue
+        for record in row.records:
+            if most is None or contents.rows < most:
+                store.append(record)
+            contents.rows += 1
+        contents.formats[row.format] = None
+        contents.unread.update(row.unread)
+    return contents
 
 
 def _read_file(path: Path, kinds: Set[Kind], entry: Entry | None, me: str | None) -> Iterator[_Row]:
     head = check_file(path)
+    suffix = data_suffix(path)
     rows: Iterator[Row | Problem]
     if is_parquet(path, head):
         rows = (Row(line, value) for line, value in read_parquet(path))
-    elif data_suffix(path) in SUFFIXES:
+    elif suffix in SUFFIXES:
         rows = read_table(path, entry.columns if entry else {})
-    elif data_suffix(path) in _JSON or holds_rows(path):
+    elif suffix in {".json", ".jsonl", ".ndjson"} or holds_rows(path):
         rows = read_rows(path)
     elif whatsapp.is_whatsapp(head):
         for chat, dropped in whatsapp.read_whatsapp(path, me):
-            found = _parsed(chat, path, kinds, entry)
-            yield replace(found, format=whatsapp.NAME, dropped=dropped)
+            parsed = _parsed(chat, path, kinds, entry)
+            yield replace(parsed, format=whatsapp.NAME, dropped=dropped)
         return
     else:
+        problem = "" if "text" in kinds else _other_kind(_PLAIN_TEXT, kinds)
         for record in read_paragraphs(path):
-            if record.kind in kinds:
-                yield _Row(record.source, _PLAIN_TEXT, (record,))
-            else:
-                yield _Row(
-                    record.source, problem=Problem(record.source, _other(_PLAIN_TEXT, kinds))
-                )
+            yield _Row(record.source, _PLAIN_TEXT, () if problem else (record,), problem=problem)
         return
     for row in rows:
         if isinstance(row, Problem):
-            yield _Row(row.where, problem=row)
+            yield _Row(row.where, problem=row.reason)
         else:
             yield _parsed(row, path, kinds, entry)
 
 
 def _parsed(row: Row, path: Path, kinds: Set[Kind], entry: Entry | None) -> _Row:
     """Returns a row under the keys that its `dataset_info.json` says, if there is one."""
-    source = f"{path}:{row.line}"
-    if export := export_of(row.value):
-        return _exported(row.value, export, source, kinds)
-    if entry is None:
-        return _known_row(row.value, source, kinds)
-    fields = cast("dict[str, object]", row.value) if isinstance(row.value, dict) else {}
+    source, value = f"{path}:{row.line}", row.value
+    fields = cast("Fields", value) if isinstance(value, dict) else {}
+    export = export_of(value)
     try:
-        value, unlisted = entry.applied(row.value)
+        if export:
+            chat, dropped = chat_of(fields, export)
+            row_of_chat = _detected(chat, source, kinds)
+            return replace(row_of_chat, format=export.name, dropped=dropped)
+        if entry is None:
+            return _detected(value, source, kinds)
+        ours, unlisted = entry.applied(fields)
     except InputError as error:
-        return _Row(source, problem=Problem(source, error.message), keys=(*fields,))
-    found = _known_row(value, source, kinds)
-    left = unlisted_keys({key: fields[key] for key in unlisted})
-    return replace(found, unread=found.unread | left, keys=(*fields,))
+        return _Row(source, problem=error.message, keys=() if export else (*fields,))
+    parsed = _detected(ours if fields else value, source, kinds)
+    beside = other_keys({key: fields[key] for key in unlisted}, frozenset())
+    return replace(parsed, unread=parsed.unread.union(beside), keys=(*fields,))
 
 
-def _exported(value: object, export: Export, source: str, kinds: Set[Kind]) -> _Row:
-    try:
-        chat, dropped = chat_of(cast("dict[str, object]", value), export)
-    except InputError as error:
-        return _Row(source, problem=Problem(source, error.message))
-    return replace(_known_row(chat, source, kinds), format=export.name, dropped=dropped)
-
-
-def _known_row(value: object, source: str, kinds: Set[Kind]) -> _Row:
+def _detected(value: object, source: str, kinds: Set[Kind]) -> _Row:
+    """Returns a row in the format that its keys say."""
     try:
         value = _under_our_names(value)
+        fields = cast("Fields", value) if isinstance(value, dict) else {}
         if kinds & {"pair", "rated"} and is_preference(value):
-            margins = "margin" in kinds
-            compared = cast("dict[str, object]", value)
-            pair = parse_pair(compared, source, margins=margins)
-            unread = unread_keys(value, preference.reads(compared) | ({MARGIN} & kinds))
+            pair = parse_pair(fields, source, margins="margin" in kinds)
+            unread = unread_keys(value, preference.reads(fields) | ({MARGIN} & kinds))
             answers = (pair,) if "pair" in kinds else rated_of(pair)
             return _Row(source, preference.NAME, answers, unread)
         if "prompt" in kinds and prompts.is_prompt(value):
-            record = prompts.parse_prompt(cast("dict[str, object]", value), source)
+            record = prompts.parse_prompt(fields, source)
             return _Row(source, prompts.NAME, (record,), prompts.beside(record))
         if "rated" in kinds and isinstance(value, dict):
-            name, rated = parse_rated(cast("dict[str, object]", value), source)
+            name, rated = parse_rated(fields, source)
             unread = unread_keys(value, READS[name], is_rated=True)
             return _Row(source, name, (rated,), unread)
         repeated = preference.REPEATED if preference.repeats_better(value) else frozenset[str]()
-        name, records = parse_row(_without_pair(value) if repeated else value, source)
+        if repeated:
+            pair_keys = repeated | {"rejected"}
+            fields = {key: part for key, part in fields.items() if key not in pair_keys}
+        name, records = parse_row(fields if repeated else value, source)
         if any(record.kind not in kinds for record in records):
-            raise InputError(_other(name, kinds))
+            raise InputError(_other_kind(name, kinds), code="data.other_kind")
     except InputError as error:
-        return _Row(source, problem=Problem(source, error.message), label=_label(value))
+        return _Row(source, problem=error.message, label=_label(value))
     label = None if name == "text" else _label(value)
     return _Row(source, name, tuple(records), unread_keys(value, READS[name] | repeated), label)
-
-
-def _without_pair(value: object) -> object:
-    pair = preference.REPEATED | {"rejected"}
-    return {key: item for key, item in cast("dict[str, object]", value).items() if key not in pair}
 
 
 _KEYS = frozenset.union(*READS.values(), preference.READS, prompts.ANSWERS)
@@ -323,29 +315,28 @@ _KEYS = frozenset.union(*READS.values(), preference.READS, prompts.ANSWERS)
 
 def _under_our_names(value: object) -> object:
     """Returns a row whose keys are ours, unless it is in a format as it is."""
-    row = cast("dict[str, object]", value) if isinstance(value, dict) else {}
-    if not row or is_preference(row) or has_format(row):
+    row = cast("Fields", value) if isinstance(value, dict) else {}
+    if not row or is_preference(row) or formats_with_all(row):
         return value
     return under_our_names(row, _KEYS)
 
 
-_WANTED: dict[Kind, str] = {
+_EXPECTED: dict[Kind, str] = {
     "pair": "two answers to compare, 'chosen' and 'rejected'",
     "rated": "answers rated good or bad, with 'label' or 'forget', true or false, or pairs",
     "prompt": "a prompt to answer, 'prompt', and what a reward needs, such as 'answer'",
 }
 
 
-def _other(found: str, kinds: Set[Kind]) -> str:
+def _other_kind(name: str, kinds: Set[Kind]) -> str:
     """Returns the error for a row of a kind that the method does not learn from."""
-    wanted = " or ".join(text for kind, text in _WANTED.items() if kind in kinds)
-    return f"expected {wanted}, got a row of {found}"
+    expected = " or ".join(text for kind, text in _EXPECTED.items() if kind in kinds)
+    return f"expected {expected}, got a row of {name}"
 
 
 def _label(value: object) -> bool | None:
-    row = cast("dict[str, object]", value) if isinstance(value, dict) else {}
-    given = ratings_of(row)
-    return all(given.values()) if given else None
+    ratings = ratings_of(cast("Fields", value)) if isinstance(value, dict) else {}
+    return all(ratings.values()) if ratings else None
 
 
 def check_dataset(
@@ -359,9 +350,7 @@ def check_dataset(
         NotAvailableError: a file is absent.
         InputError: see `read_dataset`.
     """
-    for path in paths:
-        check_file(path)
-    if sum(path.stat().st_size for path in paths) <= EARLY_BYTES:
+    if _is_small(paths):
         read_dataset(paths, kinds=kinds, layout=layout)
 
 
@@ -374,11 +363,11 @@ def early_records(
         NotAvailableError: a file is absent.
         InputError: see `read_dataset`.
     """
-    if sum(path.stat().st_size for path in paths) <= EARLY_BYTES:
+    if _is_small(paths):
         yield from read_dataset(paths, kinds=kinds, layout=layout).records
         return
     for path in paths:
-        rows = _read_file(path, kinds, described(path, layout), layout.me)
+        rows = _read_file(path, kinds, description_of(path, layout), layout.me)
         yield from next((row.records for row in rows if row.records), ())
 
 
@@ -398,9 +387,9 @@ def fingerprint(paths: Sequence[Path]) -> str:
         check_file(path)
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").digest()
-        entry = entry_of(path)
-        if entry is not None and entry.content != Entry("").content:
+        entry = entry_of(path) or Entry("")
+        if entry.content != Entry("").content:
             digest = hashlib.sha256(digest + entry.content.encode()).digest()
         digests.append(digest)
-    whole = digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
-    return whole.hex()
+    digest = digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
+    return digest.hex()

@@ -5,19 +5,16 @@ Entries of data sets on a hub, and of scripts, are refused by name: data is read
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import cast
 
-from zoo.gym.data.reading.columns import PUBLISHED, Layout
-from zoo.gym.data.reading.turns.values import shown, type_name
+from zoo.gym.data.reading.columns import PUBLISHED, Layout, suggestion
+from zoo.gym.data.reading.turns.values import described, type_name
 from zoo.gym.errors import InputError
 
 INFO_FILE = "dataset_info.json"
-USUAL_FOLDER = "data"
-"""Where LLaMA-Factory looks for it by default."""
 
 Fields = dict[str, object]
 
@@ -44,7 +41,6 @@ _ROLES = {
     "function_tag": "function_call",
     "system_tag": "system",
 }
-_TURNS = ("messages", "conversations", "chosen", "rejected")
 
 
 @dataclass(frozen=True)
@@ -68,49 +64,46 @@ class Entry:
         """What it changes, as JSON; the same for entries with the same effect."""
         return json.dumps([self.columns, self.tags, self.num_samples], sort_keys=True)
 
-    def applied(self, row: object) -> tuple[object, frozenset[str]]:
+    def applied(self, fields: Fields) -> tuple[Fields, frozenset[str]]:
         """Returns a row under our keys, and the keys of the row that the entry does not list.
 
         Raises:
             InputError: a turn has an unknown role.
         """
-        if not isinstance(row, dict):
-            return row, frozenset()
-        fields = cast("Fields", row)
-        ours = {self.columns[key]: value for key, value in fields.items() if key in self.columns}
-        ours = ours if self.columns else dict(fields)
+        ours = fields
+        if self.columns:
+            ours = {self.columns[key]: part for key, part in fields.items() if key in self.columns}
         if self.tags:
-            ours |= {key: self._turns(ours[key]) for key in _TURNS if key in ours}
+            keys = ours.keys() & {"messages", "conversations", "chosen", "rejected"}
+            ours = ours | {key: self._turns(ours[key]) for key in keys}
         return ours, frozenset(fields.keys() - self.columns if self.columns else ())
 
     def _turns(self, value: object) -> object:
+        """Returns a turn, or a list of turns, with our keys and roles."""
         if isinstance(value, list):
-            return [self._turn(turn) for turn in cast("list[object]", value)]
-        return self._turn(value)
-
-    def _turn(self, value: object) -> object:
+            return [self._turns(turn) for turn in cast("list[object]", value)]
         if not isinstance(value, dict):
             return value
         turn = dict(cast("Fields", value))
         role, text = (turn.pop(self.tags[tag], None) for tag in ("role_tag", "content_tag"))
-        known = {self.tags[tag]: ours for tag, ours in _ROLES.items()}
-        if not isinstance(role, str) or role not in known:
-            got = shown(role) if isinstance(role, str) else type_name(role)
-            expected = ", ".join(known)
-            raise InputError(f"unknown role {got}: expected one of {expected} ({self.where})")
-        return {**turn, "role": known[role], "content": text}
+        roles = {self.tags[tag]: role for tag, role in _ROLES.items()}
+        if not isinstance(role, str) or role not in roles:
+            raise InputError(
+                f"unknown role {described(role)}: expected one of {', '.join(roles)} "
+                f"({self.where})",
+                code="data.unknown_role",
+            )
+        return {**turn, "role": roles[role], "content": text}
 
 
-def described(path: Path, layout: Layout) -> Entry | None:
-    """Returns what is said of a file: by the settings, else by a `dataset_info.json`, or None.
+def description_of(path: Path, layout: Layout) -> Entry | None:
+    """Returns how the settings describe a file, else how a `dataset_info.json` does, or None.
 
     Raises:
         InputError: see `entry_of`.
     """
     entry = entry_of(path)
-    if not layout.columns:
-        return entry
-    return replace(entry or Entry("columns"), columns=layout.keys)
+    return replace(entry or Entry("columns"), columns=layout.keys) if layout.columns else entry
 
 
 def entry_of(path: Path) -> Entry | None:
@@ -128,24 +121,25 @@ def entry_of(path: Path) -> Entry | None:
         if not info.is_file():
             continue
         try:
-            entries = _read(info)
+            named = _read(info)
         except InputError:
             if folder in above[:2]:
                 raise
             continue  # of something else
-        found = [
+        entries = [
             _entry(info, name, fields)
-            for name, fields in entries.items()
-            if _is_for(folder, fields, path)
+            for name, fields in named.items()
+            if _describes(folder, fields, path)
         ]
-        if len({entry.content for entry in found}) > 1:
-            names = " and ".join(entry.where.rpartition(": ")[2] for entry in found)
+        if len({entry.content for entry in entries}) > 1:
+            names = " and ".join(entry.where.rpartition(": ")[2] for entry in entries)
             raise InputError(
                 f"{info}: {path.name}: expected one description of the file, got {names}",
                 hint="remove the others, or describe a copy of the file",
+                code="data.two_entries",
             )
-        if found:
-            return found[0]
+        if entries:
+            return entries[0]
     return None
 
 
@@ -166,122 +160,114 @@ def named_files(name: str, folder: Path | None) -> list[Path] | None:
     Raises:
         InputError: the file has no such entry, or one of a data set elsewhere.
     """
-    folders = [folder] if folder is not None else [Path(), Path(USUAL_FOLDER)]
-    infos = [place / INFO_FILE for place in folders if (place / INFO_FILE).is_file()]
+    folders = [folder] if folder is not None else [Path(), Path("data")]  # as LLaMA-Factory does
+    infos = [parent / INFO_FILE for parent in folders if (parent / INFO_FILE).is_file()]
     for info in infos:
         entries = _read(info)
-        if name in entries:
-            entry = _entry(info, name, entries[name])
-            file = info.parent / str(entries[name]["file_name"])
-            _require_found_again(file, entry)
-            return [file]
+        if name not in entries:
+            continue
+        entry = _entry(info, name, entries[name])
+        file = info.parent / str(entries[name]["file_name"])
+        # a run stores the path alone
+        if (entry_of(file) or Entry("")).content != entry.content:
+            raise InputError(
+                f"{entry.where}: expected the file in this folder or below it, got {file}",
+                hint=f"move the entry to a {INFO_FILE} beside the file",
+                code="data.far_file",
+            )
+        return [file]
     if infos and not Path(name).suffix:
-        near = get_close_matches(name, _read(infos[0]), n=1)
-        mean = f". Did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"dataset: {name}: no such file, and no such entry in {infos[0]}{mean}")
+        mean = suggestion(name, _read(infos[0]))
+        raise InputError(
+            f"dataset: {name}: no such file, and no such entry in {infos[0]}{mean}",
+            code="data.unknown_data_set",
+        )
     return None
 
 
-def _is_for(folder: Path, fields: Fields, path: Path) -> bool:
+def _describes(folder: Path, fields: Fields, path: Path) -> bool:
     name = fields.get("file_name")
     if not isinstance(name, str) or not name or "\0" in name:
         return False
-    described, file = (folder / name).resolve(), path.resolve()
-    return described == file or described in file.parents
-
-
-def _require_found_again(file: Path, entry: Entry) -> None:
-    """Refuses an entry that describes a file elsewhere: a run stores the path alone.
-
-    Raises:
-        InputError: the file has another entry or none, and would be read otherwise.
-    """
-    found = entry_of(file) or Entry("")
-    if found.content != entry.content:
-        raise InputError(
-            f"{entry.where}: expected the file in this folder or below it, got {file}",
-            hint=f"move the entry to a {INFO_FILE} beside the file",
-        )
+    described_path, file = (folder / name).resolve(), path.resolve()
+    return described_path == file or described_path in file.parents
 
 
 def _read(info: Path) -> dict[str, Fields]:
     try:
-        found: object = json.loads(info.read_text(encoding="utf-8-sig"))
+        content: object = json.loads(info.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{info}: not valid JSON: {error}") from None
-    entries = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+        raise InputError(f"{info}: not valid JSON: {error}", code="data.bad_json") from None
+    entries = cast("dict[str, object]", content) if isinstance(content, dict) else {}
     if _OF_DATASETS & entries.keys():
         return {}
     if not entries or not all(isinstance(fields, dict) for fields in entries.values()):
-        raise InputError(f"{info}: expected an object with an object for each data set")
+        raise InputError(
+            f"{info}: expected an object with an object for each data set", code="data.bad_entry"
+        )
     return cast("dict[str, Fields]", entries)
 
 
 def _entry(info: Path, name: str, fields: Fields) -> Entry:
     where = f"{info}: {name!r}"
+
+    def bad_entry(problem: str) -> InputError:
+        return InputError(f"{where}: {problem}", code="data.bad_entry")
+
     elsewhere = [key for key in _ELSEWHERE if fields.get(key)]
     if elsewhere:
         raise InputError(
             f"{where}: a data set elsewhere is not supported: expected 'file_name', got "
             f"{elsewhere[0]!r}",
             hint="download it, and give its files",
+            code="data.remote_data_set",
         )
     _refuse_unknown(where, fields, _KEYS)
     if not isinstance(fields.get("file_name"), str):
-        raise InputError(f"{where}: expected 'file_name', got {type_name(fields.get('file_name'))}")
+        raise bad_entry(f"expected 'file_name', got {type_name(fields.get('file_name'))}")
     if fields.get("split", "train") != "train":
-        raise InputError(f"{where}: 'split': expected 'train', the only one of a file")
+        raise bad_entry("'split': expected 'train', the only one of a file")
     formatting = fields.get("formatting", "alpaca")
     if formatting not in ("alpaca", "sharegpt", "openai"):
-        raise InputError(
-            f"{where}: 'formatting': expected alpaca, sharegpt or openai, got {formatting!r}"
-        )
+        raise bad_entry(f"'formatting': expected alpaca, sharegpt or openai, got {formatting!r}")
     columns = _texts(where, fields, "columns", PUBLISHED)
     tags = _texts(where, fields, "tags", _TAGS)
     if tags and formatting == "alpaca":
-        raise InputError(f"{where}: 'tags' has no effect with formatting alpaca")
-    _check_ranking(where, fields.get("ranking", False), columns)
+        raise bad_entry("'tags' has no effect with formatting alpaca")
+    ranking = fields.get("ranking", False)
+    if not isinstance(ranking, bool):
+        raise bad_entry(f"'ranking': expected true or false, got {type_name(ranking)}")
+    compared = [key for key in ("chosen", "rejected") if key in columns]
+    if ranking and columns and len(compared) < 2:
+        raise bad_entry("'ranking' is true: expected the columns chosen and rejected")
+    if compared and not ranking:
+        raise bad_entry(f"the column {compared[0]}: expected 'ranking' true")
     ours = {column: PUBLISHED[key] for key, column in columns.items()}
     if columns.keys() == {"prompt"}:  # how texts to continue are described
         ours = {columns["prompt"]: "text"}
-    count = _count(where, fields.get("num_samples"))
+    count = fields.get("num_samples")
+    if count is not None and (not isinstance(count, int) or count is True or count < 1):
+        raise bad_entry(f"'num_samples': expected a number of rows, got {count!r}")
     return Entry(where, ours, {**_TAGS, **tags} if tags else {}, count)
 
 
-def _check_ranking(where: str, ranking: object, columns: Mapping[str, str]) -> None:
-    if not isinstance(ranking, bool):
-        raise InputError(f"{where}: 'ranking': expected true or false, got {type_name(ranking)}")
-    compared = [key for key in ("chosen", "rejected") if key in columns]
-    if ranking and columns and len(compared) < 2:
-        raise InputError(f"{where}: 'ranking' is true: expected the columns chosen and rejected")
-    if compared and not ranking:
-        raise InputError(f"{where}: the column {compared[0]}: expected 'ranking' true")
-
-
-def _refuse_unknown(where: str, fields: Mapping[str, object], known: Sequence[str]) -> None:
+def _refuse_unknown(where: str, fields: Fields, keys: Iterable[str]) -> None:
     for key in fields:
-        if key not in known:
-            near = get_close_matches(key, known, n=1)
-            mean = f". Did you mean {near[0]!r}?" if near else ""
-            raise InputError(f"{where}: {key}: no such key{mean}")
+        if key not in keys:
+            mean = suggestion(key, keys)
+            raise InputError(f"{where}: {key}: no such key{mean}", code="data.unknown_key")
 
 
-def _texts(where: str, fields: Fields, key: str, known: Mapping[str, str]) -> dict[str, str]:
-    """Returns the texts under a key of an entry, which must be an object with known keys."""
-    found = fields.get(key) or {}
-    if not isinstance(found, dict):
-        raise InputError(f"{where}: {key!r}: expected an object, got {type_name(found)}")
-    texts = cast("Fields", found)
-    _refuse_unknown(f"{where}: {key!r}", texts, tuple(known))
-    for name, value in texts.items():
-        if not isinstance(value, str):
-            raise InputError(f"{where}: {key!r}: {name}: expected text, got {type_name(value)}")
+def _texts(where: str, fields: Fields, key: str, keys: Mapping[str, str]) -> dict[str, str]:
+    """Returns the texts under a key of an entry, which must be an object with these keys."""
+    texts = fields.get(key) or {}
+    where = f"{where}: {key!r}"
+    if not isinstance(texts, dict):
+        got = type_name(texts)
+        raise InputError(f"{where}: expected an object, got {got}", code="data.bad_entry")
+    _refuse_unknown(where, texts, keys)
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            got = type_name(text)
+            raise InputError(f"{where}: {name}: expected text, got {got}", code="data.bad_entry")
     return cast("dict[str, str]", texts)
-
-
-def _count(where: str, value: object) -> int | None:
-    if value is None:
-        return None
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{where}: 'num_samples': expected a number of rows, got {value!r}")
-    return value

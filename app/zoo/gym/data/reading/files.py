@@ -4,8 +4,9 @@ import os
 import re
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from zoo.gym.data.reading.parquet import MAGIC, check_parquet
 from zoo.gym.data.reading.parquet import SUFFIX as PARQUET
@@ -13,33 +14,29 @@ from zoo.gym.data.reading.streams import BOM, COMPRESSED, data_suffix, read_byte
 from zoo.gym.errors import InputError, NotAvailableError
 
 _HEAD_BYTES = 8192
-_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _LFS = b"version https://git-lfs"
 _NOT_READ = frozenset({".arrow", ".bz2", ".tar", ".tgz", ".xlsx", ".xz", ".zip", ".zst"})
-_OF_THIS_PROCESS = ("/dev/stdin", "/dev/fd/", "/proc/")
 _READ = "json, jsonl, csv, tsv, parquet or plain text"
 _SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", PARQUET})
 _TEST = re.compile(r"(?<![^\W_])test(?![^\W_])", re.IGNORECASE)
 _VALIDATION = re.compile(
     r"(?<![^\W_])(valid|validation|val|dev|eval|evaluation)(?![^\W_])", re.IGNORECASE
 )
-_ABOUT = re.compile(
+_METADATA = re.compile(
     r"dataset_infos?\.json|metadata\.json|state\.json|(licen[cs]e|readme|notice)\.txt",
     re.IGNORECASE,
 )
 """Files that libraries and people put beside the data, and that describe it."""
 
-_CONVERSATIONS = "conversations.json"
 _OF_EXPORTS = re.compile(
     r"(users?|user_settings|message_feedback|model_comparisons|shared_conversations|projects"
     r"|memories|group_chats|sora|shopping)\.json"
 )
-"""Files beside the conversations in an export of ChatGPT or Claude."""
+"""Files beside the `conversations.json` in an export of ChatGPT or Claude."""
 
 
-@dataclass(frozen=True)
-class DataFiles:
-    """Data files by what they are for.
+class DataFiles(NamedTuple):
+    """Data files by purpose.
 
     Attributes:
         train: to learn from.
@@ -47,7 +44,7 @@ class DataFiles:
         test: of folders; their names say that they are neither learned nor evaluated on.
     """
 
-    train: tuple[Path, ...]
+    train: tuple[Path, ...] = ()
     validation: tuple[Path, ...] = ()
     test: tuple[Path, ...] = ()
 
@@ -58,7 +55,7 @@ class DataFiles:
 
 
 def data_files(paths: Sequence[Path]) -> DataFiles:
-    """Returns the data files: those given, and in the place of a folder all those in it, by name.
+    """Returns the data files: the given files, and all files in the given folders, by name.
 
     Hidden files, files about the data and those with other suffixes, such as code, are no data. A
     compressed file without a suffix of its format is; its content says which. A file that is given
@@ -68,23 +65,20 @@ def data_files(paths: Sequence[Path]) -> DataFiles:
         InputError: a folder has no data files to learn from, or also data in a format that is not
             read, or a link that is not followed.
     """
-    found = _sorted_files(paths)
-    if paths and not found.train:
-        names = ", ".join(map(str, (*found.validation, *found.test)))
+    files = _by_purpose(paths)
+    if paths and not files.train:
+        names = ", ".join(map(str, (*files.validation, *files.test)))
         raise InputError(
             f"expected files to learn from, got only {names}",
             hint="a file that is given by its own name is learned, whatever that is",
+            code="data.nothing_to_learn",
         )
-    return found
+    return files
 
 
-def _sorted_files(paths: Sequence[Path]) -> DataFiles:
-    found = [_of_folder(path) if path.is_dir() else DataFiles((path,)) for path in paths]
-    return DataFiles(
-        tuple(file for one in found for file in one.train),
-        tuple(file for one in found for file in one.validation),
-        tuple(file for one in found for file in one.test),
-    )
+def _by_purpose(paths: Sequence[Path]) -> DataFiles:
+    parts = [_of_folder(path) if path.is_dir() else DataFiles((path,)) for path in paths]
+    return DataFiles(*(tuple(chain(*files)) for files in zip(*parts, strict=True)))
 
 
 def files_in(paths: Sequence[Path]) -> list[Path]:
@@ -93,55 +87,62 @@ def files_in(paths: Sequence[Path]) -> list[Path]:
     Raises:
         InputError: see `data_files`, or their names say several purposes.
     """
-    found = _sorted_files(paths)
-    purposes = [files for files in (found.train, found.validation, found.test) if files]
+    purposes = [files for files in _by_purpose(paths) if files]
     if len(purposes) > 1:
         raise InputError(
             f"expected files for one purpose, got {purposes[0][0]} and {purposes[1][0]}",
             hint="give the files one by one in place of their folder",
+            code="data.mixed_purposes",
         )
-    return [file for files in purposes for file in files]
+    return list(chain(*purposes))
 
 
 def _of_folder(folder: Path) -> DataFiles:
     names = sorted(path.relative_to(folder) for path in folder.rglob("*"))
     names = [name for name in names if not any(part.startswith(".") for part in name.parts)]
-    exported = {name.parent for name in names if name.name == _CONVERSATIONS}
+    exported = {name.parent for name in names if name.name == "conversations.json"}
     names = [
         name for name in names if not (name.parent in exported and _OF_EXPORTS.fullmatch(name.name))
     ]
     for name in names:
-        _refuse_in_folder(folder, name)
+        _refuse_in_folder(folder / name)
     data = [name for name in names if _is_data(name) and (folder / name).is_file()]
     if not data:
         suffixes = ", ".join(sorted(_SUFFIXES))
-        raise InputError(f"{folder}: expected files of examples ({suffixes}), got none")
+        raise InputError(
+            f"{folder}: expected files of examples ({suffixes}), got none", code="data.no_files"
+        )
     test = [name for name in data if _TEST.search(str(name))]
     validation = [name for name in data if name not in test and _VALIDATION.search(str(name))]
     train = [name for name in data if name not in test and name not in validation]
-    whole = (tuple(folder / name for name in names) for names in (train, validation, test))
-    return DataFiles(*whole)
+    files = (tuple(folder / name for name in names) for names in (train, validation, test))
+    return DataFiles(*files)
 
 
 def _is_data(name: Path) -> bool:
     by_content = name.suffix.lower() == COMPRESSED and not data_suffix(name)
-    return (by_content or data_suffix(name) in _SUFFIXES) and _ABOUT.fullmatch(name.name) is None
+    return (by_content or data_suffix(name) in _SUFFIXES) and not _METADATA.fullmatch(name.name)
 
 
-def _refuse_in_folder(folder: Path, name: Path) -> None:
+def _refuse_in_folder(path: Path) -> None:
     """Refuses what may be data and would be passed over."""
-    path = folder / name
     if path.is_symlink() and not path.exists():
-        raise InputError(f"{path}: expected a file, got a link to nothing", hint="remove the link")
+        raise InputError(
+            f"{path}: expected a file, got a link to nothing",
+            hint="remove the link",
+            code="data.broken_link",
+        )
     if path.is_symlink() and path.is_dir():
         raise InputError(
             f"{path}: expected a folder of its own, got a link, which is not followed",
             hint="name the folder that it leads to beside this one",
+            code="data.linked_folder",
         )
-    if data_suffix(name) in _NOT_READ and path.is_file():
+    if data_suffix(path) in _NOT_READ and path.is_file():
         raise InputError(
-            f"{path}: expected {_READ}, got {data_suffix(name)[1:]}",
+            f"{path}: expected {_READ}, got {data_suffix(path)[1:]}",
             hint="convert it, move it away, or give the files to learn from one by one",
+            code="data.other_format",
         )
 
 
@@ -156,20 +157,43 @@ def check_file(path: Path) -> bytes:
         InputError: it is a folder, a pipe, empty, not text, or in an unsupported format.
     """
     if not path.exists():
-        raise NotAvailableError(f"{path}: no such file")
+        raise NotAvailableError(f"{path}: no such file", code="data.missing_file")
     if path.is_dir():
-        raise InputError(f"{path}: expected a file, got a folder", hint="give the files in it")
+        raise InputError(
+            f"{path}: expected a file, got a folder",
+            hint="give the files in it",
+            code="data.folder",
+        )
     _refuse_streams(path)
     if data_suffix(path) in _NOT_READ:
-        raise InputError(f"{path}: expected {_READ}, got {data_suffix(path)[1:]}")
+        got = data_suffix(path)[1:]
+        raise InputError(f"{path}: expected {_READ}, got {got}", code="data.other_format")
     try:
         head = read_head(path, _HEAD_BYTES)
     except PermissionError:
-        raise NotAvailableError(f"{path}: no permission to read the file") from None
+        raise NotAvailableError(
+            f"{path}: no permission to read the file", code="data.no_permission"
+        ) from None
     if is_parquet(path, head):
         check_parquet(path)
         return head
-    _refuse_other_than_text(path, head)
+    if not head.removeprefix(BOM).strip():
+        raise InputError(
+            f"{path}: empty file: expected rows of data, got none", code="data.empty_file"
+        )
+    if head.startswith(_LFS):
+        raise InputError(
+            f"{path}: expected {_READ}, got a Git LFS pointer",
+            hint="download it with: git lfs pull",
+            code="data.lfs_pointer",
+        )
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(
+            f"{path}: expected UTF-8 text, got UTF-16",
+            hint="save it as UTF-8",
+            code="data.bad_encoding",
+        )
+    _refuse_zero_bytes(path, head)
     return head.removeprefix(BOM)
 
 
@@ -185,34 +209,25 @@ def _refuse_streams(path: Path) -> None:
     time in a different process, where `/dev/stdin` is a different file.
     """
     mode = path.stat().st_mode
-    own = os.path.abspath(path).startswith(_OF_THIS_PROCESS)  # noqa: PTH100  keeps the links
-    if stat.S_ISREG(mode) and not own:
+    absolute = os.path.abspath(path)  # noqa: PTH100  keeps the links
+    if stat.S_ISREG(mode) and not absolute.startswith(("/dev/stdin", "/dev/fd/", "/proc/")):
         return
     kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device"}
     got = kinds.get(stat.S_IFMT(mode), "a stream of this process")
     raise InputError(
         f"{path}: expected a file on disk, got {got}",
         hint="save its contents to a file first: data is read more than once",
+        code="data.stream",
     )
-
-
-def _refuse_other_than_text(path: Path, head: bytes) -> None:
-    if not head.removeprefix(BOM).strip():
-        raise InputError(f"{path}: empty file: expected rows of data, got none")
-    if head.startswith(_LFS):
-        raise InputError(
-            f"{path}: expected {_READ}, got a Git LFS pointer",
-            hint="download it with: git lfs pull",
-        )
-    if head.startswith(_UTF16_BOMS):
-        raise InputError(f"{path}: expected UTF-8 text, got UTF-16", hint="save it as UTF-8")
-    _refuse_zero_bytes(path, head)
 
 
 def _refuse_zero_bytes(path: Path, raw: bytes) -> None:
     at = raw.find(b"\0")
     if at >= 0:
-        raise InputError(f"{path}: not text: expected {_READ}, got a zero byte at offset {at}")
+        raise InputError(
+            f"{path}: not text: expected {_READ}, got a zero byte at offset {at}",
+            code="data.zero_byte",
+        )
 
 
 def read_text(path: Path) -> str:
@@ -227,6 +242,8 @@ def read_text(path: Path) -> str:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        wrong = raw[error.start]
-        raise InputError(f"{path}:{line}: not UTF-8 text: got the byte 0x{wrong:02x}") from None
+        raise InputError(
+            f"{path}:{line}: not UTF-8 text: got the byte 0x{raw[error.start]:02x}",
+            code="data.bad_encoding",
+        ) from None
     return text.replace("\r\n", "\n")

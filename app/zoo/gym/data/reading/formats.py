@@ -1,11 +1,12 @@
 """Detects the format of each row by its keys and parses it; refuses unknown formats."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
-from typing import cast
+from typing import NamedTuple, cast
 
+from zoo.gym.data.reading.columns import ANSWERED, ASKED, PARTS
 from zoo.gym.data.reading.keys import (
     LABELS,
     NEEDS_PREFERENCE,
@@ -14,7 +15,6 @@ from zoo.gym.data.reading.keys import (
     refuse_unlearnable,
     with_system,
 )
-from zoo.gym.data.reading.names import ANSWERED, ASKED, PARTS
 from zoo.gym.data.reading.text import BLANK_LINE
 from zoo.gym.data.reading.turns.chat import (
     MEDIA_KEYS,
@@ -24,17 +24,15 @@ from zoo.gym.data.reading.turns.chat import (
     refuse_media,
     require_answer,
 )
-from zoo.gym.data.reading.turns.oasst import best_path
 from zoo.gym.data.reading.turns.tools import TOOLS_KEYS, parse_tools
-from zoo.gym.data.reading.turns.values import shown, text_of, type_name
+from zoo.gym.data.reading.turns.values import list_of, shown, text_of, type_name
 from zoo.gym.data.records import Message, Record
 from zoo.gym.errors import InputError
 
 Fields = dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(NamedTuple):
     """A format of rows.
 
     Attributes:
@@ -68,7 +66,8 @@ def parse_row(value: object, source: str) -> tuple[str, list[Record]]:
     if isinstance(value, str):
         return "text", _text({"text": value}, source)
     if not isinstance(value, dict):
-        raise InputError(f"expected an object, got {type_name(value)}")
+        got = type_name(value)
+        raise InputError(f"expected an object, got {got}", code="data.wrong_type")
     row = cast("Fields", value)
     try:
         return _parse(row, source)
@@ -76,25 +75,26 @@ def parse_row(value: object, source: str) -> tuple[str, list[Record]]:
         if key := _rows_within(row):
             raise InputError(
                 f"the rows are in a list under the key {shown(key)}: expected only that list, "
-                "or one row per line"
+                "or one row per line",
+                code="data.nested_rows",
             ) from None
         raise
 
 
 def _parse(row: Fields, source: str) -> tuple[str, list[Record]]:
-    known = _format_of(row)
-    refuse_unlearnable(row, is_text=known.name == "text")
-    if known.name != "text":
+    form = _format_of(row)
+    refuse_unlearnable(row, is_text=form.name == "text")
+    if form.name != "text":
         refuse_media(row)
-    records = known.parse(row, source)
-    if known.reads.issuperset(TOOLS_KEYS) and (tools := parse_tools(row)):
+    records = form.parse(row, source)
+    if form.reads.issuperset(TOOLS_KEYS) and (tools := parse_tools(row)):
         records = [replace(record, tools=tools) for record in records]
-    return known.name, records
+    return form.name, records
 
 
-def has_format(row: Fields) -> bool:
-    """Returns whether a row has all keys of a format, under just these names."""
-    return any(all(key in row for key in known.keys) for known in FORMATS)
+def formats_with_all(row: Fields) -> list[Format]:
+    """Returns the formats that a row has all keys of, under just these names."""
+    return [form for form in FORMATS if all(key in row for key in form.keys)]
 
 
 def _rows_within(row: Fields) -> str | None:
@@ -103,38 +103,33 @@ def _rows_within(row: Fields) -> str | None:
     Turns can have a text too: that alone does not make them rows.
     """
     for key, value in row.items():
-        listed = cast("list[object]", value) if isinstance(value, list) else []
-        first = cast("Fields", listed[0]) if listed and isinstance(listed[0], dict) else {}
-        turn = any(key in known.reads for known in FORMATS) or not first.keys().isdisjoint(
-            ROLE_KEYS
+        first = value[0] if isinstance(value, list) and value else None
+        if not isinstance(first, dict):
+            continue
+        is_turn = any(key in form.reads for form in FORMATS) or any(
+            name in first for name in ROLE_KEYS
         )
-        fits = (known for known in FORMATS if all(name in first for name in known.keys))
-        if any(known.name != "text" or not turn for known in fits):
+        if any(form.name != "text" or not is_turn for form in formats_with_all(first)):
             return key
     return None
 
 
 def _format_of(row: Fields) -> Format:
-    """Returns the format of a row; a key with value null counts only if no other format fits.
-
-    Raises:
-        InputError: no format fits, or two do.
-    """
-    fits = [known for known in FORMATS if all(row.get(key) is not None for key in known.keys)]
-    if not fits:
-        fits = [known for known in FORMATS if all(key in row for key in known.keys)][:1]
+    """Returns the format of a row; a key with value null counts only if no other format fits."""
+    fits = [form for form in FORMATS if all(row.get(key) is not None for key in form.keys)]
+    fits = fits or formats_with_all(row)[:1]
     if not fits and (pair := _question_answer(row)):
         return pair
     if not fits:
-        raise InputError(_unknown(row))
-    first, *others = fits
+        raise InputError(_unknown(row), code="data.unknown_format")
+    first, *rest = fits
     if first.name not in _CHATS:  # next to a pair, 'text' is the same rendered with a template
-        others = [known for known in others if known.name != "text"]
-    if others:
-        keys = " and ".join(
-            " with ".join(f"{key!r}" for key in known.keys) for known in (first, others[0])
+        rest = [form for form in rest if form.name != "text"]
+    if rest:
+        keys = " and ".join(" with ".join(map(repr, form.keys)) for form in (first, rest[0]))
+        raise InputError(
+            f"two formats in one row: expected one, got {keys}", code="data.two_formats"
         )
-        raise InputError(f"two formats in one row: expected one, got {keys}")
     return first
 
 
@@ -143,8 +138,10 @@ def _unknown(row: Fields) -> str:
     if preferred := preference_keys(row):
         return f"preference data, with {preferred}: {NEEDS_PREFERENCE}"
     keys = ", ".join(shown(key) for key in list(row)[:8]) or "none"
-    if pair := _other_pair(row):
-        return f"no known format: expected 'chosen' and 'rejected', got {pair}: rename the keys"
+    for pair in _OTHER_PAIRS:
+        if row.keys() >= {*pair}:
+            got = " and ".join(map(repr, pair))
+            return f"no known format: expected 'chosen' and 'rejected', got {got}: rename the keys"
     asked, answered = _named(row, ASKED), _named(row, ANSWERED)
     parts = [key for key in row if key.strip().casefold() in PARTS]
     if asked and answered and len(asked + parts + answered) > 2:
@@ -152,14 +149,16 @@ def _unknown(row: Fields) -> str:
         choice = f"columns=prompt:{asked[0]},response:{answered[0]}"
         return f"expected a column of prompts and one of answers, got {got}: choose, as {choice}"
     # a prompt alone makes no tree
-    near = max(FORMATS, key=lambda known: (_likeness(row, known), known.parse != _oasst))
+    near = max(FORMATS, key=lambda form: (_likeness(row, form), form.parse != _oasst))
     if not _likeness(row, near):
+        *most, last = (" and ".join(form.keys) for form in FORMATS)
         mapped = "columns=prompt:NAME,response:NAME maps others"
-        return f"no known format: expected the keys {_known_keys()}, got {keys}; {mapped}"
+        expected = f"{', '.join(most)} or {last}"
+        return f"no known format: expected the keys {expected}, got {keys}; {mapped}"
     missing = next(key for key in near.keys if key not in row)
     typo = get_close_matches(missing, [key for key in row if key not in near.keys], n=1)
-    others = ", ".join(shown(key) for key in list(row)[:8] if key not in typo)
-    beside = f" beside {others}" if others else ""
+    rest = ", ".join(shown(key) for key in list(row)[:8] if key not in typo)
+    beside = f" beside {rest}" if rest else ""
     got = f"{shown(typo[0])}{beside}" if typo else f"the keys {keys}"
     return f"no known format, the nearest is {near.name}: expected {missing!r}, got {got}"
 
@@ -174,68 +173,91 @@ _OTHER_PAIRS = (
     ("accepted", "rejected"),
     ("positive", "negative"),
 )
-"""The same for a better and a worse answer."""
+"""Other names of a better and a worse answer."""
 
 
-def _other_pair(row: Fields) -> str:
-    """Returns a row's two keys that mean a better and a worse answer, if they are clear."""
-    found = next((pair for pair in _OTHER_PAIRS if row.keys() >= {*pair}), ())
-    return " and ".join(map(repr, found))
+def _likeness(row: Fields, form: Format) -> float:
+    alike = (1.0 if key in row else 0.9 * bool(get_close_matches(key, row)) for key in form.keys)
+    return sum(alike) / len(form.keys)
 
 
-def _likeness(row: Fields, known: Format) -> float:
-    alike = sum(
-        1.0 if key in row else 0.9 * bool(get_close_matches(key, row)) for key in known.keys
-    )
-    return alike / len(known.keys)
-
-
-def _known_keys() -> str:
-    *most, last = (" and ".join(known.keys) for known in FORMATS)
-    return f"{', '.join(most)} or {last}"
-
-
-def _messages(row: Fields, source: str) -> list[Record]:
-    turns = parse_chat(row["messages"], "messages")
-    return [Record(source, "chat", messages=with_system(row, turns))]
-
-
-def _sharegpt(row: Fields, source: str) -> list[Record]:
-    turns = parse_chat(row["conversations"], "conversations")
-    return [Record(source, "chat", messages=with_system(row, turns))]
-
-
-def _optional(row: Fields, key: str) -> str:
-    value = row.get(key)
-    return "" if value is None else text_of(value, key)
+def _chat(key: str, row: Fields, source: str) -> list[Record]:
+    return [Record(source, "chat", messages=with_system(row, parse_chat(row[key], key)))]
 
 
 def _oasst(row: Fields, source: str) -> list[Record]:
     root = row["prompt"]
     if not isinstance(root, dict):
-        raise InputError(f"'prompt': expected a message, got {type_name(root)}")
+        got = type_name(root)
+        raise InputError(f"'prompt': expected a message, got {got}", code="data.wrong_type")
     path = best_path(cast("Fields", root))
     if not path:
-        raise InputError("no assistant turn: expected at least one to learn from")
+        raise InputError(
+            "no assistant turn: expected at least one to learn from", code="data.no_answer"
+        )
     turns: object = [{"role": node.get("role"), "text": node.get("text")} for node in path]
     return [Record(source, "chat", messages=parse_chat(turns, "prompt"))]
 
 
+def best_path(root: Fields) -> list[Fields]:
+    """Returns the best-ranked path of an OpenAssistant tree that ends with an assistant turn.
+
+    From each message the path continues with the reply of the lowest rank (0 is the best); replies
+    without a rank come after ranked ones, equal ranks keep the order of the file; deleted ones are
+    skipped. Everything after the last assistant turn is cut off.
+
+    Args:
+        root: the tree's first message.
+
+    Returns:
+        The messages from the root; empty if there is no assistant turn on the path.
+
+    Raises:
+        InputError: `replies` is not a list of objects.
+    """
+    path = [root]
+    while replies := _replies(path[-1]):
+        path.append(min(replies, key=_rank))
+    while path and path[-1].get("role") != "assistant":
+        path.pop()
+    return path
+
+
+def _replies(node: Fields) -> list[Fields]:
+    replies = node.get("replies") or []
+    if not isinstance(replies, list) or not all(isinstance(reply, dict) for reply in replies):
+        raise InputError("'replies': expected a list of messages", code="data.wrong_type")
+    return [reply for reply in cast("list[Fields]", replies) if not reply.get("deleted")]
+
+
+def _rank(node: Fields) -> float:
+    rank = node.get("rank")
+    return rank if isinstance(rank, int | float) else float("inf")
+
+
 def _prompt_completion(row: Fields, source: str) -> list[Record]:
     if isinstance(row["prompt"], list) and isinstance(row["completion"], list):
-        return [Record(source, "chat", messages=with_system(row, _turns_apart(row)))]
-    return [_pair(row, "completion", source)]
+        # only the turns of the completion are learned
+        turns = [replace(turn, learned=False) for turn in parse_turns(row["prompt"], "prompt")]
+        turns += parse_turns(row["completion"], "completion")
+        require_answer(turns)
+        return [Record(source, "chat", messages=with_system(row, tuple(turns)))]
+    return _pair("prompt", "completion", row, source)
 
 
-def _prompt_response(row: Fields, source: str) -> list[Record]:
-    return [_pair(row, "response", source)]
+def _pair(asked: str, answered: str, row: Fields, source: str, *, joint: str = "") -> list[Record]:
+    prompt, completion = text_of(row[asked], asked), text_of(row[answered], answered)
+    return [_completion(source, with_system(row, ()), prompt, completion, joint)]
 
 
-def _pair(row: Fields, answer: str, source: str) -> Record:
-    prompt = text_of(row["prompt"], "prompt")
-    completion = text_of(row[answer], answer)
-    _refuse_empty(prompt, completion)
-    return Record(source, "completion", with_system(row, ()), prompt, completion)
+def _completion(
+    source: str, turns: tuple[Message, ...], prompt: str, completion: str, joint: str = BLANK_LINE
+) -> Record:
+    if not prompt.strip() and not completion.strip():
+        raise InputError(
+            "empty prompt and completion: expected text in at least one", code="data.empty_row"
+        )
+    return Record(source, "completion", turns, prompt, completion, joint=joint)
 
 
 def _question_answer(row: Fields) -> Format | None:
@@ -244,45 +266,23 @@ def _question_answer(row: Fields) -> Format | None:
     With more of them, or with another part of the prompt, either could be meant.
     """
     asked, answered = _named(row, ASKED), _named(row, ANSWERED)
-    others = row.keys() - {*asked, *answered}
+    rest = row.keys() - {*asked, *answered}
     misspelt = any(
-        get_close_matches(key, others, n=1, cutoff=0.8) for known in FORMATS for key in known.keys
+        get_close_matches(key, rest, n=1, cutoff=0.8) for form in FORMATS for key in form.keys
     )
     parts = {key.strip().casefold() for key in row} & PARTS
     if (len(asked), len(answered)) != (1, 1) or misspelt or parts:
         return None
     keys = (asked[0], answered[0])
-    return Format(QUESTION_ANSWER, keys, partial(_answered, keys), _BESIDE)
+    return Format(QUESTION_ANSWER, keys, partial(_pair, *keys, joint=BLANK_LINE), _BESIDE)
 
 
 def _named(row: Fields, names: tuple[str, ...]) -> list[str]:
     return [name for name in names if name in row]
 
 
-def _answered(keys: tuple[str, str], row: Fields, source: str) -> list[Record]:
-    prompt, completion = (text_of(row[key], key) for key in keys)
-    _refuse_empty(prompt, completion)
-    before = with_system(row, ())
-    return [Record(source, "completion", before, prompt, completion, joint=BLANK_LINE)]
-
-
-def _turns_apart(row: Fields) -> tuple[Message, ...]:
-    """Returns the turns of a prompt and a completion given as lists; only the second is learned."""
-    before = parse_turns(row["prompt"], "prompt")
-    read = tuple(replace(turn, learned=False) for turn in before)
-    turns = (*read, *parse_turns(row["completion"], "completion"))
-    require_answer(turns)
-    return turns
-
-
-def _refuse_empty(prompt: str, completion: str) -> None:
-    if not prompt.strip() and not completion.strip():
-        raise InputError("empty prompt and completion: expected text in at least one")
-
-
 def _alpaca(row: Fields, source: str) -> list[Record]:
-    before = with_system(row, _history(row))
-    return [_instruction(row, row, source, before)]
+    return [_instruction(row, row, source, with_system(row, _history(row)))]
 
 
 def _dolly(row: Fields, source: str) -> list[Record]:
@@ -291,35 +291,32 @@ def _dolly(row: Fields, source: str) -> list[Record]:
 
 
 def _self_instruct(row: Fields, source: str) -> list[Record]:
-    instances = row["instances"]
-    if not isinstance(instances, list):
-        raise InputError(f"'instances': expected a list, got {type_name(instances)}")
-    known = cast("list[object]", instances)
-    if not known or not all(isinstance(one, dict) and "output" in one for one in known):
-        raise InputError("'instances': expected a list of objects with 'output'")
-    before = with_system(row, ())
-    return [_instruction(row, one, source, before) for one in cast("list[Fields]", known)]
+    cases = list_of(row["instances"], "'instances'")
+    if not cases or not all(isinstance(case, dict) and "output" in case for case in cases):
+        raise InputError(
+            "'instances': expected a list of objects with 'output'", code="data.bad_instances"
+        )
+    system = with_system(row, ())
+    return [_instruction(row, case, source, system) for case in cast("list[Fields]", cases)]
 
 
-def _instruction(row: Fields, case: Fields, source: str, before: tuple[Message, ...]) -> Record:
-    parts = (text_of(row["instruction"], "instruction"), _optional(case, "input"))
+def _instruction(row: Fields, case: Fields, source: str, turns: tuple[Message, ...]) -> Record:
+    parts = [text_of(row["instruction"], "instruction")]
+    if case.get("input") is not None:
+        parts.append(text_of(case["input"], "input"))
     prompt = BLANK_LINE.join(part for part in parts if part.strip())
-    completion = text_of(case["output"], "output")
-    _refuse_empty(prompt, completion)
-    return Record(source, "completion", before, prompt, completion, joint=BLANK_LINE)
+    return _completion(source, turns, prompt, text_of(case["output"], "output"))
 
 
 def _history(row: Fields) -> tuple[Message, ...]:
-    history = row.get("history") or []
-    if not isinstance(history, list):
-        raise InputError(f"'history': expected a list of pairs, got {type_name(history)}")
+    history = list_of(row.get("history") or [], "'history'", "a list of pairs")
     turns: list[Message] = []
-    for index, pair in enumerate(cast("list[object]", history)):
-        if not isinstance(pair, list) or len(cast("list[object]", pair)) != 2:
-            raise InputError(f"history[{index}]: expected a pair of prompt and answer")
-        asked, answered = (
-            text_of(part, f"history[{index}]") for part in cast("list[object]", pair)
-        )
+    for index, pair in enumerate(history):
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise InputError(
+                f"history[{index}]: expected a pair of prompt and answer", code="data.bad_history"
+            )
+        asked, answered = (text_of(part, f"history[{index}]") for part in pair)
         turns += [Message("user", asked), Message("assistant", answered)]
     return tuple(turns)
 
@@ -327,22 +324,23 @@ def _history(row: Fields) -> tuple[Message, ...]:
 def _text(row: Fields, source: str) -> list[Record]:
     text = text_of(row["text"], "text")
     if not text.strip():
-        raise InputError("'text' is empty: expected text")
+        raise InputError("'text' is empty: expected text", code="data.empty_row")
     return [Record(source, "text", text=text, ends=True)]
 
 
 _CHATS = ("OpenAI messages", "ShareGPT")
 _BESIDE = (*SYSTEM_KEYS, *MEDIA_KEYS, *LABELS, *TOOLS_KEYS)
+_PROMPT_RESPONSE = ("prompt", "response")
 
 FORMATS = (
-    Format("OpenAI messages", ("messages",), _messages, _BESIDE),
-    Format("ShareGPT", ("conversations",), _sharegpt, _BESIDE),
+    Format("OpenAI messages", ("messages",), partial(_chat, "messages"), _BESIDE),
+    Format("ShareGPT", ("conversations",), partial(_chat, "conversations"), _BESIDE),
     Format("OASST tree", ("message_tree_id", "prompt"), _oasst, ("tree_state", *MEDIA_KEYS)),
     Format("prompt/completion", ("prompt", "completion"), _prompt_completion, _BESIDE),
     Format("alpaca", ("instruction", "output"), _alpaca, (*_BESIDE, "input", "history")),
     Format("self-instruct", ("instruction", "instances"), _self_instruct, _BESIDE),
     Format("dolly", ("instruction", "response"), _dolly, (*_BESIDE, "context")),
-    Format("prompt/response", ("prompt", "response"), _prompt_response, _BESIDE),
+    Format("prompt/response", _PROMPT_RESPONSE, partial(_pair, *_PROMPT_RESPONSE), _BESIDE),
     Format("text", ("text",), _text),
 )
 """All known formats."""
@@ -350,7 +348,7 @@ FORMATS = (
 QUESTION_ANSWER = "question/answer"
 """The name of the format of rows with other names of a prompt and its answer."""
 
-READS = {known.name: known.reads for known in FORMATS} | {
+READS = {form.name: form.reads for form in FORMATS} | {
     QUESTION_ANSWER: frozenset((*ASKED, *ANSWERED, *_BESIDE))
 }
 """Name of a format -> all keys that it reads."""

@@ -8,8 +8,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from zoo.gym.data.reading.files import read_text
 from zoo.gym.data.reading.streams import BOM, read_bytes, read_head, read_lines
@@ -29,7 +29,9 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise RepeatedKeyError(f"duplicate key {twice[:60]!r}: expected it once")
+        raise RepeatedKeyError(
+            f"duplicate key {twice[:60]!r}: expected it once", code="data.duplicate_key"
+        )
     return fields
 
 
@@ -37,8 +39,7 @@ _DECODER = json.JSONDecoder()
 _STRICT = json.JSONDecoder(object_pairs_hook=_unique)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One decoded JSON value.
 
     Attributes:
@@ -59,17 +60,23 @@ def holds_rows(path: Path) -> bool:
     head = _start(path)
     if head.startswith(b"["):
         return _LIST_START.match(head) is not None
-    return head.startswith(b"{") and (_is_object(_first_line(path)) or _is_object(read_bytes(path)))
+    return head.startswith(b"{") and (
+        _is_json(_first_line(path), dict) or _is_json(read_bytes(path), dict)
+    )
 
 
 def _start(path: Path) -> bytes:
-    """Returns how a file begins, without space."""
     return read_head(path, _START_BYTES).removeprefix(BOM).lstrip()
 
 
-def _is_object(raw: bytes) -> bool:
+def _first_line(path: Path) -> bytes:
+    return next(filter(None, (raw.strip() for _, raw in read_lines(path))), b"")
+
+
+def _is_json(raw: bytes, kind: type = object) -> bool:
+    """Returns whether bytes are one complete JSON value of a type."""
     try:
-        return isinstance(json.loads(raw), dict)
+        return isinstance(json.loads(raw), kind)
     except (ValueError, RecursionError):
         return False
 
@@ -88,29 +95,13 @@ def read_rows(path: Path) -> Iterator[Row | Problem]:
     return _line_rows(path) if _is_json(_first_line(path)) else _object_rows(path)
 
 
-def _first_line(path: Path) -> bytes:
-    stripped = (raw.strip() for _, raw in read_lines(path))
-    return next(filter(None, stripped), b"")
-
-
-def _is_json(raw: bytes) -> bool:
-    """Returns whether a line is complete."""
-    try:
-        json.loads(raw)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
 def _line_rows(path: Path) -> Iterator[Row | Problem]:
     for number, raw in read_lines(path):
-        line = raw.strip()
-        if not line:
-            continue
-        try:
-            yield Row(number, decode(line))
-        except InputError as error:
-            yield Problem(f"{path}:{number}", error.message)
+        if line := raw.strip():
+            try:
+                yield Row(number, decode(line))
+            except InputError as error:
+                yield Problem(f"{path}:{number}", error.message)
 
 
 def decode(raw: bytes) -> object:
@@ -123,12 +114,14 @@ def decode(raw: bytes) -> object:
     try:
         text = raw.decode("utf-8")
         value: object = _STRICT.decode(text)
+        _refuse_lone_surrogates(value, text)
     except UnicodeDecodeError as error:
-        wrong, column = raw[error.start], error.start + 1
-        raise InputError(f"not UTF-8 text: got byte 0x{wrong:02x} at column {column}") from None
+        raise InputError(
+            f"not UTF-8 text: got byte 0x{raw[error.start]:02x} at column {error.start + 1}",
+            code="data.bad_encoding",
+        ) from None
     except (ValueError, RecursionError) as error:
-        raise InputError(_reason(error)) from None
-    _refuse_lone_surrogates(value, text)
+        raise InputError(_reason(error), code="data.bad_json") from None
     return value
 
 
@@ -148,11 +141,11 @@ def _refuse_lone_surrogates(value: object, source: str) -> None:
         return
     try:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except RecursionError:  # writing needs more stack than reading
-        raise InputError("nested too deeply to be read") from None
     except UnicodeEncodeError as error:
         lone = ord(error.object[error.start])
-        raise InputError(f"not Unicode text: got an unpaired surrogate, \\u{lone:04x}") from None
+        raise InputError(
+            f"not Unicode text: got an unpaired surrogate, \\u{lone:04x}", code="data.bad_encoding"
+        ) from None
 
 
 def _object_rows(path: Path) -> Iterator[Row | Problem]:
@@ -168,32 +161,28 @@ def _object_rows(path: Path) -> Iterator[Row | Problem]:
 def _list_rows(path: Path) -> Iterator[Row | Problem]:
     text = read_text(path)
     at = _skip_space(text, text.index("[") + 1)
-    line, seen = 1, 0
+    line, start = 1, 0
     while text[at : at + 1] != "]":
-        line, seen = line + text.count("\n", seen, at), at
+        line, start = line + text.count("\n", start, at), at
         try:
             value, end = _DECODER.raw_decode(text, at)
             at = _after_value(text, end)
         except (ValueError, RecursionError) as error:
             number = error.lineno if isinstance(error, json.JSONDecodeError) else line
-            raise InputError(f"{path}:{number}: {_reason(error)}") from None
-        try:
-            _refuse_repeated_keys(text, seen)
-            _refuse_lone_surrogates(value, text[seen:end])
+            raise InputError(f"{path}:{number}: {_reason(error)}", code="data.bad_json") from None
+        try:  # the first decoding only found the end; these checks also need more stack
+            _STRICT.raw_decode(text, start)
+            _refuse_lone_surrogates(value, text[start:end])
             yield Row(line, value)
-        except InputError as error:
-            yield Problem(f"{path}:{line}", error.message)
+        except (InputError, RecursionError) as error:
+            reason = error.message if isinstance(error, InputError) else _reason(error)
+            yield Problem(f"{path}:{line}", reason)
     if text[at + 1 :].strip(_SPACE):
-        line += text.count("\n", seen, at)
-        raise InputError(f"{path}:{line}: not valid JSON: expected one list, got more after it")
-
-
-def _refuse_repeated_keys(text: str, at: int) -> None:
-    """Decodes a value again to find duplicate keys; the first decoding only found its end."""
-    try:
-        _STRICT.raw_decode(text, at)
-    except RecursionError:  # the check needs more stack
-        raise InputError("nested too deeply to be read") from None
+        line += text.count("\n", start, at)
+        raise InputError(
+            f"{path}:{line}: not valid JSON: expected one list, got more after it",
+            code="data.bad_json",
+        )
 
 
 def _after_value(text: str, end: int) -> int:

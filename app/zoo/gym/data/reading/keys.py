@@ -6,14 +6,16 @@ from typing import cast
 
 from zoo.gym.data.reading.turns.chat import (
     CONTENT_KEYS,
+    FLAG_KEYS,
     MEDIA_KEYS,
     REASONING_KEYS,
     ROLE_KEYS,
     ROLES,
+    WEIGHT_KEYS,
+    flags_of,
 )
-from zoo.gym.data.reading.turns.flags import FLAG_KEYS, LOSS, WEIGHT_KEYS, learned_by_flags
 from zoo.gym.data.reading.turns.tools import CALL_KEYS, RESULT_KEYS
-from zoo.gym.data.reading.turns.values import shown, type_name
+from zoo.gym.data.reading.turns.values import described, shown, type_name
 from zoo.gym.data.records import Message
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
@@ -49,32 +51,16 @@ ROW_FLAGS = (*ROW_WEIGHTS, *FLAG_KEYS)
 MOST_WEIGHT = 1e6
 """The largest weight of a row."""
 
-_PREFERENCE_KEYS = ("chosen", "rejected", "chosen_messages", "rejected_messages")
 _TURN_KEYS = frozenset(
     (*ROLE_KEYS, *CONTENT_KEYS, *REASONING_KEYS, *CALL_KEYS, *MEDIA_KEYS, *WEIGHT_KEYS, *FLAG_KEYS)
 )
 _PART_KEYS = {
-    "messages": _TURN_KEYS,
-    "conversations": _TURN_KEYS,
-    "prompt": _TURN_KEYS,
-    "completion": _TURN_KEYS,
+    **dict.fromkeys(("messages", "conversations", "prompt", "completion"), _TURN_KEYS),
     "instances": frozenset(("input", "output")),
 }
 _METADATA = frozenset(
-    [
-        "id",
-        "idx",
-        "index",
-        "uuid",
-        "source",
-        "dataset",
-        "url",
-        "license",
-        "date",
-        "created",
-        "created_at",
-        "timestamp",
-    ]
+    {"id", "idx", "index", "uuid", "source", "dataset", "url", "license", "date", "created"}
+    | {"created_at", "timestamp"}
 )
 """Metadata of rows; nobody expects a model to learn it."""
 
@@ -86,8 +72,9 @@ _MOST_NAMED = 8
 
 def preference_keys(row: Fields) -> str:
     """Returns the keys that make a row preference data, in words; empty if there are none."""
-    found = [key for key in _PREFERENCE_KEYS if isinstance(row.get(key), str | list | dict)]
-    return " and ".join(f"{key!r}" for key in found if row[key])
+    keys = ("chosen", "rejected", "chosen_messages", "rejected_messages")
+    present = (key for key in keys if isinstance(row.get(key), str | list | dict) and row[key])
+    return " and ".join(map(repr, present))
 
 
 def ratings_of(row: Fields) -> dict[str, bool]:
@@ -95,8 +82,9 @@ def ratings_of(row: Fields) -> dict[str, bool]:
 
     1 and 0 rate too, but not under `label`, which is also the class of a text.
     """
-    given = {key: row[key] for key in LABELS if is_rating(key, row.get(key))}
-    return {key: bool(value) is (key != FORGET) for key, value in given.items()}
+    return {
+        key: bool(row[key]) is (key != FORGET) for key in LABELS if is_rating(key, row.get(key))
+    }
 
 
 def is_rating(key: str, value: object) -> bool:
@@ -117,28 +105,35 @@ def refuse_unlearnable(row: Fields, *, is_text: bool) -> None:
             what is no rating, or has a weight other than 1.
     """
     if keys := preference_keys(row):
-        raise InputError(f"preference data, with {keys}: {NEEDS_PREFERENCE}")
+        raise InputError(
+            f"preference data, with {keys}: {NEEDS_PREFERENCE}", code="data.preference_data"
+        )
     for key in LABELS:
-        value = row.get(key)
-        if key != CLASS and value is not None and not is_rating(key, value):
-            raise InputError(f"{key!r}: expected true or false, or 1 or 0, got {_given(value)}")
-    ratings = ratings_of(row).items()
-    bad = [key for key, good in ratings if not good and not (is_text and key == CLASS)]
-    if bad:
-        value = str(row[bad[0]]).lower()
-        raise InputError(f"{bad[0]!r} is {value}: {NEEDS_PREFERENCE}")
-    refuse_weighted(row)
-
-
-def refuse_weighted(row: Fields) -> None:
-    """Refuses a row that is excluded from training, or whose weight is neither 0 nor 1.
-
-    Raises:
-        InputError: it is.
-    """
+        if key != CLASS and row.get(key) is not None:
+            require_flag(key, row[key])
+    for key, good in ratings_of(row).items():
+        if not good and not (is_text and key == CLASS):
+            raise InputError(
+                f"{key!r} is {str(row[key]).lower()}: {NEEDS_PREFERENCE}",
+                code="data.preference_data",
+            )
     if (weight := row_weight(row)) != 1:
         key = next(key for key in ROW_WEIGHTS if row.get(key) is not None)
-        raise InputError(f"{key!r}: expected 0 or 1, got {weight:g}")
+        raise InputError(f"{key!r}: expected 0 or 1, got {weight:g}", code="data.bad_weight")
+
+
+def require_flag(key: str, value: object) -> bool:
+    """Returns the value of a key that must be true or false, or 1 or 0.
+
+    Raises:
+        InputError: it is not.
+    """
+    if not isinstance(value, int | float) or value not in (0, 1):
+        got = str(value) if isinstance(value, int | float) else described(value)
+        raise InputError(
+            f"{key!r}: expected true or false, or 1 or 0, got {got}", code="data.bad_flag"
+        )
+    return bool(value)
 
 
 def row_weight(row: Fields) -> float:
@@ -148,36 +143,37 @@ def row_weight(row: Fields) -> float:
         InputError: the row is excluded (its weight is 0 or it is marked as not to be trained on), a
             weight is no number from 0 to `MOST_WEIGHT`, two differ, or a mark is not true or false.
     """
-    given = {key: row[key] for key in ROW_WEIGHTS if row.get(key) is not None}
-    weights = {key: _weight(key, value) for key, value in given.items()}
+    weights = {key: _weight(key, row[key]) for key in ROW_WEIGHTS if row.get(key) is not None}
     if len(set(weights.values())) > 1:
-        raise InputError(f"{' and '.join(map(repr, weights))}: expected one weight, got two")
+        raise InputError(
+            f"{' and '.join(map(repr, weights))}: expected one weight, got two",
+            code="data.two_weights",
+        )
     for key, weight in weights.items():
         if weight == 0:
-            raise InputError(f"{key!r} is 0: the row is excluded")
-    flags = {key: _flag(key, row[key]) for key in FLAG_KEYS if _is_flag(key, row.get(key))}
-    if not learned_by_flags(flags, "row"):
-        raise InputError("the row is excluded: it is marked as not to be trained on")
+            raise InputError(f"{key!r} is 0: the row is excluded", code="data.row_excluded")
+    flags = {key: require_flag(key, row[key]) for key in FLAG_KEYS if _is_flag(key, row.get(key))}
+    if flags_of(flags, "row") == {False}:
+        raise InputError(
+            "the row is excluded: it is marked as not to be trained on", code="data.row_excluded"
+        )
     return next(iter(weights.values()), 1.0)
 
 
 def _weight(key: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{key!r}: expected a number, got {type_name(value)}")
+        got = type_name(value)
+        raise InputError(f"{key!r}: expected a number, got {got}", code="data.wrong_type")
     if not 0 <= value <= MOST_WEIGHT:
-        raise InputError(f"{key!r}: expected 0 to {MOST_WEIGHT:,.0f}, got {value:g}")
+        raise InputError(
+            f"{key!r}: expected 0 to {MOST_WEIGHT:,.0f}, got {value:g}", code="data.bad_weight"
+        )
     return float(value)
 
 
 def _is_flag(key: str, value: object) -> bool:
     """Returns whether a row's key says whether it is learned; a loss may be a measured number."""
-    return isinstance(value, bool) or (key != LOSS and value is not None)
-
-
-def _flag(key: str, value: object) -> bool:
-    if not isinstance(value, int | float) or value not in (0, 1):
-        raise InputError(f"{key!r}: expected true or false, or 1 or 0, got {_given(value)}")
-    return bool(value)
+    return isinstance(value, bool) or (key != "loss" and value is not None)
 
 
 def with_system(row: Fields, turns: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -186,27 +182,28 @@ def with_system(row: Fields, turns: tuple[Message, ...]) -> tuple[Message, ...]:
     Raises:
         InputError: the row has two system prompts, or one that is not text.
     """
-    given: dict[str, str] = {}
+    prompts: dict[str, str] = {}
     for key in SYSTEM_KEYS:
         value = row.get(key)
         if value is not None and not isinstance(value, str):
-            raise InputError(f"{key!r}: expected text, got {type_name(value)}")
+            got = type_name(value)
+            raise InputError(f"{key!r}: expected text, got {got}", code="data.wrong_type")
         if value and value.strip():
-            given[value] = key
+            prompts[value] = key
     if turns and turns[0].role == "system":
-        if any(text != turns[0].content for text in given):
-            key = next(iter(given.values()))
-            raise InputError(f"two system prompts: expected {key!r} or a system turn, got both")
+        if any(text != turns[0].content for text in prompts):
+            raise InputError(
+                f"two system prompts: expected {next(iter(prompts.values()))!r} or a system turn, "
+                "got both",
+                code="data.two_systems",
+            )
         return turns
-    if len(given) > 1:
-        raise InputError("two system prompts: expected 'system' or 'system_prompt', got both")
-    return (*(Message("system", text) for text in given), *turns)
-
-
-def _given(value: object) -> str:
-    if isinstance(value, str):
-        return shown(value)
-    return str(value) if isinstance(value, int | float) else type_name(value)
+    if len(prompts) > 1:
+        raise InputError(
+            "two system prompts: expected 'system' or 'system_prompt', got both",
+            code="data.two_systems",
+        )
+    return (*(Message("system", text) for text in prompts), *turns)
 
 
 def unread_keys(value: object, reads: frozenset[str], *, is_rated: bool = False) -> frozenset[str]:
@@ -220,38 +217,33 @@ def unread_keys(value: object, reads: frozenset[str], *, is_rated: bool = False)
     if not isinstance(value, dict):
         return frozenset()
     row = cast("Fields", value)
-    known = {*reads, *ROW_WEIGHTS, *(key for key in FLAG_KEYS if _is_flag(key, row.get(key)))}
+    keys = {*reads, *ROW_WEIGHTS, *(key for key in FLAG_KEYS if _is_flag(key, row.get(key)))}
     # without true or false a label is the class of a text, not a rating of an answer
-    known = {key for key in known if is_rated or key not in LABELS or is_rating(key, row.get(key))}
-    return frozenset((*_unread(row, known), *_unread_parts(row, reads)))
+    keys = {key for key in keys if is_rated or key not in LABELS or is_rating(key, row.get(key))}
+    return frozenset((*other_keys(row, keys), *_unread_parts(row, reads)))
 
 
-def unlisted_keys(fields: Fields) -> frozenset[str]:
-    """Returns the keys that are set, of columns that are not among those to read; no metadata."""
-    return frozenset(_unread(fields, frozenset()))
-
-
-def _unread(fields: Fields, known: Set[str]) -> Iterator[str]:
+def other_keys(fields: Fields, reads: Set[str]) -> Iterator[str]:
+    """Yields the keys that are set and not among those that are read, except metadata."""
     for key, value in fields.items():
         empty = value is None or value in ("", [], {})
-        if not (empty or key in known or key.lower() in _METADATA or key.endswith("_id")):
+        if not (empty or key in reads or key.lower() in _METADATA or key.endswith("_id")):
             yield key
 
 
 def _unread_parts(row: Fields, reads: frozenset[str]) -> Iterator[str]:
-    for key, known in _PART_KEYS.items():
+    for key, turn_keys in _PART_KEYS.items():
         parts = row.get(key) if key in reads else None
-        for part in cast("list[object]", parts) if isinstance(parts, list) else ():
+        for part in parts if isinstance(parts, list) else ():
             if not isinstance(part, dict):
                 continue
-            fields = cast("Fields", part)
-            role = fields.get("role", fields.get("from"))
-            is_tool = isinstance(role, str) and ROLES.get(role) == "tool"
-            of_turn = known | frozenset(RESULT_KEYS if is_tool else ())
-            yield from (f"{key}[].{name}" for name in _unread(fields, of_turn))
-            if isinstance(role, str) and ROLES.get(role, "assistant") != "assistant":
-                marks = (name for name in (*WEIGHT_KEYS, *FLAG_KEYS) if fields.get(name))
-                yield from (f"{key}[].{name} of a {ROLES[role]} turn" for name in marks)
+            word = part.get("role", part.get("from"))
+            role = ROLES.get(word) if isinstance(word, str) else None
+            keys = turn_keys | frozenset(RESULT_KEYS if role == "tool" else ())
+            yield from (f"{key}[].{name}" for name in other_keys(part, keys))
+            if role not in (None, "assistant"):
+                marks = (name for name in (*WEIGHT_KEYS, *FLAG_KEYS) if part.get(name))
+                yield from (f"{key}[].{name} of a {role} turn" for name in marks)
 
 
 def unread_note(path: str, counts: Mapping[str, int]) -> str:

@@ -7,17 +7,14 @@ read in batches: a file need not fit into memory.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from zoo.backends.machine.installing import install_command
 from zoo.gym.errors import InputError, NotAvailableError
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 SUFFIX = ".parquet"
 MAGIC = b"PAR1"
@@ -37,6 +34,7 @@ def check_parquet(path: Path) -> None:
         raise NotAvailableError(
             f"{path}: parquet needs the package pyarrow, which is not installed",
             hint=install_command("parquet"),
+            code="data.missing_package",
         )
     import pyarrow.parquet as pq
 
@@ -44,15 +42,20 @@ def check_parquet(path: Path) -> None:
         rows, columns = file.metadata.num_rows, list(file.schema_arrow)
     _refuse_duplicates(path, columns)
     if not rows:
-        raise InputError(f"{path}: empty file: expected rows of data, got none")
+        raise InputError(
+            f"{path}: empty file: expected rows of data, got none", code="data.empty_file"
+        )
 
 
 def _refuse_duplicates(path: Path, fields: Sequence[Any], within: str = "") -> None:
-    """Refuses columns or fields of one name, of which a row would have only the last."""
+    """Refuses columns or fields of one name: a row would have only the last of them."""
     names = Counter(field.name for field in fields)
     if twice := [name for name, count in names.items() if count > 1]:
-        place = f" in {within!r}" if within else ""
-        raise InputError(f"{path}: duplicate column {twice[0][:60]!r}{place}: expected it once")
+        where = f" in {within!r}" if within else ""
+        raise InputError(
+            f"{path}: duplicate column {twice[0][:60]!r}{where}: expected it once",
+            code="data.duplicate_key",
+        )
     for field in fields:
         _refuse_duplicates(path, _fields_of(field.type), within or field.name)
 
@@ -64,7 +67,7 @@ def _fields_of(kind: Any) -> list[Any]:  # noqa: ANN401 - a type of pyarrow
     if pa.types.is_map(kind):
         return [kind.key_field, kind.item_field]
     if pa.types.is_struct(kind):
-        return [kind.field(place) for place in range(kind.num_fields)]
+        return [kind.field(index) for index in range(kind.num_fields)]
     return [kind.value_field] if hasattr(kind, "value_field") else []
 
 
@@ -76,16 +79,15 @@ def read_parquet(path: Path) -> Iterator[tuple[int, object]]:
     """
     import pyarrow.parquet as pq
 
-    line = 0
     with _damage_refused(path), pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=_ROWS, use_threads=False):
-            for value in batch.to_pylist():
-                line += 1
-                yield line, _without_nulls(value)
+        batches = file.iter_batches(batch_size=_ROWS, use_threads=False)
+        rows = (value for batch in batches for value in batch.to_pylist())
+        for line, value in enumerate(rows, 1):
+            yield line, _without_nulls(value)
 
 
 @contextmanager
-def _damage_refused(path: Path) -> "Generator[None]":
+def _damage_refused(path: Path) -> Generator[None]:
     import pyarrow as pa
 
     try:
@@ -95,18 +97,18 @@ def _damage_refused(path: Path) -> "Generator[None]":
         raise InputError(
             f"{path}: not a complete parquet file: {reason[:1].lower()}{reason[1:]}",
             hint="copy or download the file again",
+            code="data.damaged_file",
         ) from None
 
 
-def _is_null(value: object) -> bool:
-    """Returns whether a value is missing; pandas writes NaN for a missing number."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
 def _without_nulls(value: object) -> object:
+    """Returns a value without missing fields; pandas writes NaN for a missing number."""
     if isinstance(value, dict):
-        fields = cast("dict[str, object]", value)
-        return {key: _without_nulls(item) for key, item in fields.items() if not _is_null(item)}
+        return {
+            key: _without_nulls(part)
+            for key, part in cast("dict[str, object]", value).items()
+            if not (part is None or (isinstance(part, float) and math.isnan(part)))
+        }
     if isinstance(value, list):
-        return [_without_nulls(item) for item in cast("list[object]", value)]
+        return [_without_nulls(part) for part in cast("list[object]", value)]
     return value

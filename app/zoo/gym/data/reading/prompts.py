@@ -10,8 +10,8 @@ such rows.
 from collections.abc import Mapping
 from typing import cast
 
+from zoo.gym.data.reading.columns import PARTS
 from zoo.gym.data.reading.keys import BESIDE, SYSTEM_KEYS, with_system
-from zoo.gym.data.reading.names import PARTS
 from zoo.gym.data.reading.text import BLANK_LINE
 from zoo.gym.data.reading.turns.chat import parse_turns, refuse_media
 from zoo.gym.data.reading.turns.tools import parse_tools, require_calls
@@ -30,15 +30,12 @@ ANSWERS = ("answer", "solution", "ground_truth")
 
 _REFERENCES = ("completion", "response", "output")
 _CHATS = ("messages", "conversations")
-_PARTS = PARTS | {"input"}
-_OWN = frozenset((*PROMPTS, "input", "answer", *_REFERENCES, *SYSTEM_KEYS))
 
 
 def is_prompt(value: object) -> bool:
     """Returns whether a decoded row has a prompt."""
-    return isinstance(value, dict) and any(
-        cast("dict[str, object]", value).get(key) is not None for key in PROMPTS
-    )
+    row = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    return any(row.get(key) is not None for key in PROMPTS)
 
 
 def parse_prompt(row: Mapping[str, object], source: str) -> Record:
@@ -55,81 +52,83 @@ def parse_prompt(row: Mapping[str, object], source: str) -> Record:
     fields = dict(row)
     refuse_media(fields)
     key = next(key for key in PROMPTS if row.get(key) is not None)
-    given, reference = row[key], _reference(row)
+    prompt, reference = row[key], _reference(row)
     turns, text = with_system(fields, ()), ""
-    if isinstance(given, list) or key in _CHATS:
-        listed = parse_turns(cast("list[object]", given), key)
-        if key in _CHATS and listed and listed[-1].role == "assistant":
-            said = _prose(listed[-1], key)
-            listed, reference = listed[:-1], reference or said
-        turns = with_system(fields, listed)
+    if isinstance(prompt, list) or key in _CHATS:
+        chat = parse_turns(cast("list[object]", prompt), key)
+        if key in _CHATS and chat and chat[-1].role == "assistant":
+            answer_text = _prose(chat[-1], key)
+            chat, reference = chat[:-1], reference or answer_text
+        turns = with_system(fields, chat)
         _check_turns(turns, key)
     else:
         text = _text(row, key)
     answer_key = next((name for name in ANSWERS if row.get(name) is not None), "answer")
-    read = {key, *({"input"} if key == "instruction" else ())}
+    answer = row.get(answer_key)
+    if isinstance(answer, bool | dict):
+        raise InputError(
+            f"{answer_key!r}: expected text, a number or a list, got {type_name(answer)}",
+            code="data.wrong_type",
+        )
+    read = {key, "answer", *_REFERENCES, *SYSTEM_KEYS}
+    read |= {"input"} if key == "instruction" else set()
+    metadata = {name: value for name, value in row.items() if name not in read}
+    tools = parse_tools(row)
     return Record(
-        source,
-        "prompt",
-        turns,
-        text,
-        reference,
-        answer=_answer(row.get(answer_key), answer_key),
-        metadata={
-            name: value
-            for name, value in row.items()
-            if name not in _OWN or (name in (*PROMPTS, "input") and name not in read)
-        },
-        tools=parse_tools(row),
+        source, "prompt", turns, text, reference, answer=answer, metadata=metadata, tools=tools
     )
 
 
 def beside(record: Record) -> frozenset[str]:
     """Returns the keys of a prompt's row that look like a part of the prompt, and are none."""
-    return frozenset(f"{BESIDE}{key}" for key in record.metadata if key.casefold() in _PARTS)
+    parts = PARTS | {"input"}
+    return frozenset(f"{BESIDE}{key}" for key in record.metadata if key.casefold() in parts)
 
 
 def _text(row: Mapping[str, object], key: str) -> str:
     """Returns a prompt that is a text; an instruction with its input."""
     text = text_of(row[key], key)
     if not text.strip():
-        raise InputError(f"{key!r} is empty: expected text")
-    beside = row.get("input") if key == "instruction" else None
-    more = "" if beside is None else text_of(beside, "input")
+        raise InputError(f"{key!r} is empty: expected text", code="data.empty_row")
+    if key != "instruction" or row.get("input") is None:
+        return text
+    more = text_of(row["input"], "input")
     return f"{text}{BLANK_LINE}{more}" if more.strip() else text
 
 
 def _check_turns(turns: tuple[Message, ...], key: str) -> None:
     if not turns:
-        raise InputError(f"{key!r} is empty: expected turns that end with a user turn")
+        raise InputError(
+            f"{key!r} is empty: expected turns that end with a user turn", code="data.empty_row"
+        )
     last = turns[-1]
     if last.role not in ("user", "tool"):
-        raise InputError(f"{key!r}: expected a user turn at its end, got one of the {last.role}")
+        raise InputError(
+            f"{key!r}: expected a user turn at its end, got one of the {last.role}",
+            code="data.last_turn",
+        )
     require_calls(turns)
     if last.role == "user" and not last.content.strip():
-        raise InputError(f"{key!r}: expected text in its last turn, got none")
+        raise InputError(
+            f"{key!r}: expected text in its last turn, got none", code="data.empty_row"
+        )
 
 
 def _reference(row: Mapping[str, object]) -> str:
-    given = [key for key in _REFERENCES if row.get(key) is not None]
-    if not given:
+    key = next((key for key in _REFERENCES if row.get(key) is not None), None)
+    if key is None:
         return ""
-    value = row[given[0]]
-    if not isinstance(value, list):
-        return text_of(value, given[0])
-    turns = parse_turns(cast("list[object]", value), given[0])
-    return _prose(turns[-1], given[0]) if turns else ""
+    if not isinstance(row[key], list):
+        return text_of(row[key], key)
+    turns = parse_turns(row[key], key)
+    return _prose(turns[-1], key) if turns else ""
 
 
 def _prose(turn: Message, key: str) -> str:
     if turn.calls:
         raise InputError(
-            f"{key!r}: expected an answer in words, got tool calls: a reward reads them as 'answer'"
+            f"{key!r}: expected an answer in words, got tool calls: a reward reads them as "
+            "'answer'",
+            code="data.tool_call",
         )
     return turn.content
-
-
-def _answer(value: object, key: str) -> object:
-    if isinstance(value, bool | dict):
-        raise InputError(f"{key!r}: expected text, a number or a list, got {type_name(value)}")
-    return value

@@ -23,9 +23,8 @@ MOST_ROW_BYTES = 1 << 28
 
 def data_suffix(path: Path) -> str:
     """Returns the suffix that names the format, without that of the compression: `.jsonl`."""
-    if path.suffix.lower() == COMPRESSED:
-        return Path(path.stem).suffix.lower()
-    return path.suffix.lower()
+    suffix = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if suffix == COMPRESSED else suffix
 
 
 def open_data(path: Path) -> IO[bytes]:
@@ -37,28 +36,28 @@ def open_data(path: Path) -> IO[bytes]:
 
 @contextmanager
 def damage_refused(where: str) -> Generator[None]:
-    """Turns errors of decompression into a refusal that names the place.
+    """Turns errors of decompression into a refusal.
+
+    Args:
+        where: the file, and the line if it is known.
 
     Raises:
         InputError: the file is damaged or incomplete.
     """
     try:
         yield
-    except EOFError:
-        raise InputError(
-            f"{where}: incomplete gzip file: expected more data, got the end of the file",
-            hint="copy or download the file again",
-        ) from None
-    except (gzip.BadGzipFile, zlib.error) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         reason = str(error)
+        problem = f"damaged gzip file: {reason[:1].lower()}{reason[1:]}"
+        if isinstance(error, EOFError):
+            problem = "incomplete gzip file: expected more data, got the end of the file"
         raise InputError(
-            f"{where}: damaged gzip file: {reason[0].lower()}{reason[1:]}",
-            hint="copy or download the file again",
+            f"{where}: {problem}", hint="copy or download the file again", code="data.damaged_file"
         ) from None
 
 
 def read_head(path: Path, count: int) -> bytes:
-    """Returns the first bytes of a data file, at most `count`.
+    """Returns the first bytes of a data file, at most `count`; -1 reads the whole file.
 
     Raises:
         InputError: the file is damaged.
@@ -73,8 +72,7 @@ def read_bytes(path: Path) -> bytes:
     Raises:
         InputError: the file is damaged.
     """
-    with open_data(path) as file, damage_refused(str(path)):
-        return file.read().removeprefix(BOM)
+    return read_head(path, -1).removeprefix(BOM)
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -94,6 +92,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
             if len(line) == MOST_ROW_BYTES:
                 raise InputError(
                     f"{path}:{number}: expected a line of less than {MOST_ROW_BYTES >> 20} MiB, "
-                    "got a longer one"
+                    "got a longer one",
+                    code="data.long_line",
                 )
             yield number, line.removeprefix(BOM) if number == 1 else line

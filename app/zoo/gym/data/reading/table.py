@@ -16,7 +16,7 @@ from pathlib import Path
 from zoo.gym.data.reading.jsonl import Row, decode
 from zoo.gym.data.reading.keys import LABELS, MARGIN, ROW_WEIGHTS
 from zoo.gym.data.reading.streams import data_suffix, read_lines
-from zoo.gym.data.reading.turns.flags import FLAG_KEYS
+from zoo.gym.data.reading.turns.chat import FLAG_KEYS
 from zoo.gym.data.records import Problem
 from zoo.gym.errors import InputError
 
@@ -44,16 +44,24 @@ def read_table(path: Path, columns: Mapping[str, str]) -> Iterator[Row | Problem
     """
     rows = _cells(path)
     names = [name.strip() for name in next(rows)[1]]
-    _check_header(path, names)
+    twice = [name for name, count in Counter(filter(None, names)).items() if count > 1]
+    if twice:
+        raise InputError(
+            f"{path}:1: duplicate column {twice[0][:60]!r}: expected it once",
+            code="data.duplicate_key",
+        )
+    # where columns are named, others are plain text
+    keys = [columns.get(name, "") if columns else name.lower() for name in names]
     for line, cells in rows:
         if len(cells) != len(names):
             raise InputError(
                 f"{path}:{line}: expected {len(names)} cells as in the header, got {len(cells)}",
                 hint="quote cells that contain the separator or a line break",
+                code="data.bad_table",
             )
         try:
-            pairs = zip(names, cells, strict=True)
-            yield Row(line, {n: _value(_key(n, columns), c) for n, c in pairs if n})
+            values = zip(names, map(_value, keys, cells), strict=True)
+            yield Row(line, {name: value for name, value in values if name})
         except InputError as error:
             yield Problem(f"{path}:{line}", error.message)
 
@@ -61,7 +69,9 @@ def read_table(path: Path, columns: Mapping[str, str]) -> Iterator[Row | Problem
 def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yields the line that each row starts on, and its cells; not the blank lines."""
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-    rows = csv.reader(_text_lines(path), delimiter=_separator(path), strict=True)
+    header = next(filter(str.strip, _text_lines(path)), "")
+    separator = max((SUFFIXES[data_suffix(path)], ",", ";", "\t"), key=header.count)
+    rows = csv.reader(_text_lines(path), delimiter=separator, strict=True)
     start = 1
     try:
         for cells in rows:
@@ -69,68 +79,43 @@ def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
                 yield start, cells
             start = rows.line_num + 1
     except csv.Error as error:
-        raise InputError(f"{path}:{start}: not a row of a table: {error}") from None
+        raise InputError(
+            f"{path}:{start}: not a row of a table: {error}", code="data.bad_table"
+        ) from None
 
 
 def _text_lines(path: Path) -> Iterator[str]:
     for number, raw in read_lines(path):
         if b"\0" in raw:
-            raise InputError(f"{path}:{number}: not text: expected a table, got a zero byte")
+            raise InputError(
+                f"{path}:{number}: not text: expected a table, got a zero byte",
+                code="data.zero_byte",
+            )
         try:
             yield raw.decode("utf-8")
         except UnicodeDecodeError as error:
-            wrong = raw[error.start]
             raise InputError(
-                f"{path}:{number}: not UTF-8 text: got the byte 0x{wrong:02x}",
+                f"{path}:{number}: not UTF-8 text: got the byte 0x{raw[error.start]:02x}",
                 hint="save the table as UTF-8: Excel calls it CSV UTF-8",
+                code="data.bad_encoding",
             ) from None
 
 
-def _separator(path: Path) -> str:
-    """Returns the separator of the suffix, or the one of the header if that has another one."""
-    usual = SUFFIXES[data_suffix(path)]
-    header = next(filter(str.strip, _text_lines(path)), "")
-    return max((usual, ",", ";", "\t"), key=header.count)
-
-
-def _check_header(path: Path, names: list[str]) -> None:
-    twice = [name for name, count in Counter(filter(None, names)).items() if count > 1]
-    if twice:
-        raise InputError(f"{path}:1: duplicate column {twice[0][:60]!r}: expected it once")
-
-
-def _key(name: str, columns: Mapping[str, str]) -> str:
-    """Returns the key that a column stands for; where columns are named, others are plain text."""
-    return columns.get(name, "") if columns else name.lower()
-
-
-def _value(name: str, cell: str) -> object:
-    """Returns what a cell contains; an empty one is null in a column that is not text.
-
-    Raises:
-        InputError: a cell that must be JSON is not.
-    """
+def _value(key: str, cell: str) -> object:
+    """Returns what a cell contains; an empty one is null in a column that is not text."""
     text = cell.strip()
-    if name in _JSON_COLUMNS or (name in _TURN_COLUMNS and _TURNS.match(text)):
-        return _json(name, text)
-    if name in FLAG_KEYS or name in LABELS:
-        return _FLAGS.get(text.lower(), _number(text))
-    if name in ROW_WEIGHTS or name == MARGIN:
-        return _number(text)
+    if key in _JSON_COLUMNS or (key in _TURN_COLUMNS and _TURNS.match(text)):
+        try:
+            return decode(text.encode("utf-8")) if text else None
+        except InputError as error:
+            message = f"{key!r}: expected JSON in the cell: {error.message}"
+            raise InputError(message, code=error.code) from None
+    is_flag = key in FLAG_KEYS or key in LABELS
+    if is_flag and text.lower() in _FLAGS:
+        return _FLAGS[text.lower()]
+    if is_flag or key in ROW_WEIGHTS or key == MARGIN:
+        try:
+            return float(text)
+        except ValueError:
+            return text or None
     return cell
-
-
-def _json(name: str, text: str) -> object:
-    if not text:
-        return None
-    try:
-        return decode(text.encode("utf-8"))
-    except InputError as error:
-        raise InputError(f"{name!r}: expected JSON in the cell: {error.message}") from None
-
-
-def _number(text: str) -> object:
-    try:
-        return float(text)
-    except ValueError:
-        return text or None

@@ -1,14 +1,15 @@
 """Reads chats that WhatsApp exports as text: the messages of one speaker are to be learned.
 
-Both forms are read, that of Android (`12/31/23, 21:04 - Name: text`) and that of iOS
-(`[31.12.23, 21:04:05] Name: text`), with the date in any order. Lines of WhatsApp itself,
-placeholders of media and deleted messages are left out and counted.
+It reads the forms of Android (`12/31/23, 21:04 - Name: text`) and of iOS (`[31.12.23, 21:04:05]
+Name: text`), with the date in any order. Lines of WhatsApp itself, placeholders of media and
+deleted messages are left out and counted.
 """
 
 import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +25,7 @@ NAME = "WhatsApp export"
 """The name of the format in messages."""
 
 GAP = dt.timedelta(hours=6)
-"""After such a silence a conversation is another one."""
+"""A silence of this length separates two conversations."""
 
 _STAMP = (
     r"(?P<date>\d{1,4}\u200f?[./-] ?\d{1,2}\u200f?[./-] ?\d{1,4})\.?(?:[,،]| à| klo)? "
@@ -59,9 +60,7 @@ _NO_TEXT = re.compile(
     r"|(dit bericht is verwijderd|je hebt dit bericht verwijderd)\.?",
     re.IGNORECASE | re.DOTALL,
 )
-"""A message that WhatsApp wrote in place of media or of a deleted one; iOS marks it by U+200E."""
-
-_ORDERS = ("dmy", "mdy", "ymd")
+"""A message that WhatsApp wrote for media or a deleted message; iOS marks it by U+200E."""
 
 
 @dataclass
@@ -74,22 +73,22 @@ class _Message:
 
 
 def is_whatsapp(head: bytes) -> bool:
-    """Returns whether a file that begins so is such an export."""
+    """Returns whether a file with these first bytes is an export of WhatsApp."""
     return _start(head.decode("utf-8", "replace").lstrip().partition("\n")[0]) is not None
 
 
 def read_whatsapp(path: Path, me: str | None) -> "Iterator[tuple[Row, Mapping[str, int]]]":
-    """Yields the conversations as rows with `messages`; with the first, how much is left out.
+    """Yields the conversations as rows with `messages`, and with the first the counts of omissions.
 
     Args:
         path: the export.
         me: the speaker whose messages are the assistant's.
 
     Raises:
-        InputError: nobody is named, or somebody who says or answers nothing in the file.
+        InputError: `me` is None, or names a speaker without messages or answers in the file.
     """
     dropped = Counter[str]()
-    messages = list(_with_text(_messages(read_text(path), dropped), dropped))
+    messages = list(_messages(read_text(path), dropped))
     speakers = Counter(message.speaker for message in messages)
     if me is None or me not in speakers:
         listed = ", ".join(
@@ -98,7 +97,8 @@ def read_whatsapp(path: Path, me: str | None) -> "Iterator[tuple[Row, Mapping[st
         named = "who is to be learned" if me is None else f"a speaker, got {shown(me)}"
         raise InputError(
             f"{path}: me: expected {named}; the speakers are {listed or 'none'}",
-            hint="name the one whose messages are learned: --me NAME",
+            hint="name the speaker to learn from: --me NAME",
+            code="data.unknown_speaker",
         )
     rows = [
         Row(line, {"messages": turns})
@@ -106,7 +106,10 @@ def read_whatsapp(path: Path, me: str | None) -> "Iterator[tuple[Row, Mapping[st
         for line, turns in _turns(part, me, dropped, named=len(speakers) > 2)
     ]
     if not rows:
-        raise InputError(f"{path}: expected a conversation in which {shown(me)} answers, got none")
+        raise InputError(
+            f"{path}: expected a conversation in which {shown(me)} answers, got none",
+            code="data.no_answer",
+        )
     yield rows[0], dropped
     yield from ((row, {}) for row in rows[1:])
 
@@ -119,84 +122,68 @@ def _start(line: str) -> "re.Match[str] | None":
 
 
 def _messages(text: str, dropped: "Counter[str]") -> Iterator[_Message]:
-    """Yields the messages of speakers; a line without a date goes on with the one before."""
-    last: _Message | None = None
+    """Yields the messages of speakers; a line without a date continues the message above it."""
+    messages: list[_Message] = []
     for number, line in enumerate(text.split("\n"), 1):
         start = _start(line)
         if start is None:
-            if last is not None:
-                last.text += f"\n{line}"
+            if messages:
+                messages[-1].text += f"\n{line}"
             continue
-        if last is not None and last.speaker:
-            yield last
-        name, colon, said = line[start.end() :].partition(": ")
+        name, colon, content = line[start.end() :].partition(": ")
         if '"' in name or "“" in name:  # as in: Anna changed the group name to "Trip: Rome"
             colon = ""
         if not colon:
             dropped["system line"] += 1
         speaker = name.translate(_DIRECTIONS).strip() if colon else ""
         date = tuple(map(int, re.findall(r"\d+", start["date"])))
-        last = _Message(number, date, _time(start), speaker, said)
-    if last is not None and last.speaker:
-        yield last
-
-
-def _time(start: "re.Match[str]") -> dt.timedelta:
-    hour = int(start["hour"])
-    if half := start["half"] or start["named"]:
-        hour = hour % 12 + 12 * (half.strip().lower() in _LATE)
-    return dt.timedelta(hours=hour, minutes=int(start["minute"]))
-
-
-def _with_text(messages: Iterator[_Message], dropped: "Counter[str]") -> Iterator[_Message]:
+        hour = int(start["hour"])
+        if half := start["half"] or start["named"]:
+            hour = hour % 12 + 12 * (half.strip().lower() in _LATE)
+        time = dt.timedelta(hours=hour, minutes=int(start["minute"]))
+        messages.append(_Message(number, date, time, speaker, content))
     for message in messages:
-        text = _EDITED.sub("", _FILE.sub("", message.text, count=1)).strip()
-        if not text or _NO_TEXT.fullmatch(text):
-            dropped["placeholder"] += 1
+        content = _EDITED.sub("", _FILE.sub("", message.text, count=1)).strip()
+        if not message.speaker:
             continue
-        message.text = text.translate(_DIRECTIONS)
-        yield message
+        if content and not _NO_TEXT.fullmatch(content):
+            message.text = content.translate(_DIRECTIONS)
+            yield message
+        else:
+            dropped["placeholder"] += 1
 
 
 def _apart(messages: Sequence[_Message]) -> Iterator[Sequence[_Message]]:
     """Yields the conversations: runs of messages without a long silence."""
-    times = _times(messages)
-    cuts = [
-        i for i, (earlier, later) in enumerate(pairwise(times), 1) if abs(later - earlier) >= GAP
-    ]
+    pairs = enumerate(pairwise(_times(messages)), 1)
+    cuts = [index for index, (earlier, later) in pairs if abs(later - earlier) >= GAP]
     for start, stop in pairwise([0, *cuts, len(messages)]):
         yield messages[start:stop]
 
 
 def _times(messages: Sequence[_Message]) -> list[dt.datetime]:
-    """Returns when each message was sent, with the order of day and month that is the most steady.
-
-    Raises:
-        InputError: no order makes dates of all of them.
-    """
+    """Returns when each message was sent, in the order of day and month with the shortest gaps."""
     orders: list[list[dt.datetime]] = []
-    for order in _ORDERS:
-        try:
+    for order in ("dmy", "mdy", "ymd"):
+        with suppress(ValueError):
             orders.append([_date(message.date, order) + message.time for message in messages])
-        except ValueError:
-            continue
     if not orders:
-        raise InputError(f"expected dates of days, months and years, got {messages[0].date}")
-    return min(
-        orders,
-        key=lambda times: sum((abs(later - earlier) for earlier, later in pairwise(times)), GAP),
-    )
+        raise InputError(
+            f"expected dates of days, months and years, got {messages[0].date}",
+            code="data.bad_date",
+        )
+    return min(orders, key=lambda times: sum((abs(b - a) for a, b in pairwise(times)), GAP))
 
 
 def _date(parts: tuple[int, ...], order: str) -> dt.datetime:
     year, month, day = (parts[order.index(letter)] for letter in "ymd")
-    return dt.datetime(year + 2000 * (year < 100), month, day)  # noqa: DTZ001  a zone is not said
+    return dt.datetime(year + 2000 * (year < 100), month, day)  # noqa: DTZ001  the export has no zone
 
 
 def _turns(
     messages: Sequence[_Message], me: str, dropped: "Counter[str]", *, named: bool
 ) -> Iterator[tuple[int, list[dict[str, str]]]]:
-    """Yields the turns of a conversation with the line of the first; none if nobody is answered.
+    """Yields the turns of a conversation with the line of the first; none without an answer.
 
     Args:
         messages: the conversation.
@@ -206,14 +193,14 @@ def _turns(
     """
     first = next((i for i, message in enumerate(messages) if message.speaker != me), len(messages))
     dropped["opening message"] += first
-    heard = messages[first:]
-    if all(message.speaker != me for message in heard):
-        dropped["unanswered message"] += len(heard)
+    messages = messages[first:]
+    if all(message.speaker != me for message in messages):
+        dropped["unanswered message"] += len(messages)
         return
     turns = [
         ("assistant", message.text)
         if message.speaker == me
         else ("user", f"{message.speaker}: {message.text}" if named else message.text)
-        for message in heard
+        for message in messages
     ]
-    yield heard[0].line, joined(turns, "\n")
+    yield messages[0].line, joined(turns, "\n")

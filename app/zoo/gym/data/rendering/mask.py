@@ -14,12 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from zoo.gym.data.records import Message, Tools
+from zoo.gym.data.records import Message, Tools, think_block
 from zoo.gym.data.rendering.marked import EAGER_TURNS, Marked, render_marked
 from zoo.gym.data.rendering.marks import outer_space
 from zoo.gym.data.rendering.renderer import RenderLimitError
 from zoo.gym.data.rendering.template import ChatTemplate
-from zoo.gym.data.rendering.thinking import think_block
 from zoo.gym.data.tokenizer import Tokens, tokenise
 from zoo.gym.errors import InputError
 

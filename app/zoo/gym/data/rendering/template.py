@@ -7,10 +7,9 @@ from datetime import date
 from pathlib import Path
 from typing import cast
 
-from zoo.gym.data.records import Call, Message, Tools
+from zoo.gym.data.records import Call, Message, Tools, think_block
 from zoo.gym.data.rendering.renderer import Render, renderer
 from zoo.gym.data.rendering.special import SpecialTokens, special_tokens
-from zoo.gym.data.rendering.thinking import think_block
 from zoo.gym.data.tokenizer import Tokenizer, stop_ids
 from zoo.gym.errors import InputError
 

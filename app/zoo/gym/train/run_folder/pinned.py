@@ -2,7 +2,6 @@
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,9 +73,9 @@ def dataset_files(config: TrainConfig) -> "DataFiles":
     check_mix(len(files.train), mix_of(config))
     if config.eval_dataset:
         evaluated = tuple(files_in(_places(config, config.eval_dataset)))
-        return replace(files, validation=evaluated, test=(*files.validation, *files.test))
+        return files._replace(validation=evaluated, test=(*files.validation, *files.test))
     if "val_size" in config.given:
-        return replace(files, validation=(), test=(*files.validation, *files.test))
+        return files._replace(validation=(), test=(*files.validation, *files.test))
     return files
 
 

@@ -1,20 +1,19 @@
 """Reads conversations of the exports of ChatGPT and Claude as chats.
 
-Of ChatGPT's tree of messages the branch that was shown is read. What a model cannot learn from the
-text alone is left out and counted: calls of tools and what they returned, hidden turns, reasoning.
-A conversation with images or other files is refused, as its answers are about them.
+Of ChatGPT's tree of messages, the branch that the user saw is read. What a model cannot learn from
+the text alone is left out and counted: calls of tools and their results, hidden turns, reasoning.
+A conversation with images or other files is refused, because its answers depend on them.
 """
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import cast
+from typing import NamedTuple
 
 from zoo.gym.data.reading.turns.chat import ROLES
-from zoo.gym.data.reading.turns.values import object_of, shown, type_name
+from zoo.gym.data.reading.turns.values import described, list_of, object_of
 from zoo.gym.errors import InputError
 
 Fields = Mapping[str, object]
@@ -27,8 +26,7 @@ BETWEEN = "\n\n"
 """The separator of parts of one turn, such as those around a call of a tool."""
 
 
-@dataclass(frozen=True)
-class Export:
+class Export(NamedTuple):
     """The export of an application.
 
     Attributes:
@@ -46,30 +44,29 @@ def export_of(value: object) -> Export | None:
     """Returns the export that a decoded row is a conversation of, or None."""
     if not isinstance(value, dict):
         return None
-    return next((known for known in EXPORTS if all(key in value for key in known.keys)), None)
+    return next((export for export in EXPORTS if all(key in value for key in export.keys)), None)
 
 
 def chat_of(row: Fields, export: Export) -> "tuple[dict[str, object], Counter[str]]":
-    """Returns a conversation as a row with `messages`, and how much of what is left out.
+    """Returns a conversation as a row with `messages`, and counts of what is left out.
 
     Raises:
         InputError: the conversation is malformed, or has files.
     """
     dropped = Counter[str]()
-    texts = ((ROLES.get(role, role), text.strip()) for role, text in export.turns(row, dropped))
-    turns = [(role, text) for role, text in texts if text or _counted(dropped, "empty turn")]
+    turns: list[tuple[str, str]] = []
+    for role, text in export.turns(row, dropped):
+        if text.strip():
+            turns.append((ROLES.get(role, role), text.strip()))
+        else:
+            dropped["empty turn"] += 1
     return {"messages": joined(turns, BETWEEN)}, dropped
 
 
 def joined(turns: list[tuple[str, str]], between: str) -> list[dict[str, str]]:
-    """Returns turns as messages; successive ones of one role are one."""
+    """Returns turns as messages; joins successive turns of one role."""
     runs = groupby(turns, key=itemgetter(0))
     return [{"role": role, "content": between.join(text for _, text in run)} for role, run in runs]
-
-
-def _counted(dropped: "Counter[str]", what: str) -> bool:
-    dropped[what] += 1
-    return False
 
 
 def _chatgpt(row: Fields, dropped: "Counter[str]") -> Turns:
@@ -99,10 +96,12 @@ def _branch(row: Fields) -> list[Fields]:
     key, left = row["current_node"], set(nodes)
     while key is not None:
         if not isinstance(key, str) or key not in left:
-            got = shown(key) if isinstance(key, str) else type_name(key)
-            raise InputError(f"'mapping': expected a tree of messages, got no node {got}")
+            raise InputError(
+                f"'mapping': expected a tree of messages, got no node {described(key)}",
+                code="data.export_tree",
+            )
         left.remove(key)  # a node that is its own parent would never end
-        node = object_of(nodes[key], f"mapping[{shown(key)}]")
+        node = object_of(nodes[key], f"mapping[{described(key)}]")
         if node.get("message") is not None:
             path.append(object_of(node["message"], "message"))
         key = node.get("parent")
@@ -110,24 +109,22 @@ def _branch(row: Fields) -> list[Fields]:
 
 
 def _parts(parts: object) -> str:
-    listed = cast("list[object]", parts) if isinstance(parts, list) else []
-    if not all(isinstance(part, str) for part in listed):
-        raise InputError("images, audio and video are not supported: expected only text")
-    return _CITED.sub("", "".join(cast("list[str]", listed)))
+    texts = [part for part in parts if isinstance(part, str)] if isinstance(parts, list) else []
+    if isinstance(parts, list) and len(texts) < len(parts):
+        raise InputError(
+            "images, audio and video are not supported: expected only text", code="data.media"
+        )
+    return _CITED.sub("", "".join(texts))
 
 
 def _claude(row: Fields, dropped: "Counter[str]") -> Turns:
-    messages = row["chat_messages"]
-    if not isinstance(messages, list):
-        raise InputError(f"'chat_messages': expected a list, got {type_name(messages)}")
-    listed = [
-        object_of(value, f"chat_messages[{index}]")
-        for index, value in enumerate(cast("list[object]", messages))
-    ]
-    for index, message in _last_branch(listed):
-        where = f"chat_messages[{index}]"
-        texts = [_text(part, where) for part in _listed(message, "attachments")]
-        blocks = _listed(message, "content")
+    values = enumerate(list_of(row["chat_messages"], "'chat_messages'"))
+    messages = [object_of(value, f"chat_messages[{index}]") for index, value in values]
+    for index in _last_branch(messages):
+        message, where = messages[index], f"chat_messages[{index}]"
+        attachments = _objects(message, "attachments")
+        texts = [_text(attachment, where) for attachment in attachments]
+        blocks = _objects(message, "content")
         for block in blocks:
             if block.get("type") == "text":
                 texts.append(str(block.get("text") or ""))
@@ -136,41 +133,45 @@ def _claude(row: Fields, dropped: "Counter[str]") -> Turns:
                 dropped[f"{kind} part"] += 1
         if not blocks:
             texts.append(str(message.get("text") or ""))
-        read = {part.get("file_name") for part in _listed(message, "attachments")}
-        if any(part.get("file_name") not in read for part in _listed(message, "files")):
-            raise InputError(f"{where}: files are not supported: expected only text")
+        names = {attachment.get("file_name") for attachment in attachments}
+        if any(file.get("file_name") not in names for file in _objects(message, "files")):
+            raise InputError(
+                f"{where}: files are not supported: expected only text", code="data.media"
+            )
         yield str(message.get("sender")), BETWEEN.join(filter(None, texts))
 
 
-def _last_branch(messages: Sequence[Fields]) -> list[tuple[int, Fields]]:
-    """Returns the messages that lead to the last one, with their places; all if none names one."""
-    places = {
-        uuid: place
-        for place, message in enumerate(messages)
+def _last_branch(messages: Sequence[Fields]) -> Sequence[int]:
+    """Returns the indices of the messages that lead to the last one; all if none has a parent."""
+    indices = {
+        uuid: index
+        for index, message in enumerate(messages)
         if isinstance(uuid := message.get("uuid"), str)
     }
-    parents = [places.get(str(message.get("parent_message_uuid"))) for message in messages]
+    parents = [indices.get(str(message.get("parent_message_uuid"))) for message in messages]
     if all(parent is None for parent in parents):
-        return list(enumerate(messages))
-    branch: list[tuple[int, Fields]] = []
-    place: int | None = len(messages) - 1
-    while place is not None and (not branch or place < branch[-1][0]):
-        branch.append((place, messages[place]))
-        place = parents[place]
+        return range(len(messages))
+    branch: list[int] = []
+    index: int | None = len(messages) - 1
+    while index is not None and (not branch or index < branch[-1]):
+        branch.append(index)
+        index = parents[index]
     return branch[::-1]
 
 
 def _text(attachment: Fields, where: str) -> str:
     text = attachment.get("extracted_content")
     if not isinstance(text, str) or not text.strip():
-        raise InputError(f"{where}: files are not supported: expected an attachment with its text")
+        raise InputError(
+            f"{where}: files are not supported: expected an attachment with its text",
+            code="data.media",
+        )
     return text
 
 
-def _listed(message: Fields, key: str) -> list[Fields]:
-    found = message.get(key)
-    listed = cast("list[object]", found) if isinstance(found, list) else []
-    return [object_of(part, key) for part in listed]
+def _objects(message: Fields, key: str) -> list[dict[str, object]]:
+    parts = message.get(key)
+    return [object_of(part, key) for part in parts] if isinstance(parts, list) else []
 
 
 EXPORTS = (

@@ -8,15 +8,14 @@ objects or of functions alone.
 """
 
 from collections.abc import Mapping, Sequence, Set
-from typing import cast
 
 from zoo.gym.data.reading.turns.values import (
     described,
     json_of,
+    list_of,
     object_of,
     require_shallow,
     shown,
-    type_name,
     word_of,
 )
 from zoo.gym.data.records import Call, Message, Tools
@@ -51,15 +50,15 @@ def parse_calls(fields: Mapping[str, object], where: str) -> tuple[Call, ...]:
     Raises:
         InputError: there is a call without a name, or arguments that are no object.
     """
-    given = [key for key in CALL_KEYS if fields.get(key)]
-    if len(given) > 1:
-        raise InputError(f"{where}: expected 'tool_calls' or 'function_call', got both")
-    if not given:
+    keys = [key for key in CALL_KEYS if fields.get(key)]
+    if len(keys) > 1:
+        raise InputError(
+            f"{where}: expected 'tool_calls' or 'function_call', got both", code="data.tool_call"
+        )
+    if not keys:
         return ()
-    key, value = given[0], fields[given[0]]
-    if key == "function_call":
-        return (_call(value, f"{where}.{key}"),)
-    return _calls(value, f"{where}.{key}")
+    value, where = fields[keys[0]], f"{where}.{keys[0]}"
+    return (_call(value, where),) if keys == ["function_call"] else _calls(value, where)
 
 
 def calls_in_text(text: str, where: str) -> tuple[Call, ...]:
@@ -73,50 +72,52 @@ def calls_in_text(text: str, where: str) -> tuple[Call, ...]:
 
 
 def _calls(value: object, where: str) -> tuple[Call, ...]:
-    if not isinstance(value, list) or not value:
-        got = "an empty one" if isinstance(value, list) else type_name(value)
-        raise InputError(f"{where}: expected a list of calls, got {got}")
-    listed = enumerate(cast("list[object]", value))
-    return tuple(_call(one, f"{where}[{index}]") for index, one in listed)
+    calls = list_of(value, where, "a list of calls")
+    if not calls:
+        raise InputError(
+            f"{where}: expected a list of calls, got an empty one", code="data.tool_call"
+        )
+    return tuple(_call(call, f"{where}[{index}]") for index, call in enumerate(calls))
 
 
 def _call(value: object, where: str) -> Call:
     fields = object_of(value, where)
-    function, known = fields, _AROUND_CALL | _CALL
+    function, allowed = fields, _AROUND_CALL | _CALL
     if "function" in fields:
-        function, known = object_of(fields["function"], f"{where}.function"), _AROUND_CALL
-        _refuse_others(function, _CALL, where)
-    _refuse_others(fields, known, where)
+        function, allowed = object_of(fields["function"], f"{where}.function"), _AROUND_CALL
+        _refuse_other_keys(function, _CALL, where)
+    _refuse_other_keys(fields, allowed, where)
     _require_function(fields, where)
-    arguments = _arguments(function.get("arguments"), f"{where}.arguments")
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        arguments = json_of(arguments, f"{where}.arguments") if arguments.strip() else None
+    arguments = {} if arguments is None else object_of(arguments, f"{where}.arguments")
+    require_shallow(arguments, f"{where}.arguments")
     return Call(_name(function, where), arguments, word_of(fields, "id", where))
 
 
-def _refuse_others(fields: Mapping[str, object], known: Set[str], where: str) -> None:
+def _refuse_other_keys(fields: Mapping[str, object], allowed: Set[str], where: str) -> None:
     for key, value in fields.items():
-        if key not in known and value is not None:
-            raise InputError(f"{where}: expected 'name' and 'arguments', got {shown(key)}")
+        if key not in allowed and value is not None:
+            raise InputError(
+                f"{where}: expected 'name' and 'arguments', got {shown(key)}", code="data.tool_call"
+            )
 
 
 def _require_function(fields: Mapping[str, object], where: str) -> None:
     if fields.get("type") not in (None, "function"):
-        raise InputError(f"{where}.type: expected 'function', got {described(fields['type'])}")
+        got = described(fields["type"])
+        raise InputError(f"{where}.type: expected 'function', got {got}", code="data.tool_type")
 
 
 def _name(fields: Mapping[str, object], where: str) -> str:
     name = fields.get("name")
     if not isinstance(name, str) or not name.strip():
-        raise InputError(f"{where}.name: expected the name of a tool, got {described(name)}")
+        got = described(name)
+        raise InputError(
+            f"{where}.name: expected the name of a tool, got {got}", code="data.tool_name"
+        )
     return name
-
-
-def _arguments(value: object, where: str) -> Mapping[str, object]:
-    """Returns the arguments of a call; none are an empty object."""
-    if isinstance(value, str):
-        value = json_of(value, where) if value.strip() else None
-    found = {} if value is None else object_of(value, where)
-    require_shallow(found, where)
-    return found
 
 
 def require_calls(turns: Sequence[Message]) -> None:
@@ -125,15 +126,14 @@ def require_calls(turns: Sequence[Message]) -> None:
     Raises:
         InputError: a tool turn follows neither an assistant turn with calls nor another tool turn.
     """
-    before: Message | None = None
-    for turn in turns:
-        if turn.role == "tool" and not (before and (before.calls or before.role == "tool")):
-            got = f"a turn of the {before.role}" if before else "none"
+    for previous, turn in zip((None, *turns), turns, strict=False):
+        if turn.role == "tool" and not (previous and (previous.calls or previous.role == "tool")):
+            got = f"a turn of the {previous.role}" if previous else "none"
             raise InputError(
                 "a tool turn without a call: expected an assistant turn with tool calls before it, "
-                f"got {got}"
+                f"got {got}",
+                code="data.tool_turn",
             )
-        before = turn
 
 
 def parse_tools(row: Mapping[str, object]) -> Tools:
@@ -143,20 +143,20 @@ def parse_tools(row: Mapping[str, object]) -> Tools:
         InputError: they are no list, one is no definition of a function, or two lists differ.
     """
     lists = [_definitions(row[key], key) for key in TOOLS_KEYS if row.get(key)]
-    found = [tools for tools in lists if tools]
-    if len(found) > 1 and found[0] != found[1]:
-        raise InputError("two lists of tools: expected 'tools' or 'functions', got both")
-    return found[0] if found else ()
+    lists = [tools for tools in lists if tools]
+    if len(lists) > 1 and lists[0] != lists[1]:
+        raise InputError(
+            "two lists of tools: expected 'tools' or 'functions', got both", code="data.two_tools"
+        )
+    return lists[0] if lists else ()
 
 
 def _definitions(value: object, key: str) -> Tools:
     if isinstance(value, str):
         value = json_of(value, repr(key)) if value.strip() else []
-    if not isinstance(value, list):
-        raise InputError(f"{key!r}: expected a list of tools, got {described(value)}")
-    tools = cast("list[object]", value)
+    tools = list_of(value, repr(key), "a list of tools")
     require_shallow(tools, repr(key))
-    return tuple(_definition(one, f"{key}[{index}]") for index, one in enumerate(tools))
+    return tuple(_definition(tool, f"{key}[{index}]") for index, tool in enumerate(tools))
 
 
 def _definition(value: object, where: str) -> Mapping[str, object]:
@@ -164,32 +164,31 @@ def _definition(value: object, where: str) -> Mapping[str, object]:
     fields = object_of(value, where)
     _require_function(fields, where)
     if "function" in fields:
-        function, whole = object_of(fields["function"], f"{where}.function"), fields
+        function = object_of(fields["function"], f"{where}.function")
     else:
-        function = {key: item for key, item in fields.items() if key != "type"}
-        whole = {"type": "function", "function": function}
+        function = {key: part for key, part in fields.items() if key != "type"}
+        fields = {}
     _name(function, where)
-    whole = {**whole, "function": _with_parameters(function, where)}
-    if whole.get("type"):
-        return whole
-    return {"type": "function", **{key: item for key, item in whole.items() if key != "type"}}
+    typed = {} if fields.get("type") else {"type": "function"}
+    return {
+        **typed,
+        **{key: part for key, part in fields.items() if key not in typed},
+        "function": _with_parameters(function, where),
+    }
 
 
 def _with_parameters(function: Mapping[str, object], where: str) -> Mapping[str, object]:
-    """Returns a function whose schema is under OpenAI's key, where Anthropic's or MCP's had it.
-
-    Raises:
-        InputError: the schema is no object, or there are two.
-    """
+    """Returns a function with its schema under OpenAI's key, also if it is Anthropic's or MCP's."""
     keys = [key for key in SCHEMA_KEYS if function.get(key) is not None]
     if len(keys) > 1:
         raise InputError(
-            f"{where}: expected one schema of the parameters, got {' and '.join(keys)}"
+            f"{where}: expected one schema of the parameters, got {' and '.join(keys)}",
+            code="data.tool_schema",
         )
     for key in keys:
         object_of(function[key], f"{where}.{key}")
     return {
-        "parameters" if key in keys else key: item
-        for key, item in function.items()
+        "parameters" if key in keys else key: part
+        for key, part in function.items()
         if key in keys or key not in SCHEMA_KEYS or (key == "parameters" and not keys)
     }

@@ -51,19 +51,18 @@ def text_of(value: object, key: str) -> str:
         return value
     if isinstance(value, list) and value:
         return "".join(_part(part, key) for part in cast("list[object]", value))
-    raise InputError(f"{key!r}: expected text, got {type_name(value)}")
+    raise InputError(f"{key!r}: expected text, got {type_name(value)}", code="data.wrong_type")
 
 
 def _part(part: object, key: str) -> str:
+    got = type_name(part)
     if isinstance(part, dict):
         fields = cast("dict[str, object]", part)
         text = fields.get("text", fields.get("value"))
         if fields.get("type") == "text" and isinstance(text, str):
             return text
-        kind = fields.get("type")
-        got = shown(kind) if isinstance(kind, str) else type_name(kind)
-        raise InputError(f"{key!r}: expected parts of text, got a part of {got}")
-    raise InputError(f"{key!r}: expected parts of text, got {type_name(part)}")
+        got = f"a part of {described(fields.get('type'))}"
+    raise InputError(f"{key!r}: expected parts of text, got {got}", code="data.wrong_type")
 
 
 def word_of(fields: Mapping[str, object], key: str, where: str) -> str:
@@ -74,7 +73,8 @@ def word_of(fields: Mapping[str, object], key: str, where: str) -> str:
     """
     value = fields.get(key)
     if value is not None and not isinstance(value, str):
-        raise InputError(f"{where}: {key!r}: expected text, got {type_name(value)}")
+        got = type_name(value)
+        raise InputError(f"{where}: {key!r}: expected text, got {got}", code="data.wrong_type")
     return value or ""
 
 
@@ -85,8 +85,21 @@ def object_of(value: object, where: str) -> dict[str, object]:
         InputError: it is not.
     """
     if not isinstance(value, dict):
-        raise InputError(f"{where}: expected an object, got {described(value)}")
+        got = described(value)
+        raise InputError(f"{where}: expected an object, got {got}", code="data.wrong_type")
     return cast("dict[str, object]", value)
+
+
+def list_of(value: object, where: str, expected: str = "a list") -> list[object]:
+    """Returns a value that must be a list.
+
+    Raises:
+        InputError: it is not.
+    """
+    if not isinstance(value, list):
+        got = type_name(value)
+        raise InputError(f"{where}: expected {expected}, got {got}", code="data.wrong_type")
+    return cast("list[object]", value)
 
 
 def json_of(text: str, where: str) -> object:
@@ -98,7 +111,8 @@ def json_of(text: str, where: str) -> object:
     try:
         return decode(text.encode("utf-8", "surrogatepass"))
     except InputError as error:
-        raise InputError(f"{where}: expected JSON, got {shown(text)}: {error.message}") from None
+        message = f"{where}: expected JSON, got {shown(text)}: {error.message}"
+        raise InputError(message, code=error.code) from None
 
 
 def require_shallow(value: object, where: str) -> None:
@@ -112,7 +126,10 @@ def require_shallow(value: object, where: str) -> None:
         level = [inner for outer in level for inner in _inside(outer)]
         if not level:
             return
-    raise InputError(f"{where}: nested too deeply: expected at most {MOST_NESTED} levels")
+    raise InputError(
+        f"{where}: nested too deeply: expected at most {MOST_NESTED} levels",
+        code="data.nested_too_deeply",
+    )
 
 
 def _inside(value: object) -> list[object]:

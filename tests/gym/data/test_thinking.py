@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.gym.data.rendering.thinking import split_thinking, think_block
+from zoo.gym.data.records import split_thinking, think_block
 
 words = st.text(st.characters(exclude_characters="<>\n"), max_size=20)
 

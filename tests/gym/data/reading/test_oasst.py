@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from zoo.gym.data.reading.formats import parse_row
-from zoo.gym.data.reading.turns.oasst import best_path
+from zoo.gym.data.reading.formats import best_path, parse_row
 
 
 def ask(text: str, *replies: Any, **more: Any) -> dict[str, Any]:
