@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.gym.config.train import TrainConfig
-from zoo.gym.data.mixing import Mix, Strategy, places_of
+from zoo.gym.data.mixing import Mix, Strategy, mixed_order
 from zoo.gym.data.reading import dataset
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.errors import InputError
@@ -65,8 +65,8 @@ def test_a_mix_has_each_row_in_order_and_ends_when_it_says(
     rows: list[int], strategy: Strategy, shared: bool, seed: int
 ) -> None:
     shares = tuple(1 / len(rows) for _ in rows) if shared else None
-    places = places_of(rows, Mix(strategy, shares, seed)).tolist()
-    assert places == places_of(rows, Mix(strategy, shares, seed)).tolist()
+    places = mixed_order(rows, Mix(strategy, shares, seed)).tolist()
+    assert places == mixed_order(rows, Mix(strategy, shares, seed)).tolist()
     used_up, start = 0, 0
     for count in rows:
         mine = [place - start for place in places if start <= place < start + count]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.gym.data.windows import windows
+from zoo.gym.data.encode import windows
 
 
 @given(st.integers(0, 300), st.integers(2, 40))

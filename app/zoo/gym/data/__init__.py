@@ -8,9 +8,8 @@ from zoo.gym.data.encode import Encoded, encode_records
 from zoo.gym.data.inspection import Inspection, inspect_dataset
 from zoo.gym.data.reading.dataset import fingerprint, read_dataset
 from zoo.gym.data.records import Call, Dataset, Message, Problem, Record, split_thinking
-from zoo.gym.data.rows import EncodeOptions, Think, encode_prompt, require_unicode
+from zoo.gym.data.rows import EncodeOptions, Think, chat_stops, encode_prompt, require_unicode
 from zoo.gym.data.split import Split, split_at_end, split_last, split_records
-from zoo.gym.data.stops import chat_stops
 from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer
 from zoo.gym.data.units import Example, Unit, alone, rows_of
 

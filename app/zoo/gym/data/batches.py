@@ -1,6 +1,7 @@
 """From units of examples to padded batches. Legend: B rows, T positions."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from zoo.gym.data.units import Unit, rows_of
@@ -29,15 +30,13 @@ def collate(
 ) -> "Batch":
     """Pads the rows of units on the right to the longest and returns them as one batch.
 
-    The batch's `prefix` is what the rows of a unit have in common, usually its prompt; of units of
-    one row, what all rows have in common, such as a system prompt. Statistics are those of the
-    logits divided by `temperature`.
-
-    Extras become float32, int64 or bool, whatever their width.
+    The batch's `prefix` is the common beginning of a unit's rows, usually its prompt; for units of
+    one row it is the common beginning of all rows, such as a system prompt. Statistics are those of
+    the logits divided by `temperature`. Extras become float32, int64 or bool of the usual width.
 
     Raises:
-        ValueError: there are no units, some rows have extras that others lack, or an extra has
-            another shape than its row, another name than it may have, or is not numeric.
+        ValueError: there are no units, some rows have extras that others lack, or the shape, the
+            name or the type of an extra is not allowed.
     """
     import numpy as np
 
@@ -49,10 +48,10 @@ def collate(
     lengths_B = np.array([len(row.ids) for row in rows], dtype=np.int64)
     shape = (len(rows), int(lengths_B.max()))
     ids_BT, mask_BT = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.bool_)
-    for place, row in enumerate(rows):
-        ids_BT[place, : len(row.ids)] = row.ids
-        mask_BT[place, : len(row.ids)] = row.mask
-    extras = _extras(rows, shape[1], RESERVED.union(constants or ()))
+    for index, row in enumerate(rows):
+        ids_BT[index, : len(row.ids)] = row.ids
+        mask_BT[index, : len(row.ids)] = row.mask
+    extras = _extras(rows, shape[1], {"mask", "lengths", *(constants or ())})
     prefix = _prefix(units)
     return Batch(
         ids_BT,
@@ -81,10 +80,6 @@ def _prefix(units: "Sequence[Unit]") -> "SharedPrefix | None":
     return SharedPrefix(prompt_B, lengths_R)
 
 
-RESERVED = frozenset({"mask", "lengths"})
-"""What an objective reads under these names is the batch's own."""
-
-
 def _extras(rows: "Sequence[Example]", width: int, reserved: Set[str]) -> "dict[str, NDArray[Any]]":
     """Joins the extras of rows: numbers to `[B]`, arrays padded with zeros to `[B, T]`."""
     import numpy as np
@@ -94,7 +89,7 @@ def _extras(rows: "Sequence[Example]", width: int, reserved: Set[str]) -> "dict[
         if row.extras.keys() != names:
             odd = min(row.extras.keys() ^ names)
             raise ValueError(f"extras: expected the same in every row, got {odd!r} in some only")
-    if taken := sorted(reserved & set(names)):
+    if taken := sorted(reserved & names):
         raise ValueError(f"extras: expected other names than the batch's own, got {taken[0]!r}")
     joined: dict[str, NDArray[Any]] = {}
     for name in names:
@@ -112,16 +107,16 @@ def _extra(row: "Example", name: str) -> "NDArray[Any]":
     """Returns an extra of a row as the engines take it: float32, int64 or bool, `[]` or `[T]`."""
     import numpy as np
 
-    given = np.asarray(row.extras[name])
-    if given.shape not in {(), row.ids.shape}:
+    extra = np.asarray(row.extras[name])
+    if extra.shape not in {(), row.ids.shape}:
         raise ValueError(
             f"{row.source}: extra {name!r}: expected a number or an array of shape "
-            f"{row.ids.shape}, one value per token, got {given.shape}"
+            f"{row.ids.shape}, one value per token, got {extra.shape}"
         )
     kinds = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}
-    if given.dtype.kind not in kinds:
-        raise ValueError(f"{row.source}: extra {name!r}: expected numbers, got {given.dtype}")
-    return given.astype(kinds[given.dtype.kind], copy=False)
+    if extra.dtype.kind not in kinds:
+        raise ValueError(f"{row.source}: extra {name!r}: expected numbers, got {extra.dtype}")
+    return extra.astype(kinds[extra.dtype.kind], copy=False)
 
 
 def cut_groups(units: "Sequence[Unit]", max_tokens: int) -> "list[Unit]":
@@ -129,28 +124,23 @@ def cut_groups(units: "Sequence[Unit]", max_tokens: int) -> "list[Unit]":
 
     Only for rows that are learned one by one: each part computes the group's prompt anew.
     """
-    found: list[Unit] = []
+    cut: list[Unit] = []
     for unit in units:
-        most = max(1, max_tokens // unit.longest)
-        parts = -(-len(unit.rows) // most)
-        size = -(-len(unit.rows) // parts)
+        parts = ceil(len(unit.rows) / max(1, max_tokens // unit.longest))
+        size = ceil(len(unit.rows) / parts)
         cuts = range(0, len(unit.rows), size)
-        found += [unit] if parts == 1 else [Unit(unit.rows[at : at + size]) for at in cuts]
-    return found
+        cut += [unit] if parts == 1 else [Unit(unit.rows[at : at + size]) for at in cuts]
+    return cut
 
 
 def micro_batches(
-    units: "Sequence[Unit]",
-    *,
-    max_batch_tokens: int | None = None,
-    max_units: int | None = None,
+    units: "Sequence[Unit]", *, max_batch_tokens: int | None = None, max_units: int | None = None
 ) -> "Iterator[list[Unit]]":
     """Groups units of similar length into batches, to minimise padding.
 
     Args:
         units: sorted by decreasing length; ties keep their order.
         max_batch_tokens: limit of rows times the longest row; a wider unit gets its own batch.
-        max_units: maximum number of units.
     """
     batch: list[Unit] = []
     rows = longest = 0
@@ -169,8 +159,9 @@ def micro_batches(
 def first_fit(units: "Sequence[Unit]", *, max_tokens: int) -> "list[list[Unit]]":
     """Groups units into batches without padding: first fit decreasing.
 
-    Each unit, from the longest to the shortest, goes to the first batch that has room for it: at
-    most 11/9 of the fewest possible batches, and four (Johnson et al. 1974, doi 10.1137/0203025).
+    Each unit, from the longest to the shortest, goes to the first batch that has room for it. The
+    result has at most 11/9 of the minimum number of batches, plus four (Johnson et al. 1974, doi
+    10.1137/0203025).
 
     Args:
         units: in any order; ties keep it.
@@ -179,11 +170,11 @@ def first_fit(units: "Sequence[Unit]", *, max_tokens: int) -> "list[list[Unit]]"
     batches: list[list[Unit]] = []
     room: list[int] = []
     for unit in sorted(units, key=lambda unit: -unit.tokens):
-        fits = (place for place, left in enumerate(room) if unit.tokens <= left)
-        place = next(fits, len(room))
-        if place == len(room):
+        fits = (index for index, left in enumerate(room) if unit.tokens <= left)
+        index = next(fits, len(room))
+        if index == len(room):
             batches.append([])
             room.append(max_tokens)
-        batches[place].append(unit)
-        room[place] -= unit.tokens
+        batches[index].append(unit)
+        room[index] -= unit.tokens
     return batches

@@ -1,9 +1,11 @@
 """Turns rows into units of examples: token ids, and which of them are learned."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
+from typing import TypeVar
 
 from zoo.gym.data.notes import require_words
 from zoo.gym.data.reading.keys import row_weight
@@ -25,18 +27,10 @@ from zoo.gym.data.rows import (
     with_bos,
 )
 from zoo.gym.data.tokenizer import Tokenizer
-from zoo.gym.data.units import (
-    MARGIN,
-    Example,
-    Unit,
-    alone,
-    rated,
-    rows_of,
-    weighted,
-    with_extra,
-)
-from zoo.gym.data.windows import windows
+from zoo.gym.data.units import MARGIN, Example, Unit, alone, rated, rows_of, weighted, with_extra
 from zoo.gym.errors import InputError
+
+T = TypeVar("T")
 
 MOST_STOPPED = 2
 """Rows that may exceed the limits of rendering before the data is refused."""
@@ -88,21 +82,26 @@ def encode_records(
     begins with the beginning-of-text token, if there is one, which is only read, and ends, with
     `append_eos`, with the end-of-text token. All documents are one stream, cut into windows.
 
-    Args:
-        records: the rows.
-        tokenizer: the model's tokenizer.
-        options: length, reasoning and date.
-
     Raises:
         InputError: chat for a model without a chat template, or no row has a learned token
             within `cutoff_len`.
     """
     encoder = make_encoder(tokenizer, options)
-    found = encode_all(encoder, records)
-    if not found.units:
-        raise _nothing_to_learn(options, found)
-    require_words([row for row in found.examples if row.record is None], encoder)
-    return found
+    encoded = encode_all(encoder, records)
+    if not encoded.units and (dropped := encoded.dropped_unlearned):
+        raise InputError(
+            f"no row has a token to learn within cutoff_len {options.cutoff_len}: expected part of "
+            f"an answer, got {dropped} rows whose answers start later",
+            hint=f"raise cutoff_len: the longest row has {encoded.longest} tokens",
+            code="data.nothing_to_learn",
+        )
+    if not encoded.units:
+        problems = [str(problem) for problem in encoded.problems]
+        raise InputError(
+            (*problems, "no row has a token to learn")[0], code="data.nothing_to_learn"
+        )
+    require_words([row for row in encoded.examples if row.record is None], encoder)
+    return encoded
 
 
 def encode_all(encoder: Encoder, records: Sequence[Record]) -> Encoded:
@@ -111,130 +110,91 @@ def encode_all(encoder: Encoder, records: Sequence[Record]) -> Encoded:
     Raises:
         InputError: chat for a model without a chat template.
     """
-    options = encoder.options
-    plain = [record for record in records if record.kind in ("chat", "completion")]
-    rows, problems = encode_rows(encoder, plain)
-    cut = [cut_row(row, record.source, options.cutoff_len) for record, row in rows]
-    units = list(alone(example for example in cut if example is not None))
-    pairs, refused = _encode_pairs(encoder, [r for r in records if r.kind == "pair"])
-    cut_pairs = [_cut_pair(pair, record, options.cutoff_len) for record, pair in pairs]
-    units += [unit for unit in cut_pairs if unit is not None]
-    answers, bad = _encode_rated(encoder, [r for r in records if r.kind == "rated"])
-    cut_rated = [_cut_rated(row, record, options.cutoff_len) for record, row in answers]
-    units += alone(example for example in cut_rated if example is not None)
-    dropped = len(cut) + len(cut_pairs) + len(cut_rated) - len(units)
-    prompts, unread = _prompt_examples(encoder, [r for r in records if r.kind == "prompt"])
+    cutoff_len = encoder.options.cutoff_len
+    rows, problems = encode_rows(encoder, [r for r in records if r.kind not in ("prompt", "text")])
+    cut = [_cut_unit(record, sides, cutoff_len) for record, sides in rows]
+    units = [unit for unit in cut if unit is not None]
+    dropped = len(cut) - len(units)
+    prompts = [record for record in records if record.kind == "prompt"]
+    examples, refused = _encode_each(encoder, prompts, partial(_prompt_example, encoder))
     units += alone(_text_examples(encoder, [r for r in records if r.kind == "text"]))
-    lengths = [len(row.ids) for _, row in (*rows, *answers)]
-    lengths += [max(len(side.ids) for side in pair) for _, pair in pairs]
-    units += alone(prompts)
-    problems += [*refused, *bad, *unread]
-    truncated = sum(length > options.cutoff_len for length in lengths)
-    longest = max(lengths, default=0)
-    tokens = sum(unit.tokens for unit in units)
-    first = [row for _, row in (*rows, *answers)] + [better for _, (better, _) in pairs]
+    units += alone(example for _, example in examples)
+    lengths = [max(len(side.ids) for side in sides) for _, sides in rows]
     return Encoded(
         tuple(units),
-        tuple(problems),
-        truncated,
-        dropped,
-        longest,
+        (*problems, *refused),
+        truncated=sum(length > cutoff_len for length in lengths),
+        dropped_unlearned=dropped,
+        longest=max(lengths, default=0),
         seen=units,
-        tokens=tokens,
-        lost=sum(lost_tokens(row, options.cutoff_len) for row in first),
+        tokens=sum(unit.tokens for unit in units),
+        lost=sum(lost_tokens(sides[0], cutoff_len) for _, sides in rows),
     )
-
-
-def _encode_pairs(
-    encoder: Encoder, records: Sequence[Record]
-) -> tuple[list[tuple[Record, tuple[EncodedRow, EncodedRow]]], list[Problem]]:
-    """Returns each pair in tokens, better answer first; a pair with a bad side is left out."""
-    pairs: list[tuple[Record, tuple[EncodedRow, EncodedRow]]] = []
-    problems: list[Problem] = []
-    for record in records:
-        sides, wrong = encode_rows(encoder, record.sides)
-        if wrong:
-            problems.append(wrong[0])
-        else:
-            (_, better), (_, worse) = sides
-            pairs.append((record, (better, worse)))
-    return pairs, problems
-
-
-def _cut_pair(pair: tuple[EncodedRow, EncodedRow], record: Record, cutoff_len: int) -> Unit | None:
-    """Returns a pair as a unit, or None if truncation makes its sides equal."""
-    import numpy as np
-
-    better, worse = (cut_row(side, record.source, cutoff_len) for side in pair)
-    if better is None or worse is None or np.array_equal(better.ids, worse.ids):
-        return None
-    if record.margin is not None:
-        margin = np.array(record.margin, dtype=np.float32)
-        better, worse = (with_extra(row, MARGIN, margin) for row in (better, worse))
-    return Unit((weighted(better, record.weight), weighted(worse, record.weight)))
-
-
-def _encode_rated(
-    encoder: Encoder, records: Sequence[Record]
-) -> tuple[list[tuple[Record, EncodedRow]], list[Problem]]:
-    """Returns the answers in tokens, each with its rating."""
-    found: list[tuple[Record, EncodedRow]] = []
-    problems: list[Problem] = []
-    for record in records:
-        rows, wrong = encode_rows(encoder, record.sides)
-        problems += wrong
-        found += [(record, row) for _, row in rows]
-    return found, problems
-
-
-def _cut_rated(row: EncodedRow, record: Record, cutoff_len: int) -> Example | None:
-    """Returns a rated answer with rating and weight, or None if no token of it is left."""
-    example = cut_row(row, record.source, cutoff_len)
-    return example and weighted(rated(example, good=bool(record.good)), record.weight)
 
 
 def encode_rows(
     encoder: Encoder, records: Sequence[Record]
-) -> tuple[list[tuple[Record, EncodedRow]], list[Problem]]:
+) -> tuple[list[tuple[Record, list[EncodedRow]]], list[Problem]]:
     """Returns the tokenized rows, not truncated, and the rows that the template refuses.
+
+    A pair has two tokenized rows, the better answer first; other rows have one.
 
     Raises:
         InputError: chat for a model without a chat template, or a template that exceeds its
             limits repeatedly.
         InterruptedRunError: a stop was requested; see `interruptible`.
     """
-    rows: list[tuple[Record, EncodedRow]] = []
+    return _encode_each(
+        encoder, records, lambda row: [encode_row(encoder, side) for side in row.sides or (row,)]
+    )
+
+
+def _encode_each(
+    encoder: Encoder, records: Sequence[Record], encode: Callable[[Record], T]
+) -> tuple[list[tuple[Record, T]], list[Problem]]:
+    """Returns the encoded form of each row, and the rows that are refused."""
+    rows: list[tuple[Record, T]] = []
     problems: list[Problem] = []
     stopped = 0
     for record in records:
         check_leaving()
-        require_template(encoder, record)
+        for side in record.sides or (record,):
+            require_template(encoder, side)
         try:
-            rows.append((record, encode_row(encoder, record)))
-        except RenderLimitError as error:
-            stopped += 1
+            rows.append((record, encode(record)))
+        except InputError as error:
+            stopped += isinstance(error, RenderLimitError)
             if stopped == MOST_STOPPED:  # every further row would take just as long
                 raise
-            problems.append(Problem(record.source, error.message))
-        except InputError as error:
             problems.append(Problem(record.source, error.message))
     return rows, problems
 
 
-def _nothing_to_learn(options: EncodeOptions, found: Encoded) -> InputError:
-    if not found.dropped_unlearned:
-        return InputError(
-            str(found.problems[0]) if found.problems else "no row has a token to learn"
-        )
-    return InputError(
-        f"no row has a token to learn within cutoff_len {options.cutoff_len}: expected part of an "
-        f"answer, got {found.dropped_unlearned} rows whose answers start later",
-        hint=f"raise cutoff_len: the longest row has {found.longest} tokens",
-    )
+def _cut_unit(record: Record, sides: Sequence[EncodedRow], cutoff_len: int) -> Unit | None:
+    """Returns the examples of a row, or None if truncation leaves nothing to learn.
+
+    Nothing is left of a pair either if truncation makes its sides equal.
+    """
+    import numpy as np
+
+    cut = [cut_row(side, record.source, cutoff_len) for side in sides]
+    examples = [example for example in cut if example is not None]
+    if len(examples) < len(sides):
+        return None
+    if len(examples) == 2 and np.array_equal(examples[0].ids, examples[1].ids):
+        return None
+    if record.margin is not None:
+        margin = np.array(record.margin, dtype=np.float32)
+        examples = [with_extra(example, MARGIN, margin) for example in examples]
+    if record.good is not None:
+        examples = [rated(example, good=record.good) for example in examples]
+    if record.sides:
+        examples = [weighted(example, record.weight) for example in examples]
+    return Unit(tuple(examples))
 
 
 def lost_tokens(row: EncodedRow, cutoff_len: int) -> int:
-    """Returns how many learned tokens the cut loses; 0 of a row of which it leaves none."""
+    """Returns how many learned tokens the cut loses; 0 for a row without learned tokens before."""
     return sum(row.learned[cutoff_len:]) if any(row.learned[1:cutoff_len]) else 0
 
 
@@ -249,39 +209,22 @@ def cut_row(row: EncodedRow, source: str, cutoff_len: int) -> Example | None:
     return Example(ids, np.array(learned, dtype=np.bool_), source, len(row.ids) > cutoff_len)
 
 
-def _prompt_examples(
-    encoder: Encoder, records: Sequence[Record]
-) -> tuple[list[Example], list[Problem]]:
-    """Returns prompts in tokens, none of them learned, with the weights of their answers.
-
-    One is left out if it has no room for an answer, or if its other fields exclude the row.
-    Without a chat template, the turns are joined by blank lines.
-    """
+def _prompt_example(encoder: Encoder, record: Record) -> Example:
+    """Returns a prompt in tokens, none of them learned, with the weight of its answers."""
     import numpy as np
 
-    examples: list[Example] = []
-    problems: list[Problem] = []
-    most = encoder.options.cutoff_len - encoder.options.answer_tokens
-    for record in records:
-        check_leaving()
-        require_template(encoder, record)
-        try:
-            weight = row_weight(dict(record.metadata))
-            ids = prompt_ids(encoder, as_chat(record), record.tools)
-            if len(ids) > most:
-                raise InputError(
-                    f"expected a prompt of at most {most} tokens, because an answer may take "
-                    f"{encoder.options.answer_tokens} of {encoder.options.cutoff_len}, "
-                    f"got {len(ids)}"
-                )
-        except InputError as error:
-            problems.append(Problem(record.source, error.message))
-            continue
-        row = np.array(ids, dtype=np.int64)
-        mask = np.zeros(len(ids), dtype=np.bool_)
-        prompt = Example(row, mask, record.source, truncated=False, record=record)
-        examples.append(weighted(prompt, weight))
-    return examples, problems
+    options = encoder.options
+    weight = row_weight(dict(record.metadata))
+    ids = prompt_ids(encoder, as_chat(record), record.tools)
+    most = options.cutoff_len - options.answer_tokens
+    if len(ids) > most:
+        raise InputError(
+            f"expected a prompt of at most {most} tokens, because an answer may take "
+            f"{options.answer_tokens} of {options.cutoff_len}, got {len(ids)}",
+            code="data.long_prompt",
+        )
+    row, mask = np.array(ids, dtype=np.int64), np.zeros(len(ids), dtype=np.bool_)
+    return weighted(Example(row, mask, record.source, truncated=False, record=record), weight)
 
 
 def _text_examples(encoder: Encoder, records: Sequence[Record]) -> list[Example]:
@@ -294,13 +237,12 @@ def _text_examples(encoder: Encoder, records: Sequence[Record]) -> list[Example]
     for document in _documents(encoder, records):
         tokens = tokenise_text(encoder, BLANK_LINE.join(text.text for text in document))
         row = [*tokens.ids, *end_of(encoder, document[-1])]
-        whole = with_bos(encoder.tokenizer, row)
-        in_front = len(whole) - len(row)
+        read = with_bos(encoder.tokenizer, [])
         characters = accumulate((len(text.text) + len(BLANK_LINE) for text in document), initial=0)
-        begins = [in_front + tokens.first_from(start) for start in [*characters][1:-1]]
+        begins = [len(read) + tokens.first_from(start) for start in [*characters][1:-1]]
         starts += [len(ids) + begin for begin in [0, *begins]]
-        ids += whole
-        learned += [False] * in_front + [True] * len(row)
+        ids += read + row
+        learned += [False] * len(read) + [True] * len(row)
     require_embeddings(encoder, ids)
     examples: list[Example] = []
     for start, stop in windows(len(ids), encoder.options.cutoff_len):
@@ -312,15 +254,25 @@ def _text_examples(encoder: Encoder, records: Sequence[Record]) -> list[Example]
     return examples
 
 
-def _file(record: Record) -> str:
-    return record.source.rpartition(":")[0]
+def windows(length: int, size: int) -> Iterator[tuple[int, int]]:
+    """Yields start and stop of windows over a stream of tokens.
+
+    Adjacent windows share one token: the last of a window is the first of the next, where it is
+    only read. So every token except the first of the stream is learned exactly once.
+
+    Args:
+        size: number of tokens in a window, at least 2; the last window may be shorter.
+    """
+    for start in range(0, length - 1, size - 1):
+        yield start, min(start + size, length)
 
 
 def _documents(encoder: Encoder, records: Sequence[Record]) -> Iterator[list[Record]]:
     """Yields the texts of each document; without `append_eos`, all are one."""
     document: list[Record] = []
     for record in records:
-        if document and encoder.options.append_eos and _file(document[-1]) != _file(record):
+        files = {text.source.rpartition(":")[0] for text in (*document[-1:], record)}
+        if encoder.options.append_eos and len(files) > 1:
             yield document  # its end was left out
             document = []
         document.append(record)

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Said = tuple[tuple[str, bytes], ...]
+Content = tuple[tuple[str, bytes], ...]
 """Role and digest of the words of each turn; equal for rows with equal content."""
 
 _CHUNK_ROWS = 65_536
 _LINE = re.compile(r"[^\n]+")
 
 
-def what_is_said(record: Record) -> Said:
+def content_of(record: Record) -> Content:
     """Returns the comparable content of a row; a text is one turn without a role.
 
     Empty turns before an answer, such as the prompt of a bare completion, do not count.
@@ -34,51 +34,51 @@ def what_is_said(record: Record) -> Said:
     if record.kind == "text":
         return (("text", _words(record.text)),)
     if record.kind == "pair":
-        better, worse = map(what_is_said, record.sides)
+        better, worse = map(content_of, record.sides)
         return (*better, ("rejected", _words(repr(worse))))
     if record.kind == "prompt":
-        known = "" if record.answer is None else str(record.answer)
+        answer = "" if record.answer is None else str(record.answer)
         turns = (_turn(turn) for turn in as_chat(record))
-        return (*_tools(record), *turns, ("answer", _words(f"{known}\n{record.completion}")))
+        return (*_tools(record), *turns, ("answer", _words(f"{answer}\n{record.completion}")))
     turns = (
         _turn(turn) for turn in as_chat(record) if turn.role == "assistant" or turn.content.strip()
     )
     return (*_tools(record), *turns)
 
 
-def _tools(record: Record) -> Said:
-    tools = list(tools_of(record))
-    return (("tools", _words(json.dumps(tools))),) if tools else ()
+def _tools(record: Record) -> Content:
+    tools = tools_of(record)
+    return (("tools", _words(json.dumps([*tools]))),) if tools else ()
 
 
 def _turn(turn: Message) -> tuple[str, bytes]:
     calls = [[call.name, call.arguments] for call in turn.calls]
-    said = f"{turn.content}\n{json.dumps(calls, sort_keys=True)}" if calls else turn.content
-    return turn.role, _words(said)
+    text = f"{turn.content}\n{json.dumps(calls, sort_keys=True)}" if calls else turn.content
+    return turn.role, _words(text)
 
 
-def what_relates(record: Record) -> Said:
+def relation_of(record: Record) -> Content:
     """Returns what rows are related by: their content, or the prompt where answers are compared.
 
     A pair without a prompt is related by its two answers, in either order.
     """
     if record.kind in LEARNED:
-        return what_is_said(record)
+        return content_of(record)
     turns = list(as_chat(record))
     while turns and turns[-1].role == "assistant":
         turns.pop()
     prompt = tuple(_turn(turn) for turn in turns if turn.content.strip() or turn.calls)
     if prompt or record.kind != "pair":
-        return (*_tools(record), *prompt) if prompt else what_is_said(record)
-    return (("answers", b"".join(sorted(_words(repr(what_is_said(s))) for s in record.sides))),)
+        return (*_tools(record), *prompt) if prompt else content_of(record)
+    return (("answers", b"".join(sorted(_words(repr(content_of(s))) for s in record.sides))),)
 
 
 @dataclass(frozen=True)
 class Related:
     """Which rows have equal content, and which must stay together.
 
-    Related are rows with equal content, chats with the chats that continue them, and pairs with one
-    prompt, because an answer to a learned prompt is no longer new.
+    Rows with equal content, chats and their continuations, and pairs with one prompt are related:
+    an answer to a learned prompt is no longer new.
 
     Attributes:
         group: the group of each row, int32 [rows]; groups are numbered by their first row.
@@ -102,20 +102,18 @@ def related_rows(records: Iterable[Record]) -> Related:
     """
     beginnings, stops, contents = array("Q"), array("Q"), array("Q")
     for record in records:
-        beginnings.extend(_beginnings(what_relates(record)))
+        beginnings.extend(_beginnings(relation_of(record)))
         stops.append(len(beginnings))
-        if record.kind in LEARNED:
-            contents.append(beginnings[-1])
-        else:
-            contents.append(list(_beginnings(what_is_said(record)))[-1])
+        is_learned = record.kind in LEARNED
+        contents.append(beginnings[-1] if is_learned else [*_beginnings(content_of(record))][-1])
     return _grouped(beginnings, stops, contents)
 
 
-def _beginnings(said: Said) -> Iterator[int]:
-    before = b""
-    for role, words in said or (("empty", b""),):
-        before = blake2b(before + role.encode() + words, digest_size=8).digest()
-        yield int.from_bytes(before, "little")
+def _beginnings(content: Content) -> Iterator[int]:
+    digest = b""
+    for role, words in content or (("empty", b""),):
+        digest = blake2b(digest + role.encode() + words, digest_size=8).digest()
+        yield int.from_bytes(digest, "little")
 
 
 def _grouped(beginnings: "array[int]", stops: "array[int]", contents: "array[int]") -> Related:
@@ -125,31 +123,24 @@ def _grouped(beginnings: "array[int]", stops: "array[int]", contents: "array[int
     if not rows:
         return Related(np.zeros(0, dtype=np.int32), 0, 0)
     digests = np.frombuffer(beginnings, dtype=np.uint64)
-    after = np.frombuffer(stops, dtype=np.uint64).astype(np.int64)
-    ends = np.unique(digests[after - 1])
+    row_ends = np.frombuffer(stops, dtype=np.uint64).astype(np.int64)
+    ends = np.unique(digests[row_ends - 1])
     keys = np.empty(rows, dtype=np.uint64)
     for start in range(0, rows, _CHUNK_ROWS):
-        chunk = after[start : start + _CHUNK_ROWS]
-        first = int(after[start - 1]) if start else 0
+        chunk = row_ends[start : start + _CHUNK_ROWS]
+        first = int(row_ends[start - 1]) if start else 0
         part = digests[first : chunk[-1]]
-        place = np.minimum(np.searchsorted(ends, part), len(ends) - 1)
-        is_row = np.flatnonzero(ends[place] == part)
+        is_row = np.flatnonzero(np.isin(part, ends))
         begins = np.concatenate(([0], chunk[:-1] - first))
         keys[start : start + len(chunk)] = part[is_row[np.searchsorted(is_row, begins)]]
     different = len(np.unique(np.frombuffer(contents, dtype=np.uint64)))
     same_prompt = different - len(ends)
-    del digests, after, ends
-    return Related(*_numbered(keys), rows - different, same_prompt)
-
-
-def _numbered(keys: "NDArray[np.uint64]") -> "tuple[NDArray[np.int32], int]":
-    """Returns the number of each key, by first appearance, and how many keys there are."""
-    import numpy as np
-
-    known, first, group = np.unique(keys, return_index=True, return_inverse=True)
-    number = np.empty(len(known), dtype=np.int32)
-    number[np.argsort(first)] = np.arange(len(known), dtype=np.int32)
-    return number[group], len(known)
+    del digests, row_ends, ends
+    # groups are numbered by their first row
+    _, firsts, group = np.unique(keys, return_index=True, return_inverse=True)
+    numbers = np.empty(len(firsts), dtype=np.int32)
+    numbers[np.argsort(firsts)] = np.arange(len(firsts), dtype=np.int32)
+    return Related(numbers[group], len(firsts), rows - different, same_prompt)
 
 
 def _words(text: str) -> bytes:

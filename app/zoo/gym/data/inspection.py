@@ -7,6 +7,7 @@ from itertools import groupby
 from math import ceil
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from zoo.gym.data.encode import cut_row, encode_rows, lost_tokens
 from zoo.gym.data.equality import related_rows
@@ -16,7 +17,7 @@ from zoo.gym.data.own_tokenizer import own_tokenizer
 from zoo.gym.data.reading.columns import DETECTED, Layout
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.record_file import StoredRecords
-from zoo.gym.data.records import LEARNED, Kind, Message, Problem, Record
+from zoo.gym.data.records import LEARNED, Kind, Problem, Record
 from zoo.gym.data.rows import (
     EncodedRow,
     EncodeOptions,
@@ -44,15 +45,7 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """The lengths of the rows in tokens.
-
-    Attributes:
-        total: tokens of all rows.
-        p50: the median.
-        p95: the 95th percentile.
-        longest: tokens of the longest row.
-        histogram: rows by length, in bins of doubling width.
-    """
+    """The lengths of the rows in tokens: sum, percentiles, and a histogram of doubling width."""
 
     total: int
     p50: int
@@ -151,11 +144,7 @@ def inspect_dataset(
     """Reads data files and inspects them with a model's tokenizer and template.
 
     Args:
-        paths: the files.
-        folder_of_model: the model.
-        options: how rows are encoded.
         kinds: the kinds of rows that the method learns from.
-        layout: what the settings say of the files.
         template: a chat template, by name or a file, in place of the model's own.
 
     Raises:
@@ -164,39 +153,43 @@ def inspect_dataset(
     """
     data = read_dataset(paths, kinds=kinds, layout=layout)
     own = own_tokenizer(folder_of_model, template=template)
-    tokenizer = own.tokenizer
-    encoder = make_encoder(tokenizer, options)
-    encoded: Sequence[Record] = data.records
+    encoder = make_encoder(own.tokenizer, options)
+    sampled: Sequence[Record] = data.records
     if isinstance(data.records, StoredRecords) and len(data.records) > SAMPLED_ROWS:
-        encoded = sample_of(data.records)
-    many = encoded is not data.records
-    rows, refused = _encoded(encoder, encoded)
+        sampled = sample_of(data.records)
+    many = sampled is not data.records
+    encoded, refused = encode_rows(encoder, sampled)
+    if not encoded:
+        raise InputError(
+            str(refused[0]),
+            hint="the model's chat template refuses every row",
+            code="data.refused_by_template",
+        )
+    rows = [(record, sides[0]) for record, sides in encoded]
     records = [record for record, _ in rows]
-    chats = [row for record, row in rows if record.kind != "text"]
-    whole = [_cut(record, row, options) for record, row in rows if record.kind != "text"]
-    scale = len(data.records) / len(encoded)
-    truncated = sum(len(row.ids) > options.cutoff_len for row in chats)
-    unlearned = sum(example is None for example in whole)
-    refusal = _refusal(encoder, whole, rows, options.cutoff_len)
-    shown, example = next((pair for pair in rows if any(pair[1].learned)), rows[0])
-    reasoning = sum(any(turn.reasoning for turn in _turns(record)) for record in records)
-    tools = sum(_has_tools(record) for record in records)
-    found, alike = survey(data.records, encoder), related_rows(data.records if many else records)
+    chats = [(record, row) for record, row in rows if record.kind != "text"]
+    examples = [_cut(record, row, options) for record, row in chats]
+    scale = len(data.records) / len(sampled)
+    truncated = sum(len(row.ids) > options.cutoff_len for _, row in chats)
+    unlearned = sum(example is None for example in examples)
+    refusal = _refusal(encoder, examples, rows)
+    shown, sides = next((pair for pair in encoded if any(pair[1][0].learned)), encoded[0])
+    surveyed = survey(data.records, encoder)
+    related = related_rows(data.records if many else records)
     figures = Figures(
         truncated=round(truncated * scale),
         unlearned=round(unlearned * scale),
-        duplicates=alike.duplicates,
-        same_prompt=alike.same_prompt,
-        sampled=len(encoded) if many else 0,
-        lost=round(sum(lost_tokens(row, options.cutoff_len) for row in chats) * scale),
+        duplicates=related.duplicates,
+        same_prompt=related.same_prompt,
+        sampled=len(sampled) if many else 0,
+        lost=round(sum(lost_tokens(row, options.cutoff_len) for _, row in chats) * scale),
     )
+    pieces = [tuple(_pieces(own.tokenizer, row, options.cutoff_len)) for row in sides]
     return Inspection(
         files=data.formats,
         model=str(folder_of_model),
         rows=round(len(rows) * scale),
         problems=(*data.problems, *refused),
-        kinds=_scaled(Counter(record.kind for record in records), scale),
-        roles=_scaled(Counter(turn.role for record in records for turn in _turns(record)), scale),
         tokens=count_tokens([len(row.ids) for _, row in rows], scale),
         cutoff_len=options.cutoff_len,
         truncated=figures.truncated,
@@ -204,35 +197,46 @@ def inspect_dataset(
         unlearned=figures.unlearned,
         unlearned_share=unlearned / len(rows),
         duplicates=figures.duplicates,
-        empty_answers=found.empty,
-        with_reasoning=round(reasoning * scale),
-        with_tools=round(tools * scale),
+        empty_answers=surveyed.empty,
         think=options.think,
         date=options.date,
-        warnings=(*own.notes, *data.notes, *filter(None, [refusal]), *notes_of(found, figures)),
+        warnings=(*own.notes, *data.notes, *filter(None, [refusal]), *notes_of(surveyed, figures)),
         refusal=refusal,
         example_source=shown.source,
-        example=tuple(_pieces(tokenizer, example, options.cutoff_len)),
-        prompt=_prompt(encoder, shown, found.common_joint),
-        rejected=_rejected(encoder, shown),
+        example=pieces[0],
+        prompt=_prompt(encoder, shown, surveyed.common_joint),
+        rejected=pieces[1] if len(pieces) > 1 else (),
         example_good=shown.good,
-        ratings=_ratings(records, scale),
         sampled=figures.sampled,
+        **_counts(records, scale),
     )
 
 
-def _encoded(
-    encoder: Encoder, records: Sequence[Record]
-) -> tuple[list[tuple[Record, EncodedRow]], list[Problem]]:
-    """Returns rows as `encode_rows` does.
-
-    Raises:
-        InputError: the template refuses all of them.
-    """
-    rows, refused = encode_rows(encoder, records)
-    if not rows:
-        raise InputError(str(refused[0]), hint="the model's chat template refuses every row")
-    return rows, refused
+def _counts(records: Sequence[Record], scale: float) -> dict[str, Any]:
+    """Returns counts of rows and turns for an inspection; each record stands for `scale` rows."""
+    chats = [() if record.kind == "text" else as_chat(record) for record in records]
+    tools = map(tools_of, records)
+    goods = [record.good for record in records if record.good is not None]
+    ratings = {"good": sum(goods), "bad": len(goods) - sum(goods)} if goods else {}
+    reasoning = sum(any(turn.reasoning for turn in chat) for chat in chats)
+    with_tools = sum(
+        bool(defined) or any(turn.calls for turn in chat)
+        for defined, chat in zip(tools, chats, strict=True)
+    )
+    counts: dict[str, dict[str, int]] = {
+        "kinds": Counter(record.kind for record in records),
+        "roles": Counter(turn.role for chat in chats for turn in chat),
+        "ratings": ratings,
+    }
+    scaled = {
+        name: {key: round(count * scale) for key, count in group.items()}
+        for name, group in counts.items()
+    }
+    return {
+        **scaled,
+        "with_reasoning": round(reasoning * scale),
+        "with_tools": round(with_tools * scale),
+    }
 
 
 def _cut(record: Record, row: EncodedRow, options: EncodeOptions) -> Example | None:
@@ -247,24 +251,16 @@ def _cut(record: Record, row: EncodedRow, options: EncodeOptions) -> Example | N
     return Example(ids, np.zeros(len(ids), dtype=np.bool_), "", truncated=False)
 
 
-def _scaled(counts: "Counter[str]", scale: float) -> dict[str, int]:
-    return {name: round(count * scale) for name, count in counts.items()}
-
-
 def _refusal(
-    encoder: Encoder,
-    examples: "Sequence[Example | None]",
-    rows: Sequence[tuple[Record, EncodedRow]],
-    cutoff_len: int,
+    encoder: Encoder, examples: Sequence[Example | None], rows: Sequence[tuple[Record, EncodedRow]]
 ) -> str | None:
     """Returns the error with which training would refuse the data, None if it would not."""
-    if any(record.kind == "text" for record, _ in rows):
-        return None
-    if all(record.kind == "prompt" for record, _ in rows) and any(examples):
-        return None
+    kinds = {record.kind for record, _ in rows}
     learned = [example for example in examples if example is not None]
+    if "text" in kinds or (kinds == {"prompt"} and learned):
+        return None
     if not learned:
-        return f"no row has anything to learn within cutoff_len {cutoff_len}"
+        return f"no row has anything to learn within cutoff_len {encoder.options.cutoff_len}"
     try:
         require_words(learned, encoder)
     except InputError as error:
@@ -277,36 +273,17 @@ def _prompt(encoder: Encoder, record: Record, joint: str) -> str:
     if record.kind == "text":
         return ""
     turns = as_chat(record)
-    answers = [place for place, turn in enumerate(turns) if turn.role == "assistant"]
+    answers = [index for index, turn in enumerate(turns) if turn.role == "assistant"]
     asked = turns[: answers[-1]] if answers and record.kind != "prompt" else turns
     options = replace(encoder.options, joint=joint)
     ids = prompt_ids(replace(encoder, options=options), asked, tools_of(record))
     return encoder.tokenizer.decode(ids)
 
 
-def _rejected(encoder: Encoder, record: Record) -> tuple[Piece, ...]:
-    """Returns the worse answer of a pair; empty if the template refuses it, or for other rows."""
-    rows, most = encode_rows(encoder, record.sides[1:])[0], encoder.options.cutoff_len
-    return tuple(piece for _, row in rows for piece in _pieces(encoder.tokenizer, row, most))
-
-
-def _ratings(records: Sequence[Record], scale: float) -> dict[str, int]:
-    goods = [record.good for record in records if record.good is not None]
-    return _scaled(Counter(good=sum(goods), bad=len(goods) - sum(goods)), scale) if goods else {}
-
-
-def _has_tools(record: Record) -> bool:
-    return bool(tools_of(record)) or any(turn.calls for turn in _turns(record))
-
-
-def _turns(record: Record) -> tuple[Message, ...]:
-    return () if record.kind == "text" else as_chat(record)
-
-
 def _pieces(tokenizer: Tokenizer, row: EncodedRow, most: int) -> Iterator[Piece]:
     """Yields a row's first `most` tokens, which training keeps, as runs that are learned or not."""
-    kept = zip(row.ids[:most], row.learned[:most], strict=True)
-    for learned, run in groupby(kept, key=itemgetter(1)):
+    tokens = zip(row.ids[:most], row.learned[:most], strict=True)
+    for learned, run in groupby(tokens, key=itemgetter(1)):
         yield Piece(tokenizer.decode([token for token, _ in run]), learned)
 
 
@@ -314,7 +291,6 @@ def count_tokens(lengths: Sequence[int], scale: float = 1) -> TokenCounts:
     """Returns percentiles (the nearest rank) and a histogram of at least one length.
 
     Args:
-        lengths: the tokens of each row.
         scale: how many rows each of them stands for.
     """
     ordered = sorted(lengths)

@@ -41,16 +41,14 @@ def encode_dataset(
     sample = encode_records(sample_of(records), tokenizer, options)
     encoder = make_encoder(tokenizer, options)
     seen = (*sample.units, *encode_all(encoder, longest_of(records)).units)
-    rows, sampled = len(records), SAMPLED_ROWS
+    counts = ("truncated", "dropped_unlearned", "tokens", "lost")
+    scaled = {name: getattr(sample, name) * len(records) / SAMPLED_ROWS for name in counts}
     return replace(
         sample,
         units=LazyUnits(records, encoder, seen),
-        truncated=round(sample.truncated * rows / sampled),
-        dropped_unlearned=round(sample.dropped_unlearned * rows / sampled),
-        sampled=sampled,
+        sampled=SAMPLED_ROWS,
         seen=seen,
-        tokens=round(sample.tokens * rows / sampled),
-        lost=round(sample.lost * rows / sampled),
+        **{name: round(count) for name, count in scaled.items()},
     )
 
 
@@ -59,13 +57,9 @@ class LazyUnits(Sequence[Unit]):
 
     Args:
         records: rows of chats, completions or pairs.
-        encoder: the model's encoder.
-        seen: units that are encoded already.
 
     Attributes:
-        seen: these units.
         report: called with each row that turns out to be unusable, once.
-
     """
 
     def __init__(self, records: StoredRecords, encoder: Encoder, seen: Sequence[Unit] = ()) -> None:
@@ -83,34 +77,38 @@ class LazyUnits(Sequence[Unit]):
     def __getitem__(self, index: slice) -> list[Unit]: ...
     def __getitem__(self, index: int | slice) -> Unit | list[Unit]:
         if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
+            return [self[row] for row in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):
             raise IndexError(index)
         for step in range(min(len(self), _MOST_UNUSABLE)):
             unit = self._unit((index + step) % len(self))
             if unit is not None:
                 return unit
+        problem = self._unusable[index % len(self)]
         raise InputError(
-            f"{_MOST_UNUSABLE} rows in a row cannot be used: {self._unusable[index % len(self)]}"
+            f"{_MOST_UNUSABLE} rows in a row cannot be used: {problem}", code="data.unusable_rows"
         )
 
-    def _unit(self, place: int) -> Unit | None:
+    def _unit(self, index: int) -> Unit | None:
         """Returns the unit of a row, or None if it has nothing to learn or is refused."""
-        if place in self._cache:
-            self._cache.move_to_end(place)
-            return self._cache[place]
-        if place in self._unusable:
+        if index in self._cache:
+            self._cache.move_to_end(index)
+            return self._cache[index]
+        if index in self._unusable:
             return None
-        record = self._records[place]
-        found = encode_all(self._encoder, [record])
-        if not found.units:
-            self._unusable[place] = _problem(record, found, self._encoder.options.cutoff_len)
-            self.report(self._unusable[place])
+        record = self._records[index]
+        encoded = encode_all(self._encoder, [record])
+        if not encoded.units:
+            cutoff_len = self._encoder.options.cutoff_len
+            reason = f"nothing to learn within cutoff_len {cutoff_len}"
+            problem = (*encoded.problems, Problem(record.source, reason))[0]
+            self._unusable[index] = problem
+            self.report(problem)
             return None
-        self._cache[place] = found.units[0]
+        self._cache[index] = encoded.units[0]
         if len(self._cache) > _CACHED_UNITS:
             self._cache.popitem(last=False)
-        return found.units[0]
+        return encoded.units[0]
 
 
 def seen_of(units: Sequence[Unit]) -> Sequence[Unit]:
@@ -118,16 +116,10 @@ def seen_of(units: Sequence[Unit]) -> Sequence[Unit]:
     return units.seen if isinstance(units, LazyUnits) else units
 
 
-def _problem(record: Record, found: Encoded, cutoff_len: int) -> Problem:
-    if found.problems:
-        return found.problems[0]
-    return Problem(record.source, f"nothing to learn within cutoff_len {cutoff_len}")
-
-
 def sample_of(records: StoredRecords) -> list[Record]:
     """Returns at most `SAMPLED_ROWS` rows, evenly spaced."""
     count = min(SAMPLED_ROWS, len(records))
-    return [records[place * len(records) // count] for place in range(count)]
+    return [records[index * len(records) // count] for index in range(count)]
 
 
 def longest_of(records: StoredRecords) -> list[Record]:
@@ -136,4 +128,4 @@ def longest_of(records: StoredRecords) -> list[Record]:
 
     sizes = records.sizes()
     count = min(LONGEST_ROWS, len(sizes))
-    return [records[int(place)] for place in np.argpartition(sizes, -count)[-count:]]
+    return [records[int(index)] for index in np.argpartition(sizes, -count)[-count:]]

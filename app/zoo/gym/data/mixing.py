@@ -48,10 +48,13 @@ def check_mix(files: int, mix: Mix) -> None:
     if mix.strategy == "concat":
         return
     if files < 2:
-        raise InputError(f"mix_strategy: expected several files in dataset, got {files}")
+        raise InputError(
+            f"mix_strategy: expected several files in dataset, got {files}", code="data.bad_mix"
+        )
     if mix.shares is not None and len(mix.shares) != files:
         raise InputError(
-            f"interleave_probs: expected {files} shares, one for each file, got {len(mix.shares)}"
+            f"interleave_probs: expected {files} shares, one for each file, got {len(mix.shares)}",
+            code="data.bad_mix",
         )
 
 
@@ -61,9 +64,6 @@ def mixed(
     """Returns the mixed rows, and how many are from each file.
 
     Args:
-        records: the rows of all files.
-        rows_per_file: how many each file has.
-        mix: how they are mixed.
         apart: how many files at the end stay as they are.
 
     Raises:
@@ -79,35 +79,35 @@ def mixed(
     if not stored and any(record.kind == "text" for record in records):
         raise InputError(
             "mix_strategy: texts are joined in the order of their files: expected rows of chats, "
-            "prompts or pairs, or mix_strategy concat"
+            "prompts or pairs, or mix_strategy concat",
+            code="data.mixed_texts",
         )
-    places = places_of(rows_per_file[:mixed_files], mix)
-    unmixed = np.arange(sum(rows_per_file[:mixed_files]), sum(rows_per_file))
-    places = np.concatenate([places, unmixed])
     ends = np.cumsum(rows_per_file)
-    taken = np.bincount(np.searchsorted(ends, places, side="right"), minlength=len(ends))
-    counts = tuple(int(count) for count in taken)
+    order = mixed_order(rows_per_file[:mixed_files], mix)
+    order = np.concatenate([order, np.arange(ends[mixed_files - 1], ends[-1])])
+    counts = np.bincount(np.searchsorted(ends, order, side="right"), minlength=len(ends)).tolist()
     if isinstance(records, StoredRecords):
-        return records.select(places), counts
-    return tuple(records[place] for place in places.tolist()), counts
+        return records.select(order), tuple(counts)
+    return tuple(records[index] for index in order.tolist()), tuple(counts)
 
 
-def places_of(rows_per_file: Sequence[int], mix: Mix) -> "NDArray[np.int64]":
+def mixed_order(rows_per_file: Sequence[int], mix: Mix) -> "NDArray[np.int64]":
     """Returns the indices of the mixed rows, int64."""
     import numpy as np
 
     starts = [0, *accumulate(rows_per_file)]
     used = [0] * len(rows_per_file)
-    left = len(rows_per_file)
-    places = array("q")
+    order = array("q")
     for file in _files(len(rows_per_file), mix):
-        places.append(starts[file] + used[file] % rows_per_file[file])
+        order.append(starts[file] + used[file] % rows_per_file[file])
         used[file] += 1
-        if used[file] == rows_per_file[file]:
-            left -= 1
-            if not left or mix.strategy == "interleave_under":
-                break
-    return np.array(places, dtype=np.int64)
+        is_used_up = used[file] == rows_per_file[file]
+        if is_used_up and (
+            mix.strategy == "interleave_under"
+            or all(count >= rows for count, rows in zip(used, rows_per_file, strict=True))
+        ):
+            break
+    return np.array(order, dtype=np.int64)
 
 
 def _files(files: int, mix: Mix) -> Iterator[int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zoo.gym.data.records import Message, Record
+from zoo.gym.data.records import Record
 from zoo.gym.data.rows import Encoder, as_chat, end_of, tools_of
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
@@ -18,8 +18,6 @@ _UNSEEN = ("<image>", "<video>", "<audio>")
 """How data files mark the position of images, audio or video."""
 
 _MOST_SYSTEMS = 1000
-
-_THINK_TAGS = ("<think>", "</think>")
 
 
 @dataclass
@@ -36,6 +34,7 @@ class Survey:
         first_special: the first such text.
         ended: texts after which the end-of-text token is learned.
         systems: how many rows begin with each system prompt; rare ones may be missing.
+        joints: how many rows have each text between prompt and completion.
     """
 
     encoder: Encoder
@@ -54,15 +53,17 @@ class Survey:
         self.rows += 1
         texts = _texts(record)
         self.unseen += any(mark in text for text in texts for mark in _UNSEEN)
-        pattern = self.encoder.any_special
-        found = next((found for text in texts if (found := pattern.search(text))), None)
-        if found:
+        matches = filter(None, map(self.encoder.any_special.search, texts))
+        if match := next(matches, None):
             self.special += 1
-            self.first_special = self.first_special or found[0]
+            self.first_special = self.first_special or match[0]
         self.ended += bool(end_of(self.encoder, record))
         if record.kind != "text":
             self.chats += 1
-            self.empty += has_empty_answer(record)
+            self.empty += any(
+                turn.role == "assistant" and not turn.content.strip() and not turn.calls
+                for turn in as_chat(record)
+            )
         answered = record.sides[0] if record.sides else record
         if answered.kind == "completion":
             self.joints[answered.joint] += 1
@@ -91,10 +92,10 @@ class Survey:
 
 def survey(records: Iterable[Record], encoder: Encoder) -> Survey:
     """Reads all rows once."""
-    found = Survey(encoder)
+    result = Survey(encoder)
     for record in records:
-        found.add(record)
-    return found
+        result.add(record)
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,43 +122,44 @@ class Figures:
     lost: int = 0
 
 
-def notes_of(found: Survey, figures: Figures) -> tuple[str, ...]:
+def notes_of(surveyed: Survey, figures: Figures) -> tuple[str, ...]:
     """Returns one warning per kind of problem in the data, most harmful first."""
-    return (*_of_rows(found), *_of_lengths(found, figures))
+    return (*_of_rows(surveyed), *_of_lengths(surveyed, figures))
 
 
-def _of_rows(found: Survey) -> Iterator[str]:
-    total = found.rows
-    if found.encoder.template is None and len(found.joints) > 1:
-        spaced = found.joints.total() - found.joints[""]
+def _of_rows(surveyed: Survey) -> Iterator[str]:
+    total = surveyed.rows
+    if surveyed.encoder.template is None and len(surveyed.joints) > 1:
+        spaced = surveyed.joints.total() - surveyed.joints[""]
         yield (
             f"{spaced} of {total} rows have a blank line between prompt and answer, the others "
-            f"none: chat asks {'with' if found.common_joint else 'without'} one"
+            f"none: chat asks {'with' if surveyed.common_joint else 'without'} one"
         )
-    if found.empty:
+    if surveyed.empty:
         yield (
-            f"{found.empty} of {total} rows with an empty answer: "
+            f"{surveyed.empty} of {total} rows with an empty answer: "
             "the model learns to say nothing there"
         )
-    if found.unseen:
+    if surveyed.unseen:
         media = "images, audio or video"
-        yield f"{found.unseen} of {total} rows with {media} that the model does not see"
-    if found.special:
-        how = "read as plain text"
-        if not found.encoder.options.split_special_tokens:
-            how = "read as special tokens, which can forge a turn (split_special_tokens=false)"
-        yield f"{found.special} of {total} rows with text like {found.first_special!r}: {how}"
-    if found.ended:
-        end = found.encoder.tokenizer.decode([found.encoder.tokenizer.eos_token_id or 0])
+        yield f"{surveyed.unseen} of {total} rows with {media} that the model does not see"
+    if surveyed.special:
+        reading = "read as plain text"
+        if not surveyed.encoder.options.split_special_tokens:
+            reading = "read as special tokens, which can forge a turn (split_special_tokens=false)"
+        text = f"text like {surveyed.first_special!r}"
+        yield f"{surveyed.special} of {total} rows with {text}: {reading}"
+    if surveyed.ended:
+        end = surveyed.encoder.tokenizer.decode([surveyed.encoder.tokenizer.eos_token_id or 0])
         yield (
-            f"{counted(found.ended, 'text')} with the end-of-text token {end!r} learned at the end "
-            "(append_eos=false: without)"
+            f"{counted(surveyed.ended, 'text')} with the end-of-text token {end!r} learned at the "
+            "end (append_eos=false: without)"
         )
 
 
-def _of_lengths(found: Survey, figures: Figures) -> Iterator[str]:
-    total, cutoff = found.rows, found.encoder.options.cutoff_len
-    about = "about " if figures.sampled else ""
+def _of_lengths(surveyed: Survey, figures: Figures) -> Iterator[str]:
+    total, cutoff = surveyed.rows, surveyed.encoder.options.cutoff_len
+    approximate = "about " if figures.sampled else ""
     if figures.sampled:
         yield (
             f"{total:,} rows are encoded when they are used: their lengths are estimated from "
@@ -165,10 +167,10 @@ def _of_lengths(found: Survey, figures: Figures) -> Iterator[str]:
         )
     if unlearned := figures.unlearned:
         dropped = counted(unlearned, "row")
-        yield f"{about}{dropped} dropped: nothing to learn within cutoff_len {cutoff}"
+        yield f"{approximate}{dropped} dropped: nothing to learn within cutoff_len {cutoff}"
     if (cut := figures.truncated - figures.unlearned) > 0:
-        lost = f": {about}{figures.lost:,} learned tokens are lost" if figures.lost else ""
-        yield f"{about}{cut} of {total} rows truncated at cutoff_len {cutoff}{lost}"
+        lost = f": {approximate}{figures.lost:,} learned tokens are lost" if figures.lost else ""
+        yield f"{approximate}{cut} of {total} rows truncated at cutoff_len {cutoff}{lost}"
     if figures.also_learned:
         both = counted(figures.also_learned, "held-out row")
         yield f"{both} equal to a learned one, or with its prompt: held-out figures are too good"
@@ -189,15 +191,6 @@ def _texts(record: Record) -> list[str]:
     return [*texts, *(json.dumps(part, ensure_ascii=False) for part in (calls, tools) if part)]
 
 
-def has_empty_answer(record: Record) -> bool:
-    """Returns whether an answer of a row has neither text nor tool calls."""
-    return record.kind != "text" and any(map(_is_empty, as_chat(record)))
-
-
-def _is_empty(turn: Message) -> bool:
-    return turn.role == "assistant" and not turn.content.strip() and not turn.calls
-
-
 def require_words(examples: "Sequence[Example]", encoder: Encoder) -> None:
     """Refuses examples in which only markers and whitespace would be learned.
 
@@ -206,15 +199,13 @@ def require_words(examples: "Sequence[Example]", encoder: Encoder) -> None:
     """
     for example in examples:
         ids = [int(token) for token in example.ids[example.mask]]
-        text = encoder.tokenizer.decode(
-            [token for token in ids if token not in encoder.special_ids]
-        )
-        for tag in _THINK_TAGS:
-            text = text.replace(tag, "")
+        words = [token for token in ids if token not in encoder.special_ids]
+        text = encoder.tokenizer.decode(words).replace("<think>", "").replace("</think>", "")
         if text.strip():
             return
     if examples:
         raise InputError(
             "every answer is empty: expected text to learn, got only markers and whitespace",
             hint="zoo-gym data inspect FILE shows what is learned",
+            code="data.nothing_to_learn",
         )

@@ -1,17 +1,16 @@
-"""What a fine-tune has of its own: a chat template and an end of texts, in place of the base's.
+"""The chat template and end-of-text token of a fine-tune, where they differ from the base's.
 
 TRL, unsloth and LLaMA-Factory write a tokenizer beside the adapter: with the chat template and the
-end-of-text token that the adapter was trained with, which may not be those of the base. The setting
-`template` gives a run its own. The tokens are always the base's, as the embeddings are.
+end-of-text token that the adapter was trained with. The setting `template` gives a run its own. The
+tokens are always the base's, as the embeddings are.
 """
 
 import json
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from zoo.gym.data.reading.files import read_text
 from zoo.gym.data.rendering.mask import PROBE, end_markers, render_turns
@@ -30,23 +29,22 @@ _PLAIN = re.compile(r"[\w-]+")
 """The names of templates that become names of files."""
 
 TOKENIZER_KEY = "tokenizer"
-"""In a delta's recipe: what is not as in the base."""
+"""The key of the parts in a delta's recipe."""
 
 PARTS = {"chat_template": "chat template", "eos_token": "end-of-text token"}
-"""What is read of it, and the names for messages."""
+"""The parts that are read, and their names for messages."""
 
 
 DATE = "2024-07-26"
 """The date that a template may print while the end of its turns is looked for."""
 
 
-@dataclass(frozen=True)
-class Own:
-    """A tokenizer with what a fine-tune, or a given template, has otherwise than the base.
+class Own(NamedTuple):
+    """A tokenizer with the parts of a fine-tune, or of a given template.
 
     Attributes:
         tokenizer: that of the base, with the parts.
-        parts: what is otherwise, by the keys of `PARTS`.
+        parts: what differs from the base, by the keys of `PARTS`.
         notes: what the user should know of it, a sentence each.
     """
 
@@ -61,13 +59,10 @@ def own_tokenizer(
     template: str | None = None,
     stored: Mapping[str, object] | None = None,
 ) -> Own:
-    """Returns the tokenizer that a model is asked with; a given template counts before its own.
+    """Returns the tokenizer that a model is used with; a given template replaces the model's own.
 
     Args:
-        base: the folder of the base.
         tuned: a peft folder, or a delta; a folder without tokenizer files changes nothing.
-        template: the setting of that name.
-        stored: what the delta's recipe says.
 
     Raises:
         NotAvailableError: the template is a file that does not exist.
@@ -79,14 +74,15 @@ def own_tokenizer(
     if stored is None and tuned is not None:
         parts = _differing(tokenizer, tuned)
     with_own(tokenizer, parts)
-    given, notes = ({}, ()) if template is None else _given(tokenizer, template)
-    kept = {key: value for key, value in parts.items() if key not in given}
-    notes = tuple(filter(None, [own_note(tuned, kept), *notes]))
-    return Own(with_own(tokenizer, given), parts | given, notes)
+    changed, notes = ({}, []) if template is None else _given(tokenizer, template)
+    names = " and ".join(name for key, name in PARTS.items() if key in parts and key not in changed)
+    if names:
+        notes = [f"{tuned}: its own {names}, not the base's, is used", *notes]
+    return Own(with_own(tokenizer, changed), parts | changed, tuple(notes))
 
 
 def tokenizer_of(base: Path, adapter: Path | None = None, template: str | None = None) -> Tokenizer:
-    """Returns the tokenizer of a base, with what an adapter or a template has otherwise.
+    """Returns the tokenizer of a base, with the parts of an adapter or of a template.
 
     Raises:
         InputError: see `own_tokenizer`.
@@ -94,17 +90,17 @@ def tokenizer_of(base: Path, adapter: Path | None = None, template: str | None =
     return own_tokenizer(base, adapter, template).tokenizer
 
 
-def _given(tokenizer: Tokenizer, template: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _given(tokenizer: Tokenizer, template: str) -> tuple[dict[str, Any], list[str]]:
     """Returns what a given template changes in a tokenizer, and notes.
 
-    Turns end with a token, so that their end is learned and ends an answer: the one that the
-    template writes, which becomes the end of texts for programs that know no other, or the end of
-    texts in place of a marker that the tokenizer lacks. In a file nothing is replaced.
+    Turns end with a token, so that their end is learned and ends an answer. This is the token that
+    the template writes; it becomes the end-of-text token for programs that know no other. If the
+    tokenizer lacks a published template's marker, its end-of-text token replaces the marker.
     """
     named = tokenizer.chat_template
-    before: object = named.get("default") if isinstance(named, dict) else named
+    previous: object = named.get("default") if isinstance(named, dict) else named
     text = template_text(template)
-    notes = [f"template: {template} is used, not the model's own"] if before else []
+    notes = [f"template: {template} is used, not the model's own"] if previous else []
     parts: dict[str, Any] = {}
     tokenizer.chat_template = text
     chat = chat_template(tokenizer, DATE)
@@ -112,28 +108,30 @@ def _given(tokenizer: Tokenizer, template: str) -> tuple[dict[str, Any], tuple[s
     end, last = _end_of_turn(chat), tokenizer.eos_token_id
     words = [str(cast("Any", token).content) for token in tokenizer.added_tokens_decoder.values()]
     if any(word in (end or "") for word in words if word):
-        if others := end_markers(chat) - chat.stops:
-            parts["eos_token"] = tokenizer.decode([*others])
+        if markers := end_markers(chat) - chat.stops:
+            parts["eos_token"] = tokenizer.decode([*markers])
             notes.append(f"template: texts end as turns do, with {parts['eos_token']}")
     elif template not in TEMPLATES and end is not None:
         got = f"{end!r}, which is none" if end else "nothing"
         raise InputError(
             f"template: {template}: expected turns that end with a token of the base, got {got}",
             hint="write {{ eos_token }} where a turn ends",
+            code="data.template_end",
         )
     elif last is None:
         raise InputError(
             f"template: {template} ends turns with {end!r}: expected a token of the base, which "
-            "has no end-of-text token either"
+            "has no end-of-text token either",
+            code="data.template_end",
         )
     elif end:
         text = text.replace(end, eos := tokenizer.decode([last]))
         notes.append(f"template: the base has no token {end}: turns end with {eos} in its place")
     tokenizer.chat_template = named
-    if text == before:
-        return {}, ()
+    if text == previous:
+        return {}, []
     parts["chat_template"] = {**named, "default": text} if isinstance(named, dict) else text
-    return parts, tuple(notes)
+    return parts, notes
 
 
 def _end_of_turn(chat: ChatTemplate) -> str | None:
@@ -146,7 +144,7 @@ def _end_of_turn(chat: ChatTemplate) -> str | None:
 
 
 def with_own(tokenizer: Tokenizer, own: Mapping[str, object]) -> Tokenizer:
-    """Returns a tokenizer of the base with what a fine-tune has of its own.
+    """Sets the parts of a fine-tune in a tokenizer of the base, and returns it.
 
     Several templates without one named `default` are refused where a chat is rendered.
 
@@ -160,13 +158,14 @@ def with_own(tokenizer: Tokenizer, own: Mapping[str, object]) -> Tokenizer:
                 f"the fine-tune ends texts with {value!r}: expected a token of the base "
                 f"{tokenizer.name_or_path}",
                 hint="use the base that it was trained on",
+                code="data.missing_token",
             )
         setattr(tokenizer, key, value)
     return tokenizer
 
 
 def own_parts(base: Path, tuned: Path) -> dict[str, Any]:
-    """Returns what a fine-tune's folder says otherwise than the base, by the keys of `PARTS`."""
+    """Returns the parts in a fine-tune's folder that differ from the base, by keys of `PARTS`."""
     if not has_tokenizer(base) or not stated_parts(tuned):
         return {}
     return _differing(load_tokenizer(base), tuned)
@@ -175,13 +174,13 @@ def own_parts(base: Path, tuned: Path) -> dict[str, Any]:
 def _differing(tokenizer: Any, tuned: Path) -> dict[str, Any]:  # noqa: ANN401
     stated, named = stated_parts(tuned), tokenizer.chat_template
     if isinstance(named, dict) and isinstance(stated.get("chat_template"), str):
-        # written by what knows one template alone: the others are not taken away
+        # written by a program that knows one template only: the others remain
         stated["chat_template"] = {**named, "default": stated["chat_template"]}
     return {key: value for key, value in stated.items() if getattr(tokenizer, key, None) != value}
 
 
 def write_own(folder: Path, recipe: Mapping[str, object]) -> None:
-    """Writes what a delta's recipe says of the tokenizer into the folder rebuilt from it.
+    """Writes the parts in a delta's recipe into the folder rebuilt from it.
 
     Raises:
         InputError: the folder's tokenizer_config.json is damaged.
@@ -210,7 +209,7 @@ def write_own(folder: Path, recipe: Mapping[str, object]) -> None:
 
 
 def own_in(recipe: Mapping[str, object]) -> dict[str, Any]:
-    """Returns what a delta's recipe says of the tokenizer, otherwise than the base."""
+    """Returns the parts of the tokenizer in a delta's recipe."""
     stored = recipe.get(TOKENIZER_KEY)
     own = cast("dict[str, Any]", stored) if isinstance(stored, dict) else {}
     return {key: value for key, value in own.items() if key in PARTS and _is_part(key, value)}
@@ -218,18 +217,11 @@ def own_in(recipe: Mapping[str, object]) -> dict[str, Any]:
 
 def _is_part(key: str, value: object) -> bool:
     if key == "chat_template" and isinstance(value, dict):
-        names = cast("dict[object, object]", value)
-        plain = all(isinstance(name, str) and _PLAIN.fullmatch(name) for name in names)
-        return plain and all(isinstance(text, str) for text in names.values())
+        return all(
+            isinstance(name, str) and _PLAIN.fullmatch(name) and isinstance(text, str)
+            for name, text in value.items()
+        )
     return isinstance(value, str)
-
-
-def own_note(adapter: Path | None, own: Mapping[str, object]) -> str | None:
-    """Returns what of an adapter's tokenizer is used in place of the base's, or None."""
-    if not own:
-        return None
-    names = " and ".join(name for key, name in PARTS.items() if key in own)
-    return f"{adapter}: its own {names}, not the base's, is used"
 
 
 def states_template(folder: Path) -> bool:
@@ -244,25 +236,16 @@ def states_template(folder: Path) -> bool:
 def stated_parts(adapter: Path) -> dict[str, Any]:
     """Returns what a folder states; a template in a file counts before that in the config."""
     config = read_object(adapter / CONFIG) if (adapter / CONFIG).is_file() else {}
-    stated = {"chat_template": _templates(config), "eos_token": _token(config.get("eos_token"))}
+    template, eos = config.get("chat_template"), config.get("eos_token")
+    if isinstance(template, list):  # several by name, as transformers writes them
+        entries = [entry for entry in template if isinstance(entry, dict)]
+        template = {str(entry.get("name")): str(entry.get("template")) for entry in entries}
     if (adapter / TEMPLATE).is_file():
-        stated["chat_template"] = read_text(adapter / TEMPLATE)
+        template = read_text(adapter / TEMPLATE)
         more = {file.stem: read_text(file) for file in sorted((adapter / MORE).glob("*.jinja"))}
-        if more:
-            stated["chat_template"] = {"default": stated["chat_template"], **more}
+        template = {"default": template, **more} if more else template
+    elif not isinstance(config.get("chat_template"), str | list):
+        template = None
+    eos = eos.get("content") if isinstance(eos, dict) else eos
+    stated = {"chat_template": template, "eos_token": eos if isinstance(eos, str) else None}
     return {key: value for key, value in stated.items() if value}
-
-
-def _templates(config: Mapping[str, object]) -> object:
-    """Returns a template, or several by name as transformers has them."""
-    value = config.get("chat_template")
-    if not isinstance(value, list):
-        return value if isinstance(value, str) else None
-    entries = [cast("dict[str, object]", entry) for entry in value if isinstance(entry, dict)]
-    return {str(entry.get("name")): str(entry.get("template")) for entry in entries}
-
-
-def _token(value: object) -> str | None:
-    if isinstance(value, dict):
-        value = cast("dict[str, object]", value).get("content")
-    return value if isinstance(value, str) else None

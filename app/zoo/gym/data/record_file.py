@@ -24,21 +24,19 @@ if TYPE_CHECKING:
 
 _BLOCK_ROWS = 256
 _NEAR = 2
-"""Rows are read together if at most every second one of them is not wanted."""
+"""Rows are read together if at least half of the block is used."""
 
 _RECORD = tuple(field.name for field in fields(Record))
-_values = attrgetter(*_RECORD)
 _MESSAGE = tuple(field.name for field in fields(Message))
-_turn_values = attrgetter(*_MESSAGE)
-_call_values = attrgetter(*(field.name for field in fields(Call)))
+_VALUES: "dict[type, attrgetter[Any]]" = {
+    kind: attrgetter(*(part.name for part in fields(kind))) for kind in (Record, Message, Call)
+}
 _MESSAGES, _SIDES, _TOOLS = (_RECORD.index(name) for name in ("messages", "sides", "tools"))
 _CALLS = _MESSAGE.index("calls")
 
 
 def _as_list(value: object) -> object:
-    if isinstance(value, Message):
-        return _turn_values(value)
-    return _call_values(value) if isinstance(value, Call) else _values(value)
+    return _VALUES[type(value)](value)
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_as_list)
@@ -46,7 +44,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_
 
 def packed(record: Record) -> bytes:
     """Returns a record as one line of JSON: the values of its fields, in order."""
-    return _ENCODER.encode(_values(record)).encode("utf-8") + b"\n"
+    return _ENCODER.encode(record).encode("utf-8") + b"\n"
 
 
 def unpacked(line: bytes) -> Record:
@@ -121,15 +119,14 @@ class StoredRecords(Sequence[Record]):
     """Some of the records of a file, or all, in an order.
 
     Args:
-        file: the records.
-        places: their indices in the file; by default all.
+        order: their indices in the file; by default all.
     """
 
-    def __init__(self, file: RecordFile, places: "NDArray[np.int64] | None" = None) -> None:
-        self.file, self._places = file, places
+    def __init__(self, file: RecordFile, order: "NDArray[np.int64] | None" = None) -> None:
+        self.file, self._order = file, order
 
     def __len__(self) -> int:
-        return len(self.file) if self._places is None else len(self._places)
+        return len(self.file) if self._order is None else len(self._order)
 
     @overload
     def __getitem__(self, index: int) -> Record: ...
@@ -137,41 +134,42 @@ class StoredRecords(Sequence[Record]):
     def __getitem__(self, index: slice) -> list[Record]: ...
     def __getitem__(self, index: int | slice) -> Record | list[Record]:
         if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
+            return [self[row] for row in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):
             raise IndexError(index)
-        place = self._place(index % len(self))
-        return self.file.read(place, place + 1)[0]
+        return self._read(index % len(self))
 
     def __iter__(self) -> Iterator[Record]:
         """Yields the records; those that are near each other in the file are read together."""
         count = len(self)
         for at in range(0, count, _BLOCK_ROWS):
-            places = [self._place(index) for index in range(at, min(at + _BLOCK_ROWS, count))]
-            first, last = min(places), max(places)
-            if last - first < _NEAR * len(places):
+            rows = range(at, min(at + _BLOCK_ROWS, count))
+            order = rows if self._order is None else self._order[at : rows.stop].tolist()
+            first, last = min(order), max(order)
+            if last - first < _NEAR * len(order):
                 block = self.file.read(first, last + 1)
-                yield from (block[place - first] for place in places)
+                yield from (block[row - first] for row in order)
             else:
-                yield from (self.file.read(place, place + 1)[0] for place in places)
+                yield from map(self._read, rows)
 
-    def _place(self, index: int) -> int:
-        return index if self._places is None else int(self._places[index])
+    def _read(self, index: int) -> Record:
+        row = index if self._order is None else int(self._order[index])
+        return self.file.read(row, row + 1)[0]
 
-    def select(self, places: "NDArray[np.int64]") -> "StoredRecords":
+    def select(self, order: "NDArray[np.int64]") -> "StoredRecords":
         """Returns the records with these indices, in that order."""
-        return StoredRecords(self.file, places if self._places is None else self._places[places])
+        return StoredRecords(self.file, order if self._order is None else self._order[order])
 
     def sizes(self) -> "NDArray[np.uint64]":
         """Returns the bytes of each record in the file, which grow with its tokens."""
         sizes = self.file.sizes()
-        return sizes if self._places is None else sizes[self._places]
+        return sizes if self._order is None else sizes[self._order]
 
 
 class RecordStore:
     """Collects records: in memory, or in a file if there are many.
 
-    Texts stay in memory, all of them and what is beside them: they are joined and cut anew.
+    All records stay in memory if there are texts among them, which are joined and cut anew.
 
     Args:
         in_memory_rows: above this number they are stored in a file.
@@ -202,8 +200,8 @@ class RecordStore:
         self._memory.append(record)
         if len(self._memory) > self._limit and not self._texts:
             self._file = RecordFile()
-            for kept in self._memory:
-                self._file.append(kept)
+            for row in self._memory:
+                self._file.append(row)
             self._memory = []
 
     def truncate(self, rows: int) -> None:

@@ -8,12 +8,11 @@ from zoo.gym.terminal import visible
 _PROBLEMS_SHOWN = 10
 _BAR_WIDTH = 40
 _SHOWN_CHARACTERS = 2000
-_RATINGS = {"good": "retain", "bad": "forget"}
 _BRIGHT, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
 def report(
-    found: Inspection,
+    inspection: Inspection,
     stages: Sequence[str] = (),
     *,
     colour: bool = False,
@@ -22,57 +21,64 @@ def report(
     """Returns the figures of an inspection, one per line, and its example.
 
     Args:
-        found: the figures.
-        stages: the methods that learn from such rows.
         colour: mark learned tokens with ANSI bright and dim instead of [[ and ]].
         show_prompt: add what is asked for the answer of the example.
     """
-    warnings = [f"warning: {text}" for text in found.warnings]
-    parts = [
-        *_figures(found, stages),
-        *warnings,
-        *_problems(found),
-        *_example(found, colour=colour),
-        *(_prompt(found) if show_prompt else ()),
-    ]
-    return "\n".join(parts)
+    lines = [*_figures(inspection, stages)]
+    lines += [f"warning: {text}" for text in inspection.warnings]
+    lines += [visible(str(problem)) for problem in inspection.problems[:_PROBLEMS_SHOWN]]
+    if (more := len(inspection.problems) - _PROBLEMS_SHOWN) > 0:
+        lines.append(f"and {more} more problems")
+    lines += _example(inspection, colour=colour)
+    if show_prompt:
+        prompt = _text([Piece(inspection.prompt, learned=False)], colour=False)
+        lines += [
+            "chat, samples and rewards ask for this answer with:",
+            prompt or "(nothing: texts)",
+        ]
+    return "\n".join(lines)
 
 
-def _figures(found: Inspection, stages: Sequence[str]) -> Iterator[str]:
-    for file, name in found.files.items():
+def _figures(inspection: Inspection, stages: Sequence[str]) -> Iterator[str]:
+    for file, name in inspection.files.items():
         yield _line("file", f"{file}: {name}")
-    yield _line("model", found.model)
+    yield _line("model", inspection.model)
     if stages:
         yield _line("stage", " or ".join(stages))
-    yield _line("rows", f"{found.rows} ({_counts(found.kinds)}), problems {len(found.problems)}")
-    if found.sampled:
-        yield _line("sampled", f"{found.sampled} rows: the figures below are estimated from them")
-    if found.ratings:
-        yield _line("ratings", ", ".join(_ratings(found.ratings)))
-    yield _line("turns", _counts(found.roles) or "none")
-    tokens = found.tokens
+    yield _line(
+        "rows",
+        f"{inspection.rows} ({_counts(inspection.kinds)}), problems {len(inspection.problems)}",
+    )
+    if inspection.sampled:
+        yield _line(
+            "sampled", f"{inspection.sampled} rows: the figures below are estimated from them"
+        )
+    if inspection.ratings:
+        names = {"good": "good (or to retain)", "bad": "bad (or to forget)"}
+        counts = (f"{names[key]} {inspection.ratings.get(key, 0)}" for key in names)
+        yield _line("ratings", ", ".join(counts))
+    yield _line("turns", _counts(inspection.roles) or "none")
+    tokens = inspection.tokens
     yield _line("tokens per row", f"p50 {tokens.p50}, p95 {tokens.p95}, longest {tokens.longest}")
     most_rows = max(bar.rows for bar in tokens.histogram)
     for bar in tokens.histogram:
         width = max(1, round(_BAR_WIDTH * bar.rows / most_rows))
         yield _line(f"{bar.least} to {bar.most}", f"{'#' * width} {bar.rows}")
-    yield _line("truncated", f"{_share(found.truncated, found.rows)} at {found.cutoff_len} tokens")
-    yield _line("nothing learned", _share(found.unlearned, found.rows))
-    yield _line("duplicates", str(found.duplicates))
-    yield _line("empty answers", str(found.empty_answers))
-    yield _line("think", f"{found.think}, {found.with_reasoning} rows with reasoning")
-    if found.with_tools:
-        yield _line("tools", f"{found.with_tools} rows with tools or tool calls")
-    yield _line("date", found.date)
+    yield _line(
+        "truncated",
+        f"{_share(inspection.truncated, inspection.rows)} at {inspection.cutoff_len} tokens",
+    )
+    yield _line("nothing learned", _share(inspection.unlearned, inspection.rows))
+    yield _line("duplicates", str(inspection.duplicates))
+    yield _line("empty answers", str(inspection.empty_answers))
+    yield _line("think", f"{inspection.think}, {inspection.with_reasoning} rows with reasoning")
+    if inspection.with_tools:
+        yield _line("tools", f"{inspection.with_tools} rows with tools or tool calls")
+    yield _line("date", inspection.date)
 
 
 def _line(name: str, value: str) -> str:
     return visible(f"{name:>16}  {value}")
-
-
-def _ratings(ratings: dict[str, int]) -> Iterator[str]:
-    for name, other in _RATINGS.items():
-        yield f"{name} (or to {other}) {ratings.get(name, 0)}"
 
 
 def _counts(counts: dict[str, int]) -> str:
@@ -83,43 +89,26 @@ def _share(count: int, rows: int) -> str:
     return f"{count} of {rows} rows ({count / rows:.1%})"
 
 
-def _problems(found: Inspection) -> Iterator[str]:
-    for problem in found.problems[:_PROBLEMS_SHOWN]:
-        yield visible(str(problem))
-    more = len(found.problems) - _PROBLEMS_SHOWN
-    if more > 0:
-        yield f"and {more} more problems"
-
-
-def _example(found: Inspection, *, colour: bool) -> Iterator[str]:
-    how = "bright is learned, dim is only read" if colour else "[[learned]], the rest is only read"
-    which = {True: ", rated good", False: ", rated bad", None: ""}[found.example_good]
-    which += ", the better answer" if found.rejected else ""
-    yield visible(f"example, {found.example_source}{which} ({how}):")
-    yield _text(found.example, colour=colour)
-    if found.rejected:
+def _example(inspection: Inspection, *, colour: bool) -> Iterator[str]:
+    legend = "bright is learned, dim is only read"
+    legend = legend if colour else "[[learned]], the rest is only read"
+    which = {True: ", rated good", False: ", rated bad", None: ""}[inspection.example_good]
+    which += ", the better answer" if inspection.rejected else ""
+    yield visible(f"example, {inspection.example_source}{which} ({legend}):")
+    yield _text(inspection.example, colour=colour)
+    if inspection.rejected:
         yield "the worse answer:"
-        yield _text(found.rejected, colour=colour)
-
-
-def _prompt(found: Inspection) -> Iterator[str]:
-    yield "chat, samples and rewards ask for this answer with:"
-    yield _text([Piece(found.prompt, learned=False)], colour=False) or "(nothing: texts)"
+        yield _text(inspection.rejected, colour=colour)
 
 
 def _text(pieces: Sequence[Piece], *, colour: bool) -> str:
-    left = _SHOWN_CHARACTERS
-    shown: list[str] = []
+    left, output = _SHOWN_CHARACTERS, ""
     for piece in pieces:
-        shown.append(_marked(piece, visible(piece.text[:left]), colour=colour))
-        left -= min(left, len(piece.text))
-    cut = sum(len(piece.text) for piece in pieces) - _SHOWN_CHARACTERS
-    return "".join(shown) + (f"\n({cut} more characters)" if cut > 0 else "")
-
-
-def _marked(piece: Piece, text: str, *, colour: bool) -> str:
-    if not text:
-        return ""
-    if colour:
-        return f"{_BRIGHT if piece.learned else _DIM}{text}{_RESET}"
-    return f"[[{text}]]" if piece.learned else text
+        text = visible(piece.text[: max(left, 0)])
+        left -= len(piece.text)
+        if text and colour:
+            text = f"{_BRIGHT if piece.learned else _DIM}{text}{_RESET}"
+        elif text and piece.learned:
+            text = f"[[{text}]]"
+        output += text
+    return output + (f"\n({-left} more characters)" if left < 0 else "")

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 from zoo.gym.data.reading.text import BLANK_LINE
 from zoo.gym.data.records import Message, Record, Tools, split_thinking
@@ -11,13 +12,14 @@ from zoo.gym.data.rendering.marked import render_marked
 from zoo.gym.data.rendering.mask import (
     Rendered,
     dropped_blocks,
+    end_markers,
     learned_tokens,
     render_turns,
     tokenise_chat,
 )
 from zoo.gym.data.rendering.special import SpecialTokens, special_tokens
-from zoo.gym.data.rendering.template import Chat, ChatTemplate, chat_template
-from zoo.gym.data.tokenizer import Tokenizer, Tokens, tokenise
+from zoo.gym.data.rendering.template import ChatTemplate, chat_template
+from zoo.gym.data.tokenizer import Tokenizer, Tokens, stop_ids, tokenise
 from zoo.gym.errors import InputError
 
 Think = Literal["template", "keep", "drop"]
@@ -55,13 +57,12 @@ class EncodeOptions:
     append_eos: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedRow:
+class EncodedRow(NamedTuple):
     """A tokenized row before truncation.
 
     Attributes:
         ids: token ids.
-        learned: which of them are learned.
+        learned: whether each of them is learned.
     """
 
     ids: list[int]
@@ -98,7 +99,10 @@ def make_encoder(tokenizer: Tokenizer, options: EncodeOptions) -> Encoder:
         InputError: `cutoff_len` is below 2, or `date` is not a date.
     """
     if options.cutoff_len < 2:
-        raise InputError(f"cutoff_len: expected at least 2 tokens, got {options.cutoff_len}")
+        raise InputError(
+            f"cutoff_len: expected at least 2 tokens, got {options.cutoff_len}",
+            code="data.bad_cutoff",
+        )
     split = options.split_special_tokens
     template = chat_template(tokenizer, options.date, split_special_tokens=split)
     specials = template.specials if template else special_tokens(tokenizer) if split else None
@@ -111,14 +115,15 @@ def require_embeddings(encoder: Encoder, ids: Iterable[int]) -> None:
     Raises:
         InputError: there is such a token.
     """
-    known = encoder.options.vocabulary
+    size = encoder.options.vocabulary
     highest = max(ids, default=0)
-    if known is not None and highest >= known:
+    if size is not None and highest >= size:
         word = encoder.tokenizer.decode([highest])
         raise InputError(
-            f"token {highest} ({word!r}): expected one of the {known} tokens that the model has "
+            f"token {highest} ({word!r}): expected one of the {size} tokens that the model has "
             "embeddings for",
             hint="the tokenizer is from another model, or the model was not resized for it",
+            code="data.no_embedding",
         )
 
 
@@ -141,18 +146,20 @@ def require_template(encoder: Encoder, record: Record) -> None:
     """
     if encoder.template is not None:
         return
+    problem = f"but the model {encoder.tokenizer.name_or_path} has no chat template"
     if record.tools or any(turn.calls or turn.role == "tool" for turn in record.messages):
         raise InputError(
-            f"{record.source}: tools, but the model {encoder.tokenizer.name_or_path} has no chat "
-            "template: expected rows without tools and tool calls",
-            hint="use a chat model whose template renders tools",
+            f"{record.source}: tools, {problem}: expected rows without tools and tool calls",
+            hint="use a chat model with a template that renders tools",
+            code="data.no_chat_template",
         )
     if record.kind == "chat":
         raise InputError(
-            f"{record.source}: chat data, but the model {encoder.tokenizer.name_or_path} has no "
-            "chat template: expected rows of prompt and completion, or of text",
+            f"{record.source}: chat data, {problem}: expected rows of prompt and completion, or of "
+            "text",
             hint="give the template that it learns, such as template=chatml, use a chat model, or "
             "write the rows as prompt and completion",
+            code="data.no_chat_template",
         )
 
 
@@ -172,8 +179,11 @@ def encode_row(encoder: Encoder, record: Record) -> EncodedRow:
         ids = prompt_ids(encoder, as_chat(record), record.tools)
         row = EncodedRow(ids, [False] * len(ids))
     elif encoder.template is not None:
-        chat = Chat(as_chat(record), record.tools)
-        row = _chat_row(encoder.template, chat, encoder.options.think)
+        think, turns = encoder.options.think, as_chat(record)
+        chat = render_turns(
+            encoder.template, _thinking(turns, think), record.tools, keep_thinking=think == "keep"
+        )
+        row = EncodedRow(*learned_tokens(encoder.template, chat))
     else:
         require_template(encoder, record)
         row = _completion_row(encoder, record)
@@ -203,7 +213,7 @@ def with_answer(record: Record) -> Record | None:
     """Returns a prompt as a chat with its reference or its right answer; None if it has neither."""
     answer = record.completion or record.answer
     if isinstance(answer, list | tuple):
-        answer = next(iter(cast("Sequence[object]", answer)), None)
+        answer = next(iter(answer), None)
     if answer is None or not str(answer).strip():
         return None
     if record.prompt:
@@ -212,16 +222,9 @@ def with_answer(record: Record) -> Record | None:
     return replace(record, kind="chat", messages=turns)
 
 
-def _chat_row(template: ChatTemplate, chat: Chat, think: Think) -> EncodedRow:
-    turns = _thinking(chat.messages, think)
-    rendered = render_turns(template, turns, chat.tools, keep_thinking=think == "keep")
-    return EncodedRow(*learned_tokens(template, rendered))
-
-
 def _thinking(messages: Sequence[Message], think: Think) -> Sequence[Message]:
-    if think != "drop":
-        return messages
-    return [replace(message, reasoning=None) for message in messages]
+    drop = think == "drop"
+    return [replace(message, reasoning=None) for message in messages] if drop else messages
 
 
 def _completion_row(encoder: Encoder, record: Record) -> EncodedRow:
@@ -247,10 +250,6 @@ def end_of(encoder: Encoder, record: Record) -> list[int]:
     return [end] if record.ends and encoder.options.append_eos and end is not None else []
 
 
-PARTS = {"system": "system prompt", "user": "prompt"}
-"""Names of the turns written by people, for messages."""
-
-
 def require_unicode(text: str, what: str) -> None:
     """Refuses lone surrogates, which represent bytes that are not UTF-8.
 
@@ -266,8 +265,10 @@ def require_unicode(text: str, what: str) -> None:
         got = f"an unpaired surrogate, \\u{lone:04x}"
         if 0xDC80 <= lone <= 0xDCFF:
             got = f"the byte 0x{lone - 0xDC00:02x}"
-        place = error.start + 1
-        raise InputError(f"{what}: not UTF-8 text: got {got} at character {place}") from None
+        raise InputError(
+            f"{what}: not UTF-8 text: got {got} at character {error.start + 1}",
+            code="data.bad_encoding",
+        ) from None
 
 
 def encode_prompt(
@@ -278,14 +279,13 @@ def encode_prompt(
     Args:
         messages: the turns so far; the last one is the user's. A model without a chat template
             reads their contents, joined by blank lines.
-        tokenizer: the model's tokenizer.
-        options: reasoning and date.
 
     Raises:
         InputError: a turn is not Unicode text, or the model's template refuses the chat.
     """
+    names = {"system": "system prompt", "user": "prompt"}
     for message in messages:
-        require_unicode(message.content, PARTS.get(message.role, message.role))
+        require_unicode(message.content, names.get(message.role, message.role))
     return prompt_ids(make_encoder(tokenizer, options), messages)
 
 
@@ -293,24 +293,31 @@ def prompt_ids(encoder: Encoder, messages: Sequence[Message], tools: Tools = ())
     """Returns the tokens of a prompt; see `encode_prompt`.
 
     Args:
-        encoder: the model's encoder.
-        messages: the turns so far.
         tools: definitions of tools, for a model with a chat template.
 
     Raises:
         InputError: the model's template refuses the chat.
     """
-    tokenizer = encoder.tokenizer
     if encoder.template is None:
         text = BLANK_LINE.join(message.content for message in messages) + encoder.options.joint
-        ids = with_bos(tokenizer, tokenise_text(encoder, text).ids)
-        require_embeddings(encoder, ids)
-        return ids
-    turns = _thinking(messages, encoder.options.think)
-    chat = render_marked(encoder.template, turns, tools=tools, generation_prompt=True)
-    if bare := dropped_blocks(chat):
-        chat = render_marked(encoder.template, turns, bare, tools, generation_prompt=True)
-    text = chat.clean(0, len(chat.text))
-    ids = tokenise_chat(encoder.template, Rendered(text, (), chat.plain)).ids
+        ids = with_bos(encoder.tokenizer, tokenise_text(encoder, text).ids)
+    else:
+        turns = _thinking(messages, encoder.options.think)
+        chat = render_marked(encoder.template, turns, tools=tools, generation_prompt=True)
+        if bare := dropped_blocks(chat):
+            chat = render_marked(encoder.template, turns, bare, tools, generation_prompt=True)
+        rendered = Rendered(chat.clean(0, len(chat.text)), (), chat.plain)
+        ids = tokenise_chat(encoder.template, rendered).ids
     require_embeddings(encoder, ids)
     return ids
+
+
+def chat_stops(folder: Path, tokenizer: Tokenizer, options: EncodeOptions) -> tuple[int, ...]:
+    """Returns the tokens that end an answer: those in its files, and the marker it learned.
+
+    They differ if a chat template was added to a base model with a config that still specifies the
+    end-of-text token: an answer would continue past its end into further turns.
+    """
+    template = make_encoder(tokenizer, options).template
+    markers = end_markers(template) if template else frozenset[int]()
+    return tuple(sorted(markers.union(stop_ids(folder, tokenizer))))

@@ -6,7 +6,7 @@ continue each other, and pairs with one prompt stay on one side.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -51,75 +51,72 @@ class Split:
         """
         if len(records) != self.rows:
             raise InputError(
-                f"dataset: expected the {self.rows} rows that were split, got {len(records)}"
+                f"dataset: expected the {self.rows} rows that were split, got {len(records)}",
+                code="data.changed",
             )
         if isinstance(records, StoredRecords):
-            return self._of_stored(records)
-        apart = set(self.held_out)
+            import numpy as np
+
+            apart = np.zeros(self.rows, dtype=np.bool_)
+            apart[list(self.held_out)] = True
+            return records.select(np.flatnonzero(~apart)), records.select(np.flatnonzero(apart))
+        indices = set(self.held_out)
         learned: list[Record] = []
-        kept: list[Record] = []
-        for place, row in enumerate(records):
-            if self.cut is not None and place == self.cut_row:
+        held_out: list[Record] = []
+        for index, row in enumerate(records):
+            if self.cut is not None and index == self.cut_row:
                 learned.append(replace(row, text=row.text[: self.cut], ends=False))
-                kept.append(replace(row, text=row.text[self.cut :]))
+                held_out.append(replace(row, text=row.text[self.cut :]))
             else:
-                (kept if place in apart else learned).append(row)
-        return tuple(learned), tuple(kept)
-
-    def _of_stored(self, records: StoredRecords) -> tuple[StoredRecords, StoredRecords]:
-        import numpy as np
-
-        apart = np.zeros(self.rows, dtype=np.bool_)
-        apart[list(self.held_out)] = True
-        return records.select(np.flatnonzero(~apart)), records.select(np.flatnonzero(apart))
+                (held_out if index in indices else learned).append(row)
+        return tuple(learned), tuple(held_out)
 
 
 def split_records(records: Sequence[Record], val_size: float, seed: int) -> Split:
     """Splits rows into those that are learned and those held out.
 
     Args:
-        records: all rows.
         val_size: below 1 the share to hold out, at least one row; from 1 on the number of rows; 0
             holds out none. A share of chats and pairs is counted in rows. A share of texts is
             counted in characters: the end of the texts is held out, and the first text of it is
             cut at the end of a line (or of a word). If a group of rows that must stay together is
             larger than the remaining share, less is held out.
-        seed: the seed of the shuffle.
 
     Raises:
         InputError: `val_size` is negative, not a whole number although above 1, or leaves nothing
             to learn.
     """
     _check_size(val_size)
+    import numpy as np
+
     related = related_rows(records)
     count = _held_out_count(len(records), val_size)
-    texts, others = _text_groups(records, related), _shuffled_groups(records, related, seed)
+    texts, order = _text_groups(records, related), _shuffled_groups(records, related, seed)
+    sizes = np.bincount(related.group, minlength=related.groups)[order]
     of_texts = round(count * sum(map(len, texts)) / max(1, len(records)))
     cut, cut_row = None, 0
     if 0 < val_size < 1:
         chosen, cut = _text_end(records, texts, val_size)
         cut_row = chosen[-1][0] if cut is not None else 0
     else:
-        chosen = _take(texts, of_texts)
-    held_out = {place for group in chosen for place in group}
-    held_out |= others.rows_of(others.take(count - of_texts))
-    if not held_out and count and related.groups > 1:
-        smallest = others.smallest()
-        if smallest is not None:
-            held_out = others.rows_of([smallest])
+        chosen = [texts[index] for index in _take(map(len, texts), of_texts)]
+    groups = _take(sizes, count - of_texts)
+    if not chosen and not groups and count and related.groups > 1:
+        if len(order):
+            groups = [int(sizes.argmin())]
         else:
-            shortest = min(texts, key=lambda group: (len(group), _characters(records, group)))
-            held_out = set(shortest)
-    places = tuple(sorted(held_out))
-    return Split(len(records), places, cut, related.duplicates, cut_row, related.same_prompt)
+            chosen = [min(texts, key=lambda group: (len(group), _characters(records, group)))]
+    rows = np.flatnonzero(np.isin(related.group, order[groups])).tolist()
+    held_out = tuple(sorted({*rows, *(index for group in chosen for index in group)}))
+    return Split(len(records), held_out, cut, related.duplicates, cut_row, related.same_prompt)
 
 
 def split_last(records: Sequence[Record], count: int) -> Split:
     """Holds out the last `count` rows, which are those of a file of its own."""
     learned = len(records) - count
     group = related_rows(records).group
-    known = set(group[:learned].tolist())
-    also_learned = sum(number in known for number in group[learned:].tolist())
+    learned_groups = set(group[:learned].tolist())
+    also_learned = sum(number in learned_groups for number in group[learned:].tolist())
     return Split(len(records), tuple(range(learned, len(records))), also_learned=also_learned)
 
 
@@ -130,7 +127,7 @@ def split_at_end(records: Sequence[Record], val_size: float) -> Split:
     if 0 < val_size < 1 and len(rows) == 1 and rows[0].kind == "text":
         text = rows[0].text
         learned = round(len(text) * (1 - val_size))
-        cut = _checked(text, _behind("\n", text, learned) or _behind(" ", text, learned))
+        cut = _checked(text, text.rfind("\n", 0, learned) + 1 or text.rfind(" ", 0, learned) + 1)
         return Split(1, () if cut is None else (0,), cut)
     count = _held_out_count(len(rows), val_size)
     return Split(len(rows), tuple(range(len(rows) - count, len(rows))))
@@ -140,84 +137,47 @@ def _check_size(val_size: float) -> None:
     if not val_size >= 0 or (val_size >= 1 and val_size != int(val_size)):
         raise InputError(
             f"val_size: expected a share from 0 to below 1 or a whole number of rows, "
-            f"got {val_size!r}"
+            f"got {val_size!r}",
+            code="data.bad_val_size",
         )
 
 
-@dataclass(frozen=True)
-class _Shuffled:
-    """The groups of rows that are not texts, in the order in which they are held out.
-
-    Attributes:
-        related: all groups.
-        order: the shuffled groups, int64.
-        sizes: the rows of every group.
-    """
-
-    related: Related
-    order: "NDArray[np.int64]"
-    sizes: "NDArray[np.int64]"
-
-    def take(self, count: int) -> list[int]:
-        """Returns groups with at most `count` rows in total; skips groups that are too large."""
-        chosen: list[int] = []
-        for group, size in zip(self.order, self.sizes[self.order], strict=True):
-            if count <= 0:
-                break
-            if size <= count:
-                chosen.append(int(group))
-                count -= int(size)
-        return chosen
-
-    def smallest(self) -> int | None:
-        """Returns the first of the smallest groups, None if there is no group."""
-        if not len(self.order):
-            return None
-        return int(self.order[self.sizes[self.order].argmin()])
-
-    def rows_of(self, groups: Sequence[int]) -> set[int]:
-        """Returns the rows of groups."""
-        import numpy as np
-
-        chosen = np.zeros(self.related.groups, dtype=np.bool_)
-        chosen[list(groups)] = True
-        return set(np.flatnonzero(chosen[self.related.group]).tolist())
-
-
-def _shuffled_groups(records: Sequence[Record], related: Related, seed: int) -> _Shuffled:
-    """Shuffles; Python guarantees that the sequence of `random.random` never changes."""
+def _shuffled_groups(records: Sequence[Record], related: Related, seed: int) -> "NDArray[np.int64]":
+    """Returns the groups of rows that are not texts, in the order in which they are held out."""
     import numpy as np
 
-    sizes = np.bincount(related.group, minlength=related.groups)
-    others = np.ones(related.groups, dtype=np.bool_)
-    others[related.group[_places_of_texts(records)]] = False
-    groups = np.flatnonzero(others)
+    is_shuffled = np.ones(related.groups, dtype=np.bool_)
+    is_shuffled[related.group[_text_rows(records)]] = False
+    groups = np.flatnonzero(is_shuffled)
+    # Python guarantees that the sequence of `random.random` never changes
     rng = random.Random(seed)  # noqa: S311
     keys = np.fromiter((rng.random() for _ in groups), dtype=np.float64, count=len(groups))
-    return _Shuffled(related, groups[np.argsort(keys, kind="stable")], sizes)
+    return groups[np.argsort(keys, kind="stable")]
 
 
-def _places_of_texts(records: Sequence[Record]) -> list[int]:
+def _text_rows(records: Sequence[Record]) -> list[int]:
     if isinstance(records, StoredRecords):  # texts are kept in memory
         return []
-    return [place for place, row in enumerate(records) if row.kind == "text"]
+    return [index for index, row in enumerate(records) if row.kind == "text"]
 
 
 def _text_groups(records: Sequence[Record], related: Related) -> list[list[int]]:
     """Returns the rows of each group of equal texts, the last text first."""
     groups: dict[int, list[int]] = {}
-    for place in _places_of_texts(records):
-        groups.setdefault(int(related.group[place]), []).append(place)
+    for index in _text_rows(records):
+        groups.setdefault(int(related.group[index]), []).append(index)
     return sorted(groups.values(), key=lambda group: -group[-1])
 
 
-def _take(groups: Sequence[list[int]], count: int) -> list[list[int]]:
-    """Returns groups with at most `count` rows in total; skips groups that are too large."""
-    chosen: list[list[int]] = []
-    for group in groups:
-        if len(group) <= count:
-            chosen.append(group)
-            count -= len(group)
+def _take(sizes: Iterable[int], count: int) -> list[int]:
+    """Returns the indices of groups with at most `count` rows in total; skips larger groups."""
+    chosen: list[int] = []
+    for index, size in enumerate(sizes):
+        if count <= 0:
+            break
+        if size <= count:
+            chosen.append(index)
+            count -= size
     return chosen
 
 
@@ -227,12 +187,15 @@ def _held_out_count(rows: int, val_size: float) -> int:
     if val_size < 1:
         return min(max(1, round(rows * val_size)), max(rows - 1, 0))
     if val_size >= rows:
-        raise InputError(f"val_size: expected fewer than the {rows} usable rows, got {val_size:g}")
+        raise InputError(
+            f"val_size: expected fewer than the {rows} usable rows, got {val_size:g}",
+            code="data.bad_val_size",
+        )
     return int(val_size)
 
 
 def _characters(rows: Sequence[Record], group: Sequence[int]) -> int:
-    return sum(len(rows[place].text) for place in group)
+    return sum(len(rows[index].text) for index in group)
 
 
 def _text_end(
@@ -241,9 +204,7 @@ def _text_end(
     """Returns the groups of texts to hold out from the end, counted in characters.
 
     Args:
-        rows: all rows.
         texts: groups of equal texts, the last one first.
-        val_size: the share to hold out.
 
     Returns:
         The groups, and the number of characters to learn of the last one; None if it is not cut.
@@ -266,14 +227,10 @@ def _text_end(
 
 def _text_cut(text: str, learned: int) -> int | None:
     """Returns where to cut a text so that about `learned` characters are learned."""
-    line, word = _behind("\n", text, learned), _behind(" ", text, learned)
+    line, word = (text.rfind(mark, 0, learned) + 1 for mark in "\n ")
     # the line may start far back, as with a title above one long line
     near = len(text) - line <= 2 * (len(text) - learned)
     return _checked(text, line if near else max(line, word))
-
-
-def _behind(mark: str, text: str, end: int) -> int:
-    return text.rfind(mark, 0, end) + 1
 
 
 def _checked(text: str, cut: int) -> int | None:

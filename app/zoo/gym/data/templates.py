@@ -1,7 +1,7 @@
 """Chat templates by name, for bases that have none: the published formats of some families.
 
-A prompt in one of them ends where the assistant's answer begins. Left out are system prompts that a
-family adds by itself, and tools, whose rows are refused: that takes the model's own template.
+A prompt in one of them ends where the assistant's answer begins. They lack the system prompts that
+a family adds by itself, and tools: rows with tools need the model's own template.
 """
 
 import os
@@ -93,7 +93,10 @@ def named_template(value: object) -> str:
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
     if isinstance(text, str) and (text in TEMPLATES or {".", "/", os.sep} & {*text}):
         return text
-    raise InputError(f"expected {', '.join(TEMPLATES)}, or a file of Jinja, got {text!r:.60}")
+    raise InputError(
+        f"expected {', '.join(TEMPLATES)}, or a file of Jinja, got {text!r:.60}",
+        code="data.bad_template",
+    )
 
 
 def template_text(template: str) -> str:
@@ -107,7 +110,12 @@ def template_text(template: str) -> str:
         return TEMPLATES[template]
     path = given_path(template)
     if not path.is_file():
-        raise NotAvailableError(f"template: no such file: '{template}'")
+        raise NotAvailableError(
+            f"template: no such file: '{template}'", code="data.missing_template"
+        )
     if not (text := read_text(path)).strip():
-        raise InputError(f"template: '{template}': expected a chat template in Jinja, got nothing")
+        raise InputError(
+            f"template: '{template}': expected a chat template in Jinja, got nothing",
+            code="data.bad_template",
+        )
     return text

@@ -2,10 +2,9 @@
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.models.folder import read_object
@@ -74,9 +73,11 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         InputError: it has no tokenizer, a damaged one, or one without character offsets.
     """
     if not folder.is_dir():
-        raise NotAvailableError(f"{folder}: no such model folder")
+        raise NotAvailableError(f"{folder}: no such model folder", code="data.missing_model")
     if not has_tokenizer(folder):
-        raise InputError(f"{folder}: no tokenizer: expected {' or '.join(_FILES)}")
+        raise InputError(
+            f"{folder}: no tokenizer: expected {' or '.join(_FILES)}", code="data.no_tokenizer"
+        )
     _refuse_damaged(folder)
     from transformers import AutoTokenizer
 
@@ -85,7 +86,10 @@ def load_tokenizer(folder: Path) -> Tokenizer:
             folder, local_files_only=True, trust_remote_code=False
         )
     if not tokenizer.is_fast:
-        raise InputError(f"{folder}: expected a fast tokenizer, got {type(tokenizer).__name__}")
+        got = type(tokenizer).__name__
+        raise InputError(
+            f"{folder}: expected a fast tokenizer, got {got}", code="data.slow_tokenizer"
+        )
     return cast("Tokenizer", tokenizer)
 
 
@@ -97,14 +101,12 @@ def _refuse_damaged(folder: Path) -> None:
 
 def stop_ids(folder: Path, tokenizer: Tokenizer) -> tuple[int, ...]:
     """Returns the tokens that end an answer, from the tokenizer and the model's configs."""
-    found = set[int]() if tokenizer.eos_token_id is None else {tokenizer.eos_token_id}
-    for name in ("generation_config.json", "config.json"):
-        path = folder / name
+    tokens: list[object] = [tokenizer.eos_token_id]
+    for path in (folder / "generation_config.json", folder / "config.json"):
         if path.is_file():
-            named = read_object(path).get("eos_token_id")
-            tokens = cast("list[object]", named) if isinstance(named, list) else [named]
-            found |= {token for token in tokens if isinstance(token, int)}
-    return tuple(sorted(found))
+            value = read_object(path).get("eos_token_id")
+            tokens += value if isinstance(value, list) else [value]
+    return tuple(sorted({token for token in tokens if isinstance(token, int)}))
 
 
 def check_same_tokens(name: str, other: Path, base: Path) -> None:
@@ -114,7 +116,6 @@ def check_same_tokens(name: str, other: Path, base: Path) -> None:
 
     Args:
         name: of the other model, in the message.
-        other: its folder.
         base: the folder of the model whose tokens are expected.
 
     Raises:
@@ -130,16 +131,16 @@ def check_same_tokens(name: str, other: Path, base: Path) -> None:
             f"{name}: expected the tokenizer of the base, got another one: token {first} is "
             f"{got} in {other.name} and {expected} in the base",
             hint="the models of one family usually have the same tokenizer",
+            code="data.other_tokenizer",
         )
 
 
 def _token(vocabulary: Mapping[str, int], number: int) -> str:
     """Returns the token of an id, for a message."""
-    return next((repr(text) for text, found in vocabulary.items() if found == number), "unused")
+    return next((repr(text) for text, token in vocabulary.items() if token == number), "unused")
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
+class Tokens(NamedTuple):
     """A tokenized text.
 
     Attributes:
@@ -152,9 +153,9 @@ class Tokens:
     starts: list[int]
     stops: list[int]
 
-    def first_from(self, place: int) -> int:
+    def first_from(self, position: int) -> int:
         """Returns the index of the first token that starts at or after a character."""
-        return bisect_left(self.starts, place)
+        return bisect_left(self.starts, position)
 
 
 def tokenise(tokenizer: Tokenizer, text: str, cuts: Sequence[int] = ()) -> Tokens:
@@ -164,25 +165,16 @@ def tokenise(tokenizer: Tokenizer, text: str, cuts: Sequence[int] = ()) -> Token
     in pieces between them, which is also how a model reads it: first the prompt, then the answer.
 
     Args:
-        tokenizer: a fast tokenizer.
         text: the text; markers in it become the corresponding tokens.
         cuts: character positions, in order, that no token may cross.
     """
-    whole = _tokenise(tokenizer, text, 0)
-    if not any(_lies_across(whole, cut) for cut in cuts):
-        return whole
+    tokens = _tokenise(tokenizer, text, 0)
+    previous = [(tokens.first_from(cut) - 1, cut) for cut in cuts]
+    if not any(index >= 0 and tokens.stops[index] > cut for index, cut in previous):
+        return tokens
     edges = [0, *cuts, len(text)]
     pieces = [_tokenise(tokenizer, text[start:stop], start) for start, stop in pairwise(edges)]
-    return Tokens(
-        [token for piece in pieces for token in piece.ids],
-        [start for piece in pieces for start in piece.starts],
-        [stop for piece in pieces for stop in piece.stops],
-    )
-
-
-def _lies_across(tokens: Tokens, cut: int) -> bool:
-    before = tokens.first_from(cut) - 1
-    return before >= 0 and tokens.stops[before] > cut
+    return Tokens(*(list(chain(*parts)) for parts in zip(*pieces, strict=True)))
 
 
 def _tokenise(tokenizer: Tokenizer, text: str, offset: int) -> Tokens:
@@ -194,7 +186,5 @@ def _tokenise(tokenizer: Tokenizer, text: str, offset: int) -> Tokens:
         verbose=False,
     )
     spans = cast("list[tuple[int, int]]", read["offset_mapping"])
-    starts = [start + offset for start, _ in spans]
-    return Tokens(
-        list(cast("list[int]", read["input_ids"])), starts, [stop + offset for _, stop in spans]
-    )
+    starts, stops = ([span[side] + offset for span in spans] for side in (0, 1))
+    return Tokens(list(cast("list[int]", read["input_ids"])), starts, stops)

@@ -1,4 +1,4 @@
-"""What a step learns from: rows in tokens, in units that no cutting or sorting takes apart."""
+"""What a step learns from: rows in tokens, in units that stay together in every batch."""
 
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
@@ -13,10 +13,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NO_EXTRAS: "Mapping[str, NDArray[Any]]" = MappingProxyType({})
-
-
-def _no_extras() -> "Mapping[str, NDArray[Any]]":
-    return NO_EXTRAS
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +32,7 @@ class Example:
     mask: "NDArray[np.bool_]"
     source: str
     truncated: bool
-    extras: "Mapping[str, NDArray[Any]]" = field(default_factory=_no_extras)
+    extras: "Mapping[str, NDArray[Any]]" = field(default_factory=lambda: NO_EXTRAS)
     record: Record | None = None
 
 
@@ -72,17 +68,14 @@ def weight_of(row: Example) -> float:
 
 
 def with_extra(row: Example, name: str, value: "NDArray[Any]") -> Example:
-    """Returns a row with one more extra; those that it has are not read for that."""
+    """Returns a row with one more extra; the others are not read, because they may be lazy."""
     extras = ChainMap({name: value}, cast("dict[str, NDArray[Any]]", row.extras))
     return replace(row, extras=extras)
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Rows that belong together, in an order that counts: one row, a pair (better first), a group.
-
-    Its rows stand next to each other in one micro-batch, whatever the batch is sorted by.
-    """
+    """Rows that stay together in a micro-batch: one row, a pair (better first) or a group."""
 
     rows: tuple[Example, ...]
 

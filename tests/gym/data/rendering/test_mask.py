@@ -348,9 +348,9 @@ def test_a_chat_of_very_many_turns_is_rendered_a_few_times(
     assert template is not None
     times: list[int] = []
 
-    def counting(template: ChatTemplate, chats: Any, wanted: Any) -> list[str]:
-        times.extend(turns for _, turns, _ in wanted)
-        return render_all(template, chats, wanted)
+    def counting(template: ChatTemplate, chats: Any, renders: Any) -> list[str]:
+        times.extend(turns for _, turns, _ in renders)
+        return render_all(template, chats, renders)
 
     monkeypatch.setattr("zoo.gym.data.rendering.template.render_all", counting)
     monkeypatch.setattr("zoo.gym.data.rendering.marked.render_all", counting)

@@ -135,11 +135,6 @@ def _pairs(value: object) -> list[tuple[str, str]]:
 def require_columns(where: str, columns: Iterable[str], present: Iterable[str]) -> None:
     """Refuses columns that no row of a file has.
 
-    Args:
-        where: the file.
-        columns: those that the setting names.
-        present: those of the rows.
-
     Raises:
         InputError: there is one.
     """
@@ -161,7 +156,6 @@ def under_our_names(row: Mapping[str, object], keys: Set[str]) -> dict[str, obje
     """Returns a row whose keys are ours where they differ from ours by case or language alone.
 
     Args:
-        row: the decoded row.
         keys: every key that a format reads.
 
     Raises:

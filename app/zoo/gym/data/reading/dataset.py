@@ -104,8 +104,6 @@ def read_dataset(
         paths: the files, in the order in which they are learned.
         max_samples: use only the first so many usable rows of each file; None for all.
         kinds: the kinds of rows that are used; another row is a problem.
-        mix: how the files are mixed.
-        layout: what the settings say of the files.
         held_out: how many files at the end are held out, and not mixed.
 
     Raises:

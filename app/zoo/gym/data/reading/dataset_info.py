@@ -154,7 +154,6 @@ def named_files(name: str, folder: Path | None) -> list[Path] | None:
     """Returns the files of a data set named in a `dataset_info.json`, or None if there is no such.
 
     Args:
-        name: the data set.
         folder: the folder with the file; None for the working folder or `data` in it.
 
     Raises:

@@ -149,9 +149,6 @@ def _refuse_in_folder(path: Path) -> None:
 def check_file(path: Path) -> bytes:
     """Returns the first bytes of a data file, without a byte order mark.
 
-    Args:
-        path: the file given by the user.
-
     Raises:
         NotAvailableError: there is no such file, or no permission to read it.
         InputError: it is a folder, a pipe, empty, not text, or in an unsupported format.

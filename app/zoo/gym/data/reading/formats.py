@@ -58,7 +58,6 @@ def parse_row(value: object, source: str) -> tuple[str, list[Record]]:
 
     Args:
         value: a decoded JSON value; a plain string is a text row.
-        source: `file:line`.
 
     Raises:
         InputError: no known format, or something in the row is wrong; the message lacks the source.
@@ -205,9 +204,6 @@ def best_path(root: Fields) -> list[Fields]:
     From each message the path continues with the reply of the lowest rank (0 is the best); replies
     without a rank come after ranked ones, equal ranks keep the order of the file; deleted ones are
     skipped. Everything after the last assistant turn is cut off.
-
-    Args:
-        root: the tree's first message.
 
     Returns:
         The messages from the root; empty if there is no assistant turn on the path.

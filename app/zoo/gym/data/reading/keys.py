@@ -97,7 +97,6 @@ def refuse_unlearnable(row: Fields, *, is_text: bool) -> None:
     """Refuses a row whose keys say that it is not to be learned, or only in part.
 
     Args:
-        row: the decoded row.
         is_text: the row has no answer that a label could refer to.
 
     Raises:
@@ -210,8 +209,6 @@ def unread_keys(value: object, reads: frozenset[str], *, is_rated: bool = False)
     """Returns the keys of a row that are set but not read, except metadata.
 
     Args:
-        value: the decoded row.
-        reads: the keys that its format reads.
         is_rated: the row is a rated answer, so that 0 and 1 under `label` are read.
     """
     if not isinstance(value, dict):

@@ -77,11 +77,6 @@ def repeats_better(value: object) -> bool:
 def parse_pair(row: Mapping[str, object], source: str, *, margins: bool = False) -> Record:
     """Returns a pair: one record with two sides, which share their prompt.
 
-    Args:
-        row: a decoded row with answers to compare.
-        source: `file:line`.
-        margins: read the margin, too.
-
     Raises:
         InputError: the row is excluded, an answer or the prompt is missing or malformed, the
             answers are equal, or the margin is no number.
@@ -236,10 +231,6 @@ def parse_rated(row: Mapping[str, object], source: str) -> tuple[str, Record]:
     """Returns the name of a row's format, and the rated answer.
 
     Only the last turn of a chat is rated; earlier ones are read.
-
-    Args:
-        row: a decoded row.
-        source: `file:line`.
 
     Raises:
         InputError: there is no rating, ratings differ, or there is no answer to rate.

@@ -41,10 +41,6 @@ def is_prompt(value: object) -> bool:
 def parse_prompt(row: Mapping[str, object], source: str) -> Record:
     """Returns a prompt with what a reward needs.
 
-    Args:
-        row: a decoded row with a prompt.
-        source: `file:line`.
-
     Raises:
         InputError: the prompt is empty or does not end with a user turn, or a field has the wrong
             type.

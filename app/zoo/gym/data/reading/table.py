@@ -35,7 +35,6 @@ def read_table(path: Path, columns: Mapping[str, str]) -> Iterator[Row | Problem
     """Yields the rows of a csv or tsv file in order, and a problem for each bad cell.
 
     Args:
-        path: the file.
         columns: the key that each column stands for; by default its own name in any case.
 
     Raises:

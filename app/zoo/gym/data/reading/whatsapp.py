@@ -81,7 +81,6 @@ def read_whatsapp(path: Path, me: str | None) -> "Iterator[tuple[Row, Mapping[st
     """Yields the conversations as rows with `messages`, and with the first the counts of omissions.
 
     Args:
-        path: the export.
         me: the speaker whose messages are the assistant's.
 
     Raises:
@@ -186,9 +185,6 @@ def _turns(
     """Yields the turns of a conversation with the line of the first; none without an answer.
 
     Args:
-        messages: the conversation.
-        me: the speaker to learn.
-        dropped: counts of what is left out.
         named: others' messages begin with their names, as in a group.
     """
     first = next((i for i, message in enumerate(messages) if message.speaker != me), len(messages))

@@ -54,16 +54,19 @@ class Marked:
     closes: tuple[int, ...]
     prompts: Mapping[int, str] = field(repr=False)
     plain: bool
-    _shown: Mapping[int, str | None] = field(repr=False)
+    _replaced: Mapping[int, str | None] = field(repr=False)
 
     def clean(self, start: int, stop: int) -> str:
         """Returns a part of the text without markers and with hidden tokens restored."""
-        return self.text[start:stop].translate(self._shown)
+        return self.text[start:stop].translate(self._replaced)
 
-    def shown(self, text: str) -> str:
+    def in_form(self, text: str) -> str:
         """Returns our own text in the form of the chat; its special tokens are real."""
+        return self._stood_in(text).translate(self._replaced)
+
+    def _stood_in(self, text: str) -> str:
         specials = self.template.specials
-        return (specials.stood_in(text) if self.plain and specials else text).translate(self._shown)
+        return specials.stood_in(text) if self.plain and specials else text
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -76,12 +79,8 @@ class Marked:
         if text is None:
             turns, tools = self.messages[: index + 1], self.chat.tools
             text = render(self.template, turns, tools, generation_prompt=True)
-        mark = self.text[self.closes[index]]
-        _, found, opening = text.rpartition(mark)
-        specials = self.template.specials
-        if not found:
-            return None
-        return specials.stood_in(opening) if self.plain and specials else opening
+        _, mark, opening = text.rpartition(self.text[self.closes[index]])
+        return self._stood_in(opening) if mark else None
 
 
 def render_marked(
@@ -95,17 +94,16 @@ def render_marked(
     """Renders a chat with markers.
 
     Args:
-        template: the model's template.
-        messages: the turns.
-        bare: indices of turns whose reasoning is not passed to the template.
-        tools: definitions of tools.
-        generation_prompt: end with the prompt for an assistant's next turn.
+        bare: indices of turns that are rendered without their reasoning.
 
     Raises:
         InputError: the template refuses the chat, or drops or rewrites a turn, a call or a tool.
     """
     if len(messages) > MOST_TURNS:
-        raise InputError(f"expected a chat of at most {MOST_TURNS} turns, got {len(messages)}")
+        raise InputError(
+            f"expected a chat of at most {MOST_TURNS} turns, got {len(messages)}",
+            code="data.long_chat",
+        )
     free = free_characters(messages, tools)
     hidden: dict[str, str] = {}
     hide = hider(template.specials, hidden, free)
@@ -114,33 +112,32 @@ def render_marked(
     pairs = [mark_turn(turn, free, fence) for turn in plain.messages]
     turns, marks = [turn for turn, _ in pairs], [of_turn for _, of_turn in pairs]
     marked_tools, of_tools = mark_tools(plain.tools, free)
-    thoughts = tuple(turn.reasoning for turn in turns)
     marked = Chat(_without_reasoning(turns, bare), marked_tools)
     plain = Chat(_without_reasoning(plain.messages, bare), plain.tools)
     text, plain_text, prompts = _render_both(template, marked, plain, generation_prompt)
     refuse_lost(text, plain.messages, marks, of_tools)
-    every = {mark for of_turn in marks for pair in of_turn.pairs for mark in pair}
-    every |= {fence, *of_tools, *(of_turn.arguments for of_turn in marks if of_turn.arguments)}
-    shown: dict[int, str | None] = {ord(mark): None for mark in every}
-    if text.translate(shown) != plain_text:
-        raise InputError("the chat template rewrites a turn: expected every turn unchanged")
-    shown |= {ord(character): word for word, character in hidden.items()}
-    is_plain = bool(hidden) or _forms_a_token(template, text, text.translate(shown))
-    if is_plain and template.specials:
-        text = template.specials.stood_in(text)
-    first, last = _positions(text)
-    places = [of_turn.place(first, last) for of_turn in marks]
-    opens, closes = tuple(place[0] for place in places), tuple(place[1] for place in places)
-    return Marked(template, marked, thoughts, text, opens, closes, prompts, is_plain, shown)
-
-
-def _positions(text: str) -> tuple[dict[str, int], dict[str, int]]:
-    """Returns the first and the last position of each marker."""
-    first, last = dict[str, int](), dict[str, int]()
-    for mark in MARKS.finditer(text):
-        first.setdefault(mark[0], mark.start())
-        last[mark[0]] = mark.start()
-    return first, last
+    every = {fence, *of_tools}
+    for of_turn in marks:
+        every.update(*of_turn.pairs, of_turn.arguments)
+    replaced: dict[int, str | None] = {ord(mark): None for mark in every}
+    if text.translate(replaced) != plain_text:
+        raise InputError(
+            "the chat template rewrites a turn: expected every turn unchanged",
+            code="data.rewritten_turn",
+        )
+    replaced |= {ord(character): word for word, character in hidden.items()}
+    is_plain = bool(hidden)
+    if template.specials is not None:
+        # data and adjacent template text may together form a special token
+        find = template.specials.pattern.findall
+        is_plain = is_plain or len(find(text)) != len(find(text.translate(replaced)))
+        text = template.specials.stood_in(text) if is_plain else text
+    positions = [(match[0], match.start()) for match in MARKS.finditer(text)]
+    first, last = dict(reversed(positions)), dict(positions)
+    spans = [of_turn.span(first, last) for of_turn in marks]
+    opens, closes = (tuple(span[side] for span in spans) for side in (0, 1))
+    thoughts = tuple(turn.reasoning for turn in turns)
+    return Marked(template, marked, thoughts, text, opens, closes, prompts, is_plain, replaced)
 
 
 def _render_both(
@@ -148,33 +145,20 @@ def _render_both(
 ) -> tuple[str, str, dict[int, str]]:
     """Returns a chat with markers, without them, and the prompts for its turns with markers."""
     count = len(plain.messages)
-    places = [
-        place
-        for place, message in enumerate(plain.messages)
-        if message.role == "assistant" and place and count <= EAGER_TURNS and not generation_prompt
+    is_eager = count <= EAGER_TURNS and not generation_prompt
+    answers = [
+        index
+        for index, message in enumerate(plain.messages)
+        if is_eager and index and message.role == "assistant"
     ]
-    text, plain_text, *prompts = render_all(
-        template,
-        [marked, plain],
-        [
-            (0, count, generation_prompt),
-            (1, count, generation_prompt),
-            *((0, place, True) for place in places),
-        ],
-    )
-    return text, plain_text, dict(zip(places, prompts, strict=True))
+    renders = [(0, count, generation_prompt), (1, count, generation_prompt)]
+    renders += [(0, index, True) for index in answers]
+    text, plain_text, *prompts = render_all(template, [marked, plain], renders)
+    return text, plain_text, dict(zip(answers, prompts, strict=True))
 
 
 def _without_reasoning(messages: Sequence[Message], bare: frozenset[int]) -> tuple[Message, ...]:
     return tuple(
-        replace(message, reasoning=None) if place in bare else message
-        for place, message in enumerate(messages)
+        replace(message, reasoning=None) if index in bare else message
+        for index, message in enumerate(messages)
     )
-
-
-def _forms_a_token(template: ChatTemplate, marked: str, clean: str) -> bool:
-    """Returns whether data and adjacent template text together form a special token."""
-    if template.specials is None:
-        return False
-    find = template.specials.pattern.findall
-    return len(find(marked)) != len(find(clean))

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 from zoo.gym.data.records import Call, Message, Tools
@@ -44,7 +45,7 @@ class TurnMarks:
         """The markers that are in pairs."""
         return (*((self.text,) if self.text else ()), *self.names)
 
-    def place(self, first: Mapping[str, int], last: Mapping[str, int]) -> tuple[int, int]:
+    def span(self, first: Mapping[str, int], last: Mapping[str, int]) -> tuple[int, int]:
         """Returns the positions of the turn's first marker and of its last.
 
         Args:
@@ -55,26 +56,6 @@ class TurnMarks:
         closes = max(first[closing] for _, closing in self.pairs)
         return opens, max(closes, last.get(self.arguments, closes))
 
-    def refuse_lost(self, times: Mapping[str, int], turn: str) -> None:
-        """Refuses a render without the text or the calls of the turn, or with more of them.
-
-        Args:
-            times: how often each character is in the render.
-            turn: the turn in words.
-
-        Raises:
-            InputError: that is the case.
-        """
-        found = {times[mark] for mark in self.text or ()}
-        if found - {1}:
-            what = "leaves out" if found == {0} else "rewrites"
-            raise InputError(f"the chat template {what} {turn}")
-        named = all(times[mark] for pair in self.names for mark in pair)
-        inside = times[self.arguments] if self.arguments else 0
-        if not named or inside != self.times:
-            what = "rewrites" if named and inside > self.times else "leaves out"
-            raise InputError(f"the chat template {what} the tool calls of {turn}")
-
 
 def free_characters(messages: Sequence[Message], tools: Tools) -> Iterator[str]:
     """Yields the private-use characters that a chat does not contain.
@@ -82,19 +63,16 @@ def free_characters(messages: Sequence[Message], tools: Tools) -> Iterator[str]:
     Raises:
         InputError: there are no more.
     """
-    used = {found for turn in messages for text in _texts(turn) for found in MARKS.findall(text)}
-    used |= set(MARKS.findall(_json(tools)))
+    used = set(MARKS.findall(_json(tools)))
+    for turn in messages:
+        calls = [[call.name, call.arguments, call.id] for call in turn.calls]
+        for text in (turn.content, turn.reasoning or "", turn.tool, turn.call_id, _json(calls)):
+            used.update(MARKS.findall(text))
     yield from (chr(code) for code in _PRIVATE_USE if chr(code) not in used)
-    raise InputError("expected text with fewer private-use characters: none is left for markers")
-
-
-def _texts(turn: Message) -> Iterator[str]:
-    yield turn.content
-    yield turn.reasoning or ""
-    if turn.calls:
-        yield _json([[call.name, call.arguments, call.id] for call in turn.calls])
-    if turn.role == "tool":
-        yield turn.tool + turn.call_id
+    raise InputError(
+        "expected text with fewer private-use characters: none is left for markers",
+        code="data.private_use",
+    )
 
 
 def _json(value: object) -> str:
@@ -106,16 +84,16 @@ def _changed(value: object, of_key: Change, of_text: Change) -> object:
     if isinstance(value, str):
         return of_text(value)
     if isinstance(value, dict):
-        return _changed_object(cast("dict[str, object]", value), of_key, of_text)
+        return _changed_object(value, of_key, of_text)
     if isinstance(value, list):
-        return [_changed(item, of_key, of_text) for item in cast("list[object]", value)]
+        return [_changed(part, of_key, of_text) for part in value]
     return value
 
 
 def _changed_object(
     fields: Mapping[str, object], of_key: Change, of_text: Change
 ) -> dict[str, object]:
-    return {of_key(key): _changed(item, of_key, of_text) for key, item in fields.items()}
+    return {of_key(key): _changed(part, of_key, of_text) for key, part in fields.items()}
 
 
 def hider(specials: SpecialTokens | None, hidden: dict[str, str], free: Iterator[str]) -> Change:
@@ -124,18 +102,16 @@ def hider(specials: SpecialTokens | None, hidden: dict[str, str], free: Iterator
     Args:
         specials: the special tokens; None leaves texts as they are.
         hidden: special token -> its character; the function adds those that it meets.
-        free: unused characters.
     """
     if specials is None:
         return lambda text: text
-    replaced = specials.pattern.sub
 
-    def stand_in(found: re.Match[str]) -> str:
-        if found[0] not in hidden:
-            hidden[found[0]] = next(free)
-        return hidden[found[0]]
+    def stand_in(match: re.Match[str]) -> str:
+        if match[0] not in hidden:
+            hidden[match[0]] = next(free)
+        return hidden[match[0]]
 
-    return lambda text: replaced(stand_in, text)
+    return partial(specials.pattern.sub, stand_in)
 
 
 def hidden_turn(message: Message, hide: Change) -> Message:
@@ -162,8 +138,6 @@ def mark_turn(message: Message, free: Iterator[str], fence: str) -> tuple[Messag
     """Returns a turn with markers, and these.
 
     Args:
-        message: the turn.
-        free: unused characters.
         fence: the character around reasoning.
     """
     pair, marked = None, message
@@ -176,19 +150,18 @@ def mark_turn(message: Message, free: Iterator[str], fence: str) -> tuple[Messag
         return marked, TurnMarks(pair)
     names = tuple((next(free), next(free)) for _ in message.calls)
     mark = next(free)
+    # before keys, so that they are still sorted in the same order
+    mark_key, mark_text = mark.__add__, lambda text: text + mark if text else text
     calls = tuple(
-        _mark_call(call, name, mark) for call, name in zip(message.calls, names, strict=True)
+        replace(
+            call,
+            name=_inside(call.name, *name),
+            arguments=_changed_object(call.arguments, mark_key, mark_text),
+        )
+        for call, name in zip(message.calls, names, strict=True)
     )
     times = sum(_json(call.arguments).count(mark) for call in calls)
     return replace(marked, calls=calls), TurnMarks(pair, names, mark, times)
-
-
-def _mark_call(call: Call, name: tuple[str, str], mark: str) -> Call:
-    """Returns a call with markers: before keys, so that they are still sorted in the same order."""
-    arguments = _changed_object(
-        call.arguments, lambda key: mark + key, lambda text: text + mark if text else text
-    )
-    return replace(call, name=_inside(call.name, *name), arguments=arguments)
 
 
 def _inside(text: str, opening: str, closing: str) -> str:
@@ -206,12 +179,12 @@ def outer_space(content: str) -> tuple[str, str, str]:
 def mark_tools(tools: Tools, free: Iterator[str]) -> tuple[Tools, list[str]]:
     """Returns definitions of tools with a marker before each name, and these."""
     marks = [next(free) for _ in tools]
-    return [_mark_tool(tool, mark) for tool, mark in zip(tools, marks, strict=True)], marks
-
-
-def _mark_tool(tool: Mapping[str, object], mark: str) -> Mapping[str, object]:
-    function = cast("Mapping[str, object]", tool["function"])
-    return {**tool, "function": {**function, "name": f"{mark}{function['name']}"}}
+    functions = [cast("Mapping[str, object]", tool["function"]) for tool in tools]
+    marked = [
+        {**tool, "function": {**function, "name": f"{mark}{function['name']}"}}
+        for tool, function, mark in zip(tools, functions, marks, strict=True)
+    ]
+    return marked, marks
 
 
 def refuse_lost(
@@ -220,10 +193,24 @@ def refuse_lost(
     """Refuses a render without a turn, a call or a tool, or with one of them twice.
 
     Raises:
-        InputError: that is the case.
+        InputError: there is one.
     """
     times = Counter(MARKS.findall(text))
     if not all(times[mark] for mark in of_tools):
-        raise InputError("the chat template leaves out the tools: expected each of them in it")
+        raise InputError(
+            "the chat template leaves out the tools: expected each of them in it",
+            code="data.lost_tools",
+        )
     for index, (message, of_turn) in enumerate(zip(messages, marks, strict=True)):
-        of_turn.refuse_lost(times, f"turn {index + 1} ({message.role})")
+        turn = f"turn {index + 1} ({message.role})"
+        of_text = {times[mark] for mark in of_turn.text or ()}
+        if of_text - {1}:
+            verb = "leaves out" if of_text == {0} else "rewrites"
+            raise InputError(f"the chat template {verb} {turn}", code="data.rewritten_turn")
+        named = all(times[mark] for pair in of_turn.names for mark in pair)
+        inside = times[of_turn.arguments] if of_turn.arguments else 0
+        if not named or inside != of_turn.times:
+            verb = "rewrites" if named and inside > of_turn.times else "leaves out"
+            raise InputError(
+                f"the chat template {verb} the tool calls of {turn}", code="data.rewritten_calls"
+            )

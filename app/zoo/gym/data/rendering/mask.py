@@ -11,8 +11,9 @@ the turns. A turn starts where the generation prompt, rendered for the turns bef
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from zoo.gym.data.records import Message, Tools, think_block
 from zoo.gym.data.rendering.marked import EAGER_TURNS, Marked, render_marked
@@ -28,8 +29,7 @@ PROBE = (Message("user", "a"), Message("assistant", "b"))
 """A chat that shows how a template ends an answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """The position of an assistant's turn in a rendered text, in characters.
 
     Attributes:
@@ -48,8 +48,7 @@ class Turn:
     calls: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
+class Rendered(NamedTuple):
     """A chat as the model reads it, with the positions of the assistant's turns.
 
     Attributes:
@@ -73,9 +72,6 @@ def render_turns(
     """Renders a chat and finds its assistant's turns.
 
     Args:
-        template: the model's template.
-        messages: the turns.
-        tools: definitions of tools.
         keep_thinking: write a think block before each turn whose reasoning the template omits.
 
     Raises:
@@ -87,29 +83,29 @@ def render_turns(
     if bare := dropped_blocks(marked):
         marked = render_marked(template, messages, bare, tools)
     openings = set[str]()
-    pieces, done, length, turns = list[str](), 0, 0, list[Turn]()
+    text, done, turns = "", 0, list[Turn]()
     for index, message in enumerate(messages):
         if message.role != "assistant":
             continue
-        start, stop, limit = _turn_place(marked, index, openings)
+        start, stop, limit = _turn_span(marked, index, openings)
         thought = _missing_thinking(marked, index, start) if keep_thinking else ""
-        before, answer = marked.clean(done, start), thought + marked.clean(start, stop)
-        first, end = length + len(before), length + len(before) + len(answer)
-        after = len(marked.clean(stop, limit))
-        turns.append(Turn(first, end, end + after, message.learned, bool(message.calls)))
-        pieces += [before, answer]
-        done, length = stop, end
-    pieces.append(marked.clean(done, len(marked.text)))
-    return Rendered("".join(pieces), tuple(turns), marked.plain)
+        text += marked.clean(done, start)
+        answer = thought + marked.clean(start, stop)
+        first, end = len(text), len(text) + len(answer)
+        limit = end + len(marked.clean(stop, limit))
+        turns.append(Turn(first, end, limit, message.learned, bool(message.calls)))
+        text += answer
+        done = stop
+    text += marked.clean(done, len(marked.text))
+    return Rendered(text, tuple(turns), marked.plain)
 
 
 def _with_thinking_inside(template: ChatTemplate, message: Message) -> Message:
     """Treats a think block as the answer if no answer follows it."""
     if message.reasoning is None or template.reads_reasoning or message.content.strip():
         return message
-    return replace(
-        message, content=think_block(message.reasoning) + message.content, reasoning=None
-    )
+    content = think_block(message.reasoning) + message.content
+    return replace(message, content=content, reasoning=None)
 
 
 def dropped_blocks(marked: Marked) -> frozenset[int]:
@@ -122,16 +118,13 @@ def dropped_blocks(marked: Marked) -> frozenset[int]:
     return frozenset(
         index
         for index, thought in enumerate(marked.thoughts)
-        if thought is not None and (thought.strip() or _THINK) not in _head(marked, index)
+        if thought is not None
+        and (thought.strip() or _THINK)
+        not in marked.text[marked.closes[index - 1] if index else 0 : marked.opens[index]]
     )
 
 
-def _head(marked: Marked, index: int) -> str:
-    """Returns the rendered text between the previous turn's content and a turn's content."""
-    return marked.text[marked.closes[index - 1] if index else 0 : marked.opens[index]]
-
-
-def _turn_place(marked: Marked, index: int, openings: set[str]) -> tuple[int, int, int]:
+def _turn_span(marked: Marked, index: int, openings: set[str]) -> tuple[int, int, int]:
     """Returns start and stop of a turn in the marked text, and the start of the next content."""
     stop, turn = marked.closes[index] + 1, marked.messages[index]
     _, _, trail = outer_space(turn.content)
@@ -151,33 +144,35 @@ def _turn_start(marked: Marked, index: int, openings: set[str]) -> int:
     rendered for an earlier turn is reused if the chat continues with exactly its text.
 
     Args:
-        marked: the chat.
-        index: the turn.
         openings: the generation prompts of earlier turns; this one is added.
     """
     if index == 0:
-        raise InputError("the chat starts with an assistant turn: expected a user turn first")
-    after = marked.closes[index - 1] + 1
+        raise InputError(
+            "the chat starts with an assistant turn: expected a user turn first",
+            code="data.first_turn",
+        )
+    start = marked.closes[index - 1] + 1
     if len(marked.messages) > EAGER_TURNS and index + 1 < len(marked.messages):
-        known = [text for text in openings if marked.text.startswith(text, after)]
-        if known:
-            return after + max(map(len, known))
+        lengths = [len(text) for text in openings if marked.text.startswith(text, start)]
+        if lengths:
+            return start + max(lengths)
     opening = marked.prompt_after(index - 1)
-    if opening is not None and marked.text.startswith(opening, after):
+    if opening is not None and marked.text.startswith(opening, start):
         openings.add(opening)
-        return after + len(opening)
-    rendered = marked.text[after : marked.opens[index]]
+        return start + len(opening)
+    rendered = marked.text[start : marked.opens[index]]
     pairs = zip(opening or "", rendered, strict=False)
     common = next((at for at, (a, b) in enumerate(pairs) if a != b), len(rendered))
     if opening is None or not _is_thinking(rendered[common:], marked.thoughts[index]):
         unopened = _OPENED.sub("", opening or "")
         if marked.messages[index].calls and unopened != opening and rendered.startswith(unopened):
-            return after + len(unopened)
+            return start + len(unopened)
         raise InputError(
             f"turn {index + 1} starts with {rendered!r} in the chat, with {opening or ''!r} in a "
-            "generation prompt: expected the same, to find what is learned"
+            "generation prompt: expected the same, to find what is learned",
+            code="data.ambiguous_turn",
         )
-    return after + common
+    return start + common
 
 
 def _is_thinking(text: str, thought: str | None) -> bool:
@@ -192,7 +187,7 @@ def _missing_thinking(marked: Marked, index: int, start: int) -> str:
     rendered = marked.text[start : marked.opens[index]]
     if thought is None or (thought.strip() or _THINK_END) in rendered:
         return ""
-    return marked.shown(think_block(thought))
+    return marked.in_form(think_block(thought))
 
 
 def learned_tokens(template: ChatTemplate, chat: Rendered) -> tuple[list[int], list[bool]]:
@@ -205,18 +200,18 @@ def learned_tokens(template: ChatTemplate, chat: Rendered) -> tuple[list[int], l
     last turn, it ends with the text, and the end-of-text token.
 
     Raises:
-        InputError: the tokenizer makes a special token of what somebody wrote, or no token that
-            stops generation is between tool calls and the next turn's content.
+        InputError: the tokenizer makes a special token of text in the data, or no token that stops
+            generation is between tool calls and the next turn's content.
     """
-    wanted = [turn for turn in chat.turns if turn.learned]
-    cuts = [turn.start for turn in wanted]
+    turns = [turn for turn in chat.turns if turn.learned]
+    cuts = [turn.start for turn in turns]
     tokens = tokenise_chat(template, chat, cuts)
-    unended = [turn for turn in wanted if _end_token(template, tokens, chat, turn) is None]
+    unended = [turn for turn in turns if _end_token(template, tokens, chat, turn) is None]
     if unended:
         cuts = sorted({*cuts, *(_unended_stop(chat, turn) for turn in unended)})
         tokens = tokenise_chat(template, chat, cuts)
     ids, learned = tokens.ids, [False] * len(tokens.ids)
-    for turn in wanted:
+    for turn in turns:
         end = _end_token(template, tokens, chat, turn)
         first = tokens.first_from(turn.start)
         stop = tokens.first_from(_unended_stop(chat, turn)) if end is None else end + 1
@@ -231,7 +226,7 @@ def tokenise_chat(template: ChatTemplate, chat: Rendered, cuts: Sequence[int] = 
     """Returns the tokens of a rendered chat; none crosses one of the cuts.
 
     Raises:
-        InputError: the tokenizer makes a special token of what somebody wrote.
+        InputError: the tokenizer makes a special token of text in the data.
     """
     if template.specials is None:
         return tokenise(template.tokenizer, chat.text, cuts)
@@ -249,14 +244,12 @@ def _end_token(template: ChatTemplate, tokens: Tokens, chat: Rendered, turn: Tur
         return _end_of_calls(template, tokens, turn, is_last=turn.limit == len(chat.text))
     first = None
     for index in range(tokens.first_from(turn.stop), tokens.first_from(turn.limit)):
-        is_marker = tokens.ids[index] in template.markers
-        if first is None and not is_marker:
-            continue
-        if not is_marker:
+        if tokens.ids[index] in template.markers:
+            first = index if first is None else first
+            if tokens.ids[index] in template.stops:
+                return index
+        elif first is not None:
             break
-        first = index if first is None else first
-        if tokens.ids[index] in template.stops:
-            return index
     return first
 
 
@@ -276,7 +269,8 @@ def _end_of_calls(
     names = " or ".join(template.tokenizer.decode([token]) for token in sorted(stops))
     raise InputError(
         f"the chat template does not end a turn with tool calls: expected {names or 'a marker'} "
-        "before the next turn"
+        "before the next turn",
+        code="data.unended_calls",
     )
 
 

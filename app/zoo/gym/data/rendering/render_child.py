@@ -10,7 +10,7 @@ import json
 import signal
 import sys
 from datetime import date
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import jinja2
@@ -20,16 +20,8 @@ import jinja2.sandbox
 import jinja2.utils
 
 FAILURES = (
-    jinja2.TemplateError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    NameError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
+    *(jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, MemoryError, NameError),
+    *(RuntimeError, SyntaxError, TypeError, ValueError),
 )
 """Errors that template code can raise; any other ends the child, which is also reported."""
 
@@ -55,10 +47,10 @@ class Namespace(jinja2.utils.Namespace):
     def __init__(*args: Any, **names: Any) -> None:  # noqa: ANN401
         """Also accepts `self` as a name, as in Jinja itself."""
         self, rest = args[0], args[1:]
-        found = dict(*rest, **names)
-        for name in found:
+        values = dict(*rest, **names)
+        for name in values:
             _refuse_hidden(name)
-        jinja2.utils.Namespace.__init__(self, found)
+        jinja2.utils.Namespace.__init__(self, values)
 
     def __setitem__(self, name: str, value: Any) -> None:  # noqa: ANN401
         """Sets a name."""
@@ -81,10 +73,6 @@ class Dictionary:
 def _refuse_hidden(name: object) -> None:
     if isinstance(name, str) and name.startswith("_"):
         raise jinja2.exceptions.SecurityError(f"the name {name!r} is not allowed in a namespace")
-
-
-def _date(day: date, form: object) -> str:
-    return day.strftime(str(form))
 
 
 def _refuse(message: object) -> None:
@@ -111,10 +99,10 @@ def compiled(source: str, today: str) -> Any:  # noqa: ANN401
     )
     environment.filters["tojson"] = _to_json
     day = date.fromisoformat(today)
-    known: Any = environment.globals
-    known |= {
+    variables: Any = environment.globals
+    variables |= {
         "raise_exception": _refuse,
-        "strftime_now": partial(_date, day),
+        "strftime_now": lambda form: day.strftime(str(form)),
         "namespace": Namespace,
         "dict": Dictionary(),
     }
@@ -125,27 +113,24 @@ def line_of(error: BaseException) -> int | None:
     """Returns the template line that raised an error."""
     if isinstance(error, jinja2.TemplateSyntaxError):
         return error.lineno
-    found, trace = None, error.__traceback__
+    line, trace = None, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == "<template>":
-            found = trace.tb_lineno
+            line = trace.tb_lineno
         trace = trace.tb_next
-    return found
-
-
-def _variables(request: dict[str, Any], chat: int, stop: int) -> dict[str, Any]:
-    tools = {"tools": request["tools"][chat] or None} if request["tools"] else {}
-    return {**request["variables"], **tools, "messages": request["chats"][chat][:stop]}
+    return line
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Renders chats; an error of the template becomes an answer too."""
     try:
         template = compiled(request["source"], request["today"])
-        texts = [
-            template.render(**_variables(request, chat, stop), add_generation_prompt=prompt)
-            for chat, stop, prompt in request["wanted"]
-        ]
+        texts: list[str] = []
+        for chat, stop, prompt in request["renders"]:
+            variables = request["variables"] | {"messages": request["chats"][chat][:stop]}
+            if request["tools"]:
+                variables["tools"] = request["tools"][chat] or None
+            texts.append(template.render(variables, add_generation_prompt=prompt))
         return {"texts": texts}
     except FAILURES as error:
         refused = isinstance(error, jinja2.TemplateError)

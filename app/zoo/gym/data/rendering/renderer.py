@@ -57,7 +57,7 @@ def check_leaving() -> None:
         InterruptedRunError: a stop was requested.
     """
     if _leaving and (reason := _leaving[-1]()):
-        raise InterruptedRunError(f"{reason} before the first step")
+        raise InterruptedRunError(f"{reason} before the first step", code="data.stopped")
 
 
 class RenderLimitError(InputError):
@@ -79,17 +79,14 @@ class Renderer:
         today: str,
         variables: Mapping[str, Any],
         chats: Sequence[Sequence[Mapping[str, object]]] = ((),),
-        wanted: Sequence[Render] = ((0, 0, False),),
+        renders: Sequence[Render] = ((0, 0, False),),
         tools: Sequence[object] = (),
     ) -> list[str]:
         """Returns chats rendered with a template, in one exchange with the child.
 
         Args:
-            source: the template.
             today: the date for `strftime_now`.
             variables: JSON values, the same for all chats.
-            chats: lists of turns.
-            wanted: the renders to return.
             tools: the definitions of tools for each chat; empty for the variable `tools`.
 
         Raises:
@@ -98,15 +95,20 @@ class Renderer:
             DoesNotFitError: the system cannot start a process.
         """
         request: dict[str, Any] = {"source": source, "today": today, "variables": variables}
-        request |= {"chats": chats, "wanted": wanted, "tools": tools}
+        request |= {"chats": chats, "renders": renders, "tools": tools}
         content = json.dumps(request).encode()
         with self._lock:
             reply = self._exchange(len(content).to_bytes(4, "big") + content)
         if "texts" in reply:
             return [str(text) for text in reply["texts"]]
-        place = f" (line {reply['line']} of the template)" if reply["line"] else ""
+        line = f" (line {reply['line']} of the template)" if reply["line"] else ""
         verb = "refuses the chat" if reply["refused"] else "fails"
-        raise InputError(f"the model's chat template {verb}: {_visible(reply['error'])}{place}")
+        # the template's message as one line, without control characters
+        words = "".join(c if c.isprintable() else " " for c in reply["error"]).split()
+        raise InputError(
+            f"the model's chat template {verb}: {' '.join(words)[:300]}{line}",
+            code="data.refused_by_template",
+        )
 
     def _exchange(self, request: bytes) -> dict[str, Any]:
         child, reply = self._started(), None
@@ -125,6 +127,7 @@ class Renderer:
                 "the model's chat template was stopped: expected a row to be rendered within "
                 f"{RENDER_CPU_S:g} s of CPU time and {RENDER_BYTES / 1e9:g} GB of memory",
                 hint="use shorter chats, or a model with another template",
+                code="data.render_limit",
             )
         answer: dict[str, Any] = json.loads(reply)
         return answer
@@ -157,7 +160,8 @@ class Renderer:
             )
         except OSError as error:
             raise DoesNotFitError(
-                f"the process that renders chat templates cannot be started: {error.strerror}"
+                f"the process that renders chat templates cannot be started: {error.strerror}",
+                code="data.no_renderer",
             ) from error
         self._owner, self._replies = os.getpid(), SimpleQueue()
         assert self._child.stdout is not None
@@ -197,12 +201,6 @@ def _too_large(pid: int) -> bool:
         return bool(psutil.Process(pid).memory_info().rss > RENDER_BYTES)
     except psutil.Error:
         return False
-
-
-def _visible(text: str) -> str:
-    """Returns a template's message as one line, without control characters."""
-    shown = "".join(c if c.isprintable() else " " for c in text)
-    return " ".join(shown.split())[:300]
 
 
 renderer = Renderer()

@@ -19,15 +19,11 @@ from zoo.models.refusals import refusals
 
 _FIRST = 0x10E000
 _STANDING_IN = re.compile("[\U0010e000-\U0010fffd]")
-_NOTHING = re.compile(r"(?!)")
-_known: "WeakKeyDictionary[Tokenizer, SpecialTokens]" = WeakKeyDictionary()
+_cached: "WeakKeyDictionary[Tokenizer, SpecialTokens]" = WeakKeyDictionary()
 
 
 class SpecialTokens:
     """The special tokens of a tokenizer, and the copy that reads text as text.
-
-    Args:
-        tokenizer: a fast tokenizer.
 
     Attributes:
         pattern: matches the longest special token at a position.
@@ -39,8 +35,8 @@ class SpecialTokens:
         added = cast("Mapping[int, Any]", tokenizer.added_tokens_decoder)
         self._ids = {str(t.content): i for i, t in added.items() if t.special and str(t.content)}
         words = sorted(self._ids, key=len, reverse=True)
-        self.pattern = re.compile("|".join(map(re.escape, words))) if words else _NOTHING
-        self._stand_ins = {word: chr(_FIRST + place) for place, word in enumerate(words)}
+        self.pattern = re.compile("|".join(map(re.escape, words)) or r"(?!)")
+        self._stand_ins = {word: chr(_FIRST + index) for index, word in enumerate(words)}
         self.ids = frozenset(self._ids.values())
         # an unknown character cannot forge a turn
         self._counted = self.ids - {tokenizer.unk_token_id}
@@ -91,6 +87,7 @@ class SpecialTokens:
             raise InputError(
                 "the tokenizer reads part of the text as a special token: expected plain text",
                 hint="split_special_tokens=false allows special tokens in the data",
+                code="data.special_token",
             )
 
     def tokenise_text(self, text: str, cuts: Sequence[int] = ()) -> Tokens:
@@ -106,18 +103,19 @@ class SpecialTokens:
 
 
 def _refuse_stand_ins(text: str) -> None:
-    if found := _STANDING_IN.search(text):
+    if match := _STANDING_IN.search(text):
         raise InputError(
-            f"the character U+{ord(found[0]):X} occurs together with special tokens: expected text "
-            "without private-use characters from U+10E000 on"
+            f"the character U+{ord(match[0]):X} occurs together with special tokens: expected text "
+            "without private-use characters from U+10E000 on",
+            code="data.private_use",
         )
 
 
 def special_tokens(tokenizer: Tokenizer) -> SpecialTokens:
     """Returns the special tokens of a tokenizer, cached for its lifetime."""
-    if tokenizer not in _known:
-        _known[tokenizer] = SpecialTokens(tokenizer)
-    return _known[tokenizer]
+    if tokenizer not in _cached:
+        _cached[tokenizer] = SpecialTokens(tokenizer)
+    return _cached[tokenizer]
 
 
 class _PlainReader:
@@ -135,8 +133,8 @@ class _PlainReader:
             ids = {token["content"]: token["id"] for token in content["added_tokens"]}
             content |= {"post_processor": None, "truncation": None, "padding": None}
             self._core = Core.from_str(json.dumps(content))
-        found = {self._core.token_to_id(word): token for word, token in ids.items()}
-        self._ids = {mine: token for mine, token in found.items() if mine != token}
+        changed = {self._core.token_to_id(word): token for word, token in ids.items()}
+        self._ids = {ours: token for ours, token in changed.items() if ours != token}
 
     def __call__(self, text: str, **_: object) -> Mapping[str, object]:
         """Returns the ids of a text and their character offsets."""

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import cast
 
-from zoo.gym.data.records import Call, Message, Tools, think_block
+from zoo.gym.data.records import Message, Tools, think_block
 from zoo.gym.data.rendering.renderer import Render, renderer
 from zoo.gym.data.rendering.special import SpecialTokens, special_tokens
 from zoo.gym.data.tokenizer import Tokenizer, stop_ids
@@ -54,8 +53,6 @@ def chat_template(
     """Returns the template of a model, or None if it has none.
 
     Args:
-        tokenizer: the model's tokenizer.
-        today: the date that the template prints, `2024-07-26`.
         split_special_tokens: special tokens inside contents are plain text.
 
     Raises:
@@ -66,12 +63,17 @@ def chat_template(
     try:
         date.fromisoformat(today)
     except ValueError:
-        raise InputError(f"date: expected a date like 2024-07-26, got {today!r}") from None
+        raise InputError(
+            f"date: expected a date like 2024-07-26, got {today!r}", code="data.bad_date"
+        ) from None
     try:
         source = tokenizer.get_chat_template()
         tool_source = tokenizer.get_chat_template(tools=[])
     except ValueError as error:  # several named templates, none of them the default
-        raise InputError(f"{tokenizer.name_or_path}: {str(error).splitlines()[0]}") from None
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"{tokenizer.name_or_path}: {reason}", code="data.no_default_template"
+        ) from None
     reads = _READS_REASONING.search(source) is not None
     markers = frozenset(tokenizer.added_tokens_decoder)
     stops = frozenset(stop_ids(Path(tokenizer.name_or_path), tokenizer))
@@ -96,28 +98,20 @@ def render(
 ) -> str:
     """Returns a chat as the model reads it.
 
-    Args:
-        template: the model's template.
-        messages: the turns.
-        tools: definitions of tools.
-        generation_prompt: end with the prompt for an assistant's next turn.
-
     Raises:
         InputError: see `render_all`.
     """
-    wanted = [(0, len(messages), generation_prompt)]
-    return render_all(template, [Chat(messages, tools)], wanted)[0]
+    renders = [(0, len(messages), generation_prompt)]
+    return render_all(template, [Chat(messages, tools)], renders)[0]
 
 
 def render_all(
-    template: ChatTemplate, chats: Sequence[Chat], wanted: Sequence[Render]
+    template: ChatTemplate, chats: Sequence[Chat], renders: Sequence[Render]
 ) -> list[str]:
     """Returns several renders of chats in one exchange with the rendering child.
 
     Args:
-        template: the model's template.
-        chats: the chats, with tools or without.
-        wanted: the index of a chat, its number of turns, and whether to add a generation prompt.
+        renders: the index of a chat, its number of turns, and whether to add a generation prompt.
 
     Raises:
         InputError: the template refuses a chat, fails, or exceeds a limit; the message has its
@@ -126,7 +120,10 @@ def render_all(
     """
     names = template.tokenizer.special_tokens_map
     variables: dict[str, object] = {
-        **{name: _words(value) for name, value in names.items()},
+        **{
+            name: [str(word) for word in value] if isinstance(value, list) else str(value)
+            for name, value in names.items()
+        },
         "tools": None,
         "documents": None,
     }
@@ -134,29 +131,23 @@ def render_all(
     turns = [[_as_dict(turn, reads_reasoning=reads) for turn in chat.messages] for chat in chats]
     tools = [chat.tools for chat in chats] if any(chat.tools for chat in chats) else ()
     source = template.tool_source if tools else template.source
-    return renderer.render(source, template.today, variables, turns, wanted, tools)
-
-
-def _words(value: object) -> object:
-    words = cast("list[object]", value)
-    return [str(word) for word in words] if isinstance(value, list) else str(value)
+    return renderer.render(source, template.today, variables, turns, renders, tools)
 
 
 def openai_turn(message: Message) -> dict[str, object]:
     """Returns a turn in the form of OpenAI, without reasoning; arguments of calls are objects."""
     turn: dict[str, object] = {"role": message.role, "content": message.content}
     if message.calls:
-        turn["tool_calls"] = [_openai_call(call) for call in message.calls]
+        turn["tool_calls"] = [
+            ({"id": call.id} if call.id else {})
+            | {"type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.calls
+        ]
     if message.tool:
         turn["name"] = message.tool
     if message.call_id:
         turn["tool_call_id"] = message.call_id
     return turn
-
-
-def _openai_call(call: Call) -> Mapping[str, object]:
-    function = {"name": call.name, "arguments": call.arguments}
-    return {**({"id": call.id} if call.id else {}), "type": "function", "function": function}
 
 
 def _as_dict(message: Message, *, reads_reasoning: bool) -> Mapping[str, object]:

@@ -14,13 +14,7 @@ from zoo.gym.data.reading.turns.tools import (
     parse_calls,
     require_calls,
 )
-from zoo.gym.data.reading.turns.values import (
-    list_of,
-    shown,
-    text_of,
-    type_name,
-    word_of,
-)
+from zoo.gym.data.reading.turns.values import list_of, shown, text_of, type_name, word_of
 from zoo.gym.data.records import Message, split_thinking
 from zoo.gym.errors import InputError
 
@@ -59,7 +53,6 @@ def parse_chat(value: object, key: str) -> tuple[Message, ...]:
 
     Args:
         value: a list of messages, `role` and `content` or `from` and `value`.
-        key: the row's key of the list.
 
     Raises:
         InputError: it is not a list of messages, a role is unknown, the chat starts with the

@@ -43,10 +43,6 @@ _CALL = frozenset({"name", "arguments"})
 def parse_calls(fields: Mapping[str, object], where: str) -> tuple[Call, ...]:
     """Returns the calls under the keys of a turn.
 
-    Args:
-        fields: the turn.
-        where: `messages[1]`.
-
     Raises:
         InputError: there is a call without a name, or arguments that are no object.
     """

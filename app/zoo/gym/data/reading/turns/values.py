@@ -42,7 +42,6 @@ def text_of(value: object, key: str) -> str:
 
     Args:
         value: a string, or OpenAI content parts `[{"type": "text", "text": ...}]`.
-        key: the key of the value, for the message.
 
     Raises:
         InputError: the value is not text.
