@@ -134,8 +134,9 @@ def test_a_mix_of_other_files_is_refused_before_the_run(
 def test_texts_are_not_mixed(tmp_path: Path) -> None:
     paths = files(tmp_path, 1, 1)
     paths[0].write_text('{"text": "a"}')
-    with pytest.raises(InputError, match="texts are joined in the order of their files"):
+    with pytest.raises(InputError) as caught:
         read_dataset(paths, mix=Mix("interleave_under"))
+    assert caught.value.code == "data.mixed_texts"
 
 
 def test_held_out_files_are_not_mixed(tmp_path: Path) -> None:

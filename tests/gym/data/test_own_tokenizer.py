@@ -177,7 +177,7 @@ def test_a_saved_copy_of_the_bases_templates_is_no_other(tmp_path: Path) -> None
     assert tokenizer_of(base, adapter).get_chat_template(tools=[]) == OWN
 
 
-def test_one_template_of_an_adapter_does_not_take_the_others_away(tmp_path: Path) -> None:
+def test_one_template_of_an_adapter_keeps_the_others(tmp_path: Path) -> None:
     base, adapter = with_tool_use(tmp_path / "base"), tmp_path / "adapter"
     adapter.mkdir()
     (adapter / "chat_template.jinja").write_text("mine")

@@ -70,7 +70,7 @@ def test_first_fit_fills_batches_and_cuts_no_unit(shape: list[list[int]], limit:
     assert all(one + other > limit for one, other in combinations(taken, 2))
 
 
-def test_single_rows_share_what_all_begin_with_unless_it_is_short() -> None:
+def test_single_rows_share_a_long_common_beginning() -> None:
     def begins(shared: int) -> Any:
         ends = (np.full(own, own) for own in (1, 2, 5))
         texts = [np.concatenate([np.zeros(shared, np.int64), end]) for end in ends]
@@ -108,16 +108,14 @@ ODD_EXTRAS: dict[str, tuple[list[Any], str]] = {
 
 
 @pytest.mark.parametrize(("values", "why"), ODD_EXTRAS.values(), ids=ODD_EXTRAS)
-def test_extras_that_are_not_one_number_per_row_or_token_are_refused(
-    values: list[Any], why: str
-) -> None:
+def test_extras_of_another_shape_or_type_are_refused(values: list[Any], why: str) -> None:
     rows = [row(3, 0, a=values[0]), row(2, 1, a=values[1])]
     with pytest.raises(ValueError, match=why):
         collate(alone(rows))
 
 
 @pytest.mark.parametrize("name", ["mask", "lengths", "window_tokens"])
-def test_extras_with_the_name_of_the_batchs_own_arrays_are_refused(name: str) -> None:
+def test_extras_named_like_arrays_of_the_batch_are_refused(name: str) -> None:
     extras: dict[str, Any] = {name: np.ones(2)}
     with pytest.raises(ValueError, match=f"got '{name}'"):
         collate(alone([row(2, **extras)]), {"window_tokens": 1.0})

@@ -241,11 +241,12 @@ def test_an_entry_that_a_run_would_not_find_again_is_refused(tmp_path: Path) -> 
     config = TrainConfig(
         model_name_or_path="x", dataset=("mine",), dataset_dir=str(tmp_path / "data")
     )
-    with pytest.raises(InputError, match="below it"):
+    with pytest.raises(InputError) as caught:
         dataset_files(config)
+    assert caught.value.code == "data.far_file"
 
 
-def test_what_lies_far_above_the_data_and_is_no_description_changes_nothing(tmp_path: Path) -> None:
+def test_a_far_file_that_is_no_description_changes_nothing(tmp_path: Path) -> None:
     file = tmp_path / "a/b/c/rows.jsonl"
     file.parent.mkdir(parents=True)
     file.write_text('{"prompt": "a", "completion": "b"}\n')

@@ -128,7 +128,7 @@ def test_alpaca_with_the_prompt_as_text_is_alpaca(read: Read) -> None:
     assert "'text' (1 row)" in data.notes[0]
 
 
-def test_dolly_and_prompt_response_rows_are_read_as_what_they_are(read: Read) -> None:
+def test_dolly_rows_differ_from_prompt_response_rows(read: Read) -> None:
     dolly = {"instruction": "Add", "context": "1 2", "response": "3", "source": "sums"}
     data = read(dolly, {"prompt": "a", "response": "b"})
     assert list(data.formats.values()) == ["dolly + prompt/response"]
@@ -138,7 +138,7 @@ def test_dolly_and_prompt_response_rows_are_read_as_what_they_are(read: Read) ->
 
 @pytest.mark.parametrize("row", OTHER_FORMATS[:-1])
 @pytest.mark.parametrize("key", ["label", "kto_tag"])
-def test_a_file_with_bad_answers_is_not_learned_in_its_labelled_rows(
+def test_labelled_rows_of_a_file_with_bad_answers_are_refused(
     read: Read, row: Any, key: str
 ) -> None:
     data = read({**row, key: False}, {**row, key: True}, row)
@@ -202,7 +202,7 @@ def test_a_class_of_a_text_is_reported_and_its_row_learned(read: Read) -> None:
     assert (len(data.records), "'label' (2 rows)" in data.notes[0]) == (2, True)
 
 
-def test_keys_that_are_not_read_are_named_in_one_line_for_each_file(read: Read) -> None:
+def test_unread_keys_are_named_in_one_line_per_file(read: Read) -> None:
     named = {**USER, "name": "Ann", "weight": 1}
     data = read(
         {**ALPACA, "context": "c", "id": 7, "task_id": "x", "history": []},
@@ -251,7 +251,7 @@ def test_inspection_warns_of_keys_that_are_not_read(
     assert f"{path}: keys that are not read: 'context' (1 row)" in found.warnings
 
 
-def test_parts_beside_a_prompt_are_reported_where_a_reward_scores(tmp_path: Path) -> None:
+def test_parts_beside_a_prompt_are_reported_for_rewards(tmp_path: Path) -> None:
     row = {"context": "Ann has 3 cats.", "question": "How many?", "answer": 3, "level": 2}
     (tmp_path / "rows.jsonl").write_text(json.dumps(row))
     (note,) = read_dataset([tmp_path / "rows.jsonl"], kinds={"prompt"}).notes

@@ -37,9 +37,7 @@ LEARNED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_begins_like_rows_or_a_document_is_refused_with_its_line(
-    case: str, tmp_path: Path
-) -> None:
+def test_text_that_begins_like_rows_is_refused_with_its_line(case: str, tmp_path: Path) -> None:
     name, text, line = REFUSED[case]
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=rf"{name}:{line}: expected rows of JSON or plain text"):

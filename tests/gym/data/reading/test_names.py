@@ -44,7 +44,7 @@ def test_a_column_of_questions_and_one_of_answers_are_pairs(
     assert (data.formats, data.notes) == ({str(tmp_path / name): "question/answer"}, ())
 
 
-def test_a_question_is_apart_from_its_answer_for_a_model_without_a_template(tmp_path: Path) -> None:
+def test_a_blank_line_parts_question_and_answer_without_template(tmp_path: Path) -> None:
     assert read(tmp_path, {"question": "2+3?", "answer": "5"})[0].joint == "\n\n"
 
 
@@ -92,9 +92,7 @@ def test_a_row_in_a_format_keeps_its_other_keys_for_a_reward(tmp_path: Path) -> 
         {"question": "a", "frage": "b", "answer": "c", "antwort": "d"},
     ],
 )
-def test_columns_that_can_be_read_in_two_ways_are_refused_by_name(
-    tmp_path: Path, row: Mapping[str, object]
-) -> None:
+def test_ambiguous_columns_are_refused_by_name(tmp_path: Path, row: Mapping[str, object]) -> None:
     with pytest.raises(InputError) as caught:
         read(tmp_path, row)
     assert sum(repr(key) in caught.value.message for key in row) > 1
@@ -111,9 +109,7 @@ def test_columns_that_mean_something_else_are_refused(
 @pytest.mark.parametrize(
     "header", ["Question,A,B,C,D,Answer", "Passage,Question,Answer", "Problem,Options,Solution"]
 )
-def test_a_table_with_more_parts_of_a_prompt_is_refused_with_its_columns(
-    tmp_path: Path, header: str
-) -> None:
+def test_a_table_with_parts_of_a_prompt_is_refused(tmp_path: Path, header: str) -> None:
     file = tmp_path / "quiz.csv"
     file.write_text(f"{header}\n{','.join('x' * (header.count(',') + 1))}\n")
     with pytest.raises(InputError, match="columns="):

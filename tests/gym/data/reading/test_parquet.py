@@ -117,22 +117,25 @@ def test_a_damaged_page_is_refused(tmp_path: Path) -> None:
 def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"prompt": pa.array([], pa.string())}), path)
-    with pytest.raises(InputError, match="empty file: expected rows of data, got none"):
+    with pytest.raises(InputError) as caught:
         read_dataset([path])
+    assert caught.value.code == "data.empty_file"
 
 
 def test_text_named_parquet_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     path.write_text(json.dumps(PAIR))
-    with pytest.raises(InputError, match="not a complete parquet file"):
+    with pytest.raises(InputError) as caught:
         read_dataset([path])
+    assert caught.value.code == "data.damaged_file"
 
 
 def test_a_pointer_in_place_of_the_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
-    with pytest.raises(InputError, match="got a Git LFS pointer"):
+    with pytest.raises(InputError) as caught:
         read_dataset([path])
+    assert caught.value.code == "data.lfs_pointer"
 
 
 def test_parquet_files_in_a_folder_are_data(tmp_path: Path) -> None:

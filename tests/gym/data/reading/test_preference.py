@@ -195,7 +195,7 @@ def encoded(
     ],
 )
 @pytest.mark.parametrize(("kind", "row"), ROWS)
-def test_a_row_that_is_excluded_or_badly_weighted_is_left_out_and_counted(
+def test_excluded_and_badly_weighted_rows_are_counted(
     tmp_path: Path, kind: Kind, row: dict[str, Any], flags: dict[str, Any]
 ) -> None:
     weights, left_out = encoded(tmp_path / "rows.jsonl", kind, [row, {**row, **flags}])

@@ -94,7 +94,7 @@ def test_the_usual_names_of_questions_and_answers_are_read(
 
 
 @pytest.mark.parametrize("turns", [[ASKED], [ASKED, SAID]])
-def test_a_chat_with_an_answer_is_a_prompt_up_to_the_last_user_turn(
+def test_a_chat_is_a_prompt_up_to_its_last_user_turn(
     tmp_path: Path, turns: list[dict[str, str]]
 ) -> None:
     (record,) = read(tmp_path, {"messages": turns, "answer": 5, "system": "s"})
@@ -102,6 +102,6 @@ def test_a_chat_with_an_answer_is_a_prompt_up_to_the_last_user_turn(
     assert (record.answer, record.completion) == (5, "It is 5." if turns[1:] else "")
 
 
-def test_fields_beside_the_one_that_is_read_are_passed_to_the_reward(tmp_path: Path) -> None:
+def test_other_fields_are_passed_to_the_reward(tmp_path: Path) -> None:
     row = {"prompt": "a", "question": "b", "answer": 1, "solution": "c"}
     assert read(tmp_path, row)[0].metadata == {"question": "b", "solution": "c"}

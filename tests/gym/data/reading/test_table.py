@@ -97,7 +97,7 @@ def test_a_table_in_another_encoding_is_refused_with_its_line(tmp_path: Path) ->
         read_dataset([path])
 
 
-def test_a_cell_longer_than_the_csv_module_allows_by_default_is_read(tmp_path: Path) -> None:
+def test_a_cell_above_the_default_limit_of_csv_is_read(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", ["text"], ["a" * 200_000])
     assert len(read_dataset([path]).records[0].text) == 200_000
 

@@ -75,7 +75,7 @@ THOUGHTS = {"no thought": (None, None), "thoughts": ("Hm.", "Two\n\nlines"), "em
 @pytest.mark.parametrize(("name", "system"), CASES)
 @pytest.mark.parametrize("answers", ANSWERS.values(), ids=list(ANSWERS))
 @pytest.mark.parametrize("thoughts", THOUGHTS.values(), ids=list(THOUGHTS))
-def test_learned_is_what_the_template_renders_for_each_turn_and_its_end(
+def test_each_rendered_turn_and_its_end_are_learned(
     templates: dict[str, ChatTemplate],
     name: str,
     system: bool,
@@ -117,7 +117,7 @@ def test_no_word_of_the_user_is_ever_learned(
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_all_tokens_together_are_the_chat_as_the_template_renders_it(
+def test_all_tokens_together_are_the_rendered_chat(
     templates: dict[str, ChatTemplate], name: str
 ) -> None:
     chat = two_turns(Message("assistant", "\n a"), Message("assistant", "b", "Hm"))
@@ -172,11 +172,12 @@ def test_two_answers_in_a_row_are_two_turns(templates: dict[str, ChatTemplate], 
 
 def test_gemma_refuses_a_system_turn_in_its_own_words(templates: dict[str, ChatTemplate]) -> None:
     chat = two_turns(Message("assistant", "a"), Message("assistant", "b"), system=True)
-    with pytest.raises(InputError, match=r"refuses the chat: System role not supported"):
+    with pytest.raises(InputError) as caught:
         render_turns(templates["gemma2"], chat)
+    assert caught.value.code == "data.refused_by_template"
 
 
-def test_a_thought_that_the_template_cuts_out_of_an_answer_is_refused_not_guessed(
+def test_a_thought_cut_out_of_an_answer_is_refused(
     templates: dict[str, ChatTemplate],
 ) -> None:
     chat = two_turns(Message("assistant", "lost</think>found"), Message("assistant", "b"))
@@ -217,7 +218,7 @@ NO_MARKERS = (
 )
 
 
-def test_without_a_marker_the_last_turn_ends_with_the_end_of_text_token(
+def test_without_a_marker_the_last_turn_ends_with_eos(
     byte_tokenizer: Callable[..., Any],
 ) -> None:
     assert learned_with(byte_tokenizer, NO_MARKERS, "A", "B ") == ["A", "B </s>"]
@@ -231,7 +232,7 @@ def test_without_a_marker_no_token_reaches_past_the_answer(
     assert learned_turns(template, chat) == ["A.", "B.<|im_end|>"]
 
 
-def test_a_prompt_that_opens_a_think_block_may_go_further_than_an_early_turn(
+def test_a_prompt_that_opens_a_think_block_may_be_longer(
     byte_tokenizer: Callable[..., Any],
 ) -> None:
     source = (
@@ -244,7 +245,7 @@ def test_a_prompt_that_opens_a_think_block_may_go_further_than_an_early_turn(
     assert learned == ["A<|im_end|>", "OK\n</think>\n\nB<|im_end|>"]
 
 
-def test_characters_of_private_use_in_the_data_stay_what_they_are(
+def test_private_use_characters_in_the_data_stay(
     byte_tokenizer: Callable[..., Any],
 ) -> None:
     text = "\U000f0000 and \U000f0001"
@@ -284,7 +285,7 @@ TWO_ENDS = (
 )
 
 
-def test_every_marker_up_to_the_one_that_stops_generation_is_learned(
+def test_markers_up_to_the_stop_are_learned(
     byte_tokenizer: Callable[..., Any],
 ) -> None:
     found = markers_learned(byte_tokenizer, TWO_ENDS, "<|END_OF_TURN|>", PLAIN)
@@ -308,7 +309,7 @@ CUT_THOUGHTS = (
 )
 
 
-def test_nothing_is_learned_of_a_think_block_that_the_template_cuts_off(
+def test_a_removed_think_block_is_not_learned(
     byte_tokenizer: Callable[..., Any],
 ) -> None:
     found = markers_learned(byte_tokenizer, CUT_THOUGHTS, "<|im_end|>", TWO)
@@ -332,7 +333,7 @@ ALWAYS_THINKS = (
 )
 
 
-def test_a_turn_that_closes_the_think_block_of_its_prompt_is_learned_from_there(
+def test_a_turn_is_learned_from_the_end_of_an_open_think_block(
     byte_tokenizer: Callable[..., Any],
 ) -> None:
     found = markers_learned(byte_tokenizer, ALWAYS_THINKS, "<|im_end|>", PLAIN)
@@ -374,5 +375,6 @@ def test_a_chat_full_of_characters_of_private_use_is_refused(
     template = chat_template(byte_tokenizer(), "2024-07-26")
     assert template is not None
     every = "".join(map(chr, range(0xF0000, 0x10E000)))
-    with pytest.raises(InputError, match="none is left for markers"):
+    with pytest.raises(InputError) as caught:
         render_turns(template, [Message("user", every), Message("assistant", "A")])
+    assert caught.value.code == "data.private_use"

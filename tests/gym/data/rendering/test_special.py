@@ -81,7 +81,7 @@ def test_tokens_that_are_not_flagged_special_stay_tokens(
     assert [token for token in ids if token in {151657, 151667}] == [151657, 151667]
 
 
-def test_a_marker_that_a_text_and_the_template_form_together_is_text(
+def test_a_marker_across_text_and_template_is_text(
     byte_tokenizer: Callable[..., Any],
 ) -> None:
     source = (
@@ -97,7 +97,7 @@ def test_a_marker_that_a_text_and_the_template_form_together_is_text(
 
 
 @pytest.mark.parametrize("bos", [True, False])
-def test_texts_pairs_and_prompts_without_a_template_hold_no_special_token(
+def test_rows_without_a_template_hold_no_special_token(
     byte_tokenizer: Callable[..., Any], bos: bool
 ) -> None:
     tokenizer = byte_tokenizer(None, bos=bos)
@@ -128,7 +128,7 @@ def test_the_key_lets_the_data_hold_special_tokens(byte_tokenizer: Callable[...,
     assert tokenizer.eos_token_id in found.ids
 
 
-def test_a_tokenizer_that_makes_special_tokens_of_any_text_is_refused() -> None:
+def test_a_tokenizer_that_forges_special_tokens_is_refused() -> None:
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -138,11 +138,12 @@ def test_a_tokenizer_that_makes_special_tokens_of_any_text_is_refused() -> None:
     fast: Any = PreTrainedTokenizerFast
     tokenizer = fast(tokenizer_object=core, eos_token="</s>")
     text = Record("f:1", "text", text="a </s> a")
-    with pytest.raises(InputError, match="reads part of the text as a special token"):
+    with pytest.raises(InputError) as caught:
         encode_records([text], tokenizer, EncodeOptions(64))
+    assert caught.value.code == "data.special_token"
 
 
-def test_characters_that_stand_for_special_tokens_are_refused_together_with_them(
+def test_stand_ins_together_with_special_tokens_are_refused(
     byte_tokenizer: Callable[..., Any],
 ) -> None:
     text = Record("f:1", "text", text="\U0010e000 </s>")

@@ -13,7 +13,7 @@ from zoo.gym.data.rendering.template import ChatTemplate
 from zoo.models import pico_folder
 
 
-def test_answers_end_at_the_tokens_of_tokenizer_configs_and_template(tmp_path: Path) -> None:
+def test_stops_are_those_of_tokenizer_configs_and_template(tmp_path: Path) -> None:
     (tmp_path / "generation_config.json").write_text('{"eos_token_id": [7, 5]}')
     (tmp_path / "config.json").write_text('{"eos_token_id": 9}')
     tokenizer: Any = load_tokenizer(pico_folder())

@@ -42,7 +42,7 @@ def written(name: str, turn: Message) -> str:
 
 @pytest.mark.parametrize("name", WITH_TOOLS)
 @pytest.mark.parametrize("tools", [TOOLS, ()], ids=["tools", "no tools"])
-def test_a_call_is_learned_up_to_its_end_and_its_result_is_only_read(
+def test_a_call_is_learned_and_its_result_only_read(
     templates: dict[str, ChatTemplate], name: str, tools: Tools
 ) -> None:
     turn, end = calling(OSLO), WITH_TOOLS[name]
@@ -54,7 +54,7 @@ def test_a_call_is_learned_up_to_its_end_and_its_result_is_only_read(
 
 @pytest.mark.parametrize("name", ["qwen3", "qwen2.5"])
 @pytest.mark.parametrize("text", ["", "Let me see.", "a\n\nb "])
-def test_several_calls_with_text_and_results_are_one_learned_turn(
+def test_several_calls_with_text_are_one_learned_turn(
     templates: dict[str, ChatTemplate], name: str, text: str
 ) -> None:
     turn = calling(OSLO, ROME, text=text)
@@ -77,7 +77,7 @@ def test_the_reasoning_before_a_call_is_learned(templates: dict[str, ChatTemplat
     assert first == f"{block}\n" + written("qwen2.5", chat[1]) + "<|im_end|>"
 
 
-def test_keep_writes_the_reasoning_before_a_call_that_the_template_omits(
+def test_keep_writes_omitted_reasoning_before_a_call(
     templates: dict[str, ChatTemplate],
 ) -> None:
     chat = [ASK, calling(OSLO, reasoning="Hm"), RAIN, SAY, ASK, SAY]
@@ -134,7 +134,7 @@ def chats(draw: st.DrawFn, most_calls: int) -> list[Message]:
 @pytest.mark.parametrize("name", WITH_TOOLS)
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_exactly_the_calls_and_answers_are_learned_whatever_the_texts(
+def test_exactly_calls_and_answers_are_learned_for_any_text(
     templates: dict[str, ChatTemplate], name: str, data: st.DataObject
 ) -> None:
     chat = data.draw(chats(1 if name == "llama3.2" else 3))
@@ -152,7 +152,7 @@ def test_exactly_the_calls_and_answers_are_learned_whatever_the_texts(
 @pytest.mark.parametrize("name", WITH_TOOLS)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_tools_and_calls_are_rendered_as_transformers_renders_them(
+def test_tools_and_calls_are_rendered_as_in_transformers(
     templates: dict[str, ChatTemplate], name: str, data: st.DataObject
 ) -> None:
     # the date is the one thing that is another on purpose
@@ -166,7 +166,7 @@ def test_tools_and_calls_are_rendered_as_transformers_renders_them(
     assert template.tokenizer.decode(ids) == expected
 
 
-def test_qwen3_renders_reasoning_before_calls_as_transformers_does(
+def test_qwen3_renders_reasoning_before_calls(
     templates: dict[str, ChatTemplate],
 ) -> None:
     chat = [ASK, calling(OSLO, ROME, reasoning="Hm"), RAIN, SUN, SAY]

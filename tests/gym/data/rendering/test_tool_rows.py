@@ -66,7 +66,7 @@ CALL_TEXT = '[weather {"city": "Oslo"}]<|im_end|>'
 
 
 @pytest.mark.parametrize("kind", ["pair", "rated"])
-def test_answers_that_are_compared_or_rated_have_tools_and_learn_calls(
+def test_pairs_and_rated_answers_have_tools_and_learn_calls(
     byte_tokenizer: Callable[..., Any], kind: Any
 ) -> None:
     tokenizer = tool_template(byte_tokenizer)

@@ -60,7 +60,7 @@ def test_the_branch_that_was_shown_is_learned(tmp_path: Path) -> None:
     assert data.notes == ()
 
 
-def test_turns_that_are_not_text_between_two_people_are_left_out_and_counted(
+def test_turns_that_are_no_text_are_left_out_and_counted(
     tmp_path: Path,
 ) -> None:
     hidden = {"is_visually_hidden_from_conversation": True}
@@ -130,7 +130,7 @@ def test_the_messages_of_claude_are_learned(tmp_path: Path) -> None:
     assert "1 reasoning part, 2 tool parts" in data.notes[0]
 
 
-def test_the_text_of_an_attachment_is_read_and_other_files_are_refused(tmp_path: Path) -> None:
+def test_attachments_with_text_are_read_and_files_refused(tmp_path: Path) -> None:
     answer = {"sender": "assistant", "text": "It is short."}
     attached = [{"file_name": "a.txt", "extracted_content": "words"}]
     asked = {"sender": "human", "text": "Read.", "attachments": attached}

@@ -311,7 +311,7 @@ def test_tags_of_a_dataset_info_name_calls_and_results(tmp_path: Path) -> None:
     assert (record.messages, list(record.tools)) == (TURNS, [TOOL])
 
 
-def test_the_name_of_a_tool_turn_is_read_and_that_of_a_user_is_reported(read: Read) -> None:
+def test_names_of_tool_turns_are_read_and_of_users_reported(read: Read) -> None:
     row = {"messages": [{**ASK, "name": "Ann"}, CALL, {**RESULT, "name": "weather"}, SAY]}
     (note,) = read(row).notes
     assert note.endswith("keys that are not read: 'messages[].name' (1 row)")
