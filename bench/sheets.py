@@ -48,7 +48,7 @@ def learned(place: Path) -> Any:  # noqa: ANN401 - a generator of cases that ret
     from zoo.gym.experience.learning.learn import learn
     from zoo.gym.experience.learning.split import split_tasks
     from zoo.gym.experience.local import BATCH, Local
-    from zoo.gym.experience.session import lesson_of, load_reward
+    from zoo.gym.experience.rewards import load_reward
     from zoo.gym.experience.settings import ExperienceConfig
     from zoo.gym.experience.tasks import read_tasks
 
@@ -66,7 +66,7 @@ def learned(place: Path) -> Any:  # noqa: ANN401 - a generator of cases that ret
     caller = Caller(Journal(), Budget(Cap()))
     with load_reward(config, split) as reward, Local(config.model).open() as chat:
         model = Model("model", chat, None, BATCH)
-        found = learn(split, caller, model, Model("teacher", Teacher()), reward, lesson_of(config))
+        found = learn(split, caller, model, Model("teacher", Teacher()), reward, config)
     right = {item.text for item in found.library.items}
     true = {item.text for item in sheet(SHEET).items}
     size = len(found.library.text.encode())
@@ -83,8 +83,8 @@ def distilled(place: Path, label: str, library: Any) -> Iterator[Case]:  # noqa:
     """Distils a library and yields what it, the adapter and the delta gain."""
     from zoo.gym.experience import store
     from zoo.gym.experience.distilling.session import work
-    from zoo.gym.experience.distilling.settings import DistillationConfig
     from zoo.gym.experience.distilling.start import make_run, prepare
+    from zoo.gym.experience.settings import DistillationConfig
 
     store.save(label, library)
     config = DistillationConfig(

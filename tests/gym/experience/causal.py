@@ -19,8 +19,9 @@ from zoo.gym.data.records import Message
 from zoo.gym.experience.calls.budget import Budget, Cap
 from zoo.gym.experience.calls.caller import Caller, Model
 from zoo.gym.experience.calls.journal import Journal
-from zoo.gym.experience.learning.learn import Learned, Lesson, learn
+from zoo.gym.experience.learning.learn import Learned, learn
 from zoo.gym.experience.learning.split import Split
+from zoo.gym.experience.settings import ExperienceConfig
 from zoo.gym.rewards.reward import Reward, Sample, Score, Task
 
 FAMILIES, STRATEGIES = 12, 5
@@ -132,11 +133,9 @@ def split_of(salt: int = 0, *, test: int = 0) -> Split:
     return Split(tasks(48, 0, salt), tasks(48, 1000, salt), tasks(test, 9000, salt))
 
 
-def lesson(**changes: Any) -> Lesson:
-    how = Sampling(max_new_tokens=16, temperature=0.7)
-    fields: dict[str, Any] = {"group_size": 5, "epochs": 3, "gate_draws": 2, "test_draws": 4}
-    fields |= {"train_how": how, "eval_how": how, "teacher_how": how}
-    return Lesson(**(fields | changes))
+def lesson(**changes: Any) -> ExperienceConfig:
+    fields: dict[str, Any] = {"model": "world", "max_new_tokens": 16, "teacher_max_new_tokens": 16}
+    return ExperienceConfig(**(fields | {"temperature_eval": 0.7} | changes))
 
 
 def run(world: World, split: Split, journal: Journal | None = None, **changes: Any) -> Learned:

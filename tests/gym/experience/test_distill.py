@@ -17,10 +17,10 @@ from zoo.gym.delta import load_delta
 from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.experience import store
 from zoo.gym.experience.distilling.method import Lessons, LessonsConfig
-from zoo.gym.experience.distilling.settings import DistillationConfig
 from zoo.gym.experience.distilling.start import prepare
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
+from zoo.gym.experience.settings import DistillationConfig
 from zoo.gym.jobs import open_run, run_folders
 from zoo.gym.train.plan import Plan
 from zoo.models import pico_folder

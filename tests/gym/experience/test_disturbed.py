@@ -73,7 +73,7 @@ def learned(world: World, path: Path, at_once: int) -> Library:
     try:
         caller = Caller(journal, Budget(Cap(), journal.spent))
         model = Model("world", world, None, at_once)
-        how = lesson(epochs=2, group_size=4, test_draws=1)
+        how = lesson(max_epochs=2, group_size=4, test_draws=1)
         return learn(SMALL_SPLIT, caller, model, model, Follows(), how).library
     finally:
         journal.close()

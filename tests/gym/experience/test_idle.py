@@ -166,7 +166,7 @@ def test_a_query_has_no_run_to_resume(
     def ask(*_: object) -> None:
         raise InterruptedRunError("gone", hint="resume the run later: answers are kept")
 
-    monkeypatch.setattr("zoo.gym.experience.infer.Caller.ask", ask)
+    monkeypatch.setattr("zoo.gym.experience.use.Caller.ask", ask)
     told = call("experience", "infer", "a?", "--model", served.model)
     assert "repeat the command later" in told.stderr
     assert "resume" not in told.stderr

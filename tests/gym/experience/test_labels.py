@@ -8,7 +8,7 @@ from zoo.gym.data.records import Message
 from zoo.gym.errors import InputError
 from zoo.gym.experience.learning.majority import DESCRIPTION
 from zoo.gym.experience.learning.split import Split
-from zoo.gym.experience.session import labels_of, load_reward
+from zoo.gym.experience.rewards import load_reward
 from zoo.gym.experience.settings import LIVE, ExperienceConfig
 from zoo.gym.experience.start import prepare
 from zoo.gym.rewards.reward import Task
@@ -28,7 +28,8 @@ from zoo.gym.rewards.reward import Task
     ],
 )
 def test_a_judge_and_a_majority_are_marked(reward: str, labels: str) -> None:
-    assert labels_of(ExperienceConfig(model="m", reward=reward)) == labels
+    marks = ExperienceConfig(model="m", reward=reward).marks
+    assert marks.get("labels", "") == labels
 
 
 def test_the_first_task_without_an_answer_is_the_first_of_the_file() -> None:

@@ -8,10 +8,10 @@ from tests.gym.experience.causal import FAMILIES, TRUE
 from tests.gym.experience.conftest import Call, Served, write_tasks
 from zoo.gym.errors import InputError
 from zoo.gym.experience import store
-from zoo.gym.experience.infer import doubts
 from zoo.gym.experience.library.file import write_library
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
+from zoo.gym.experience.use import doubts
 
 pytestmark = pytest.mark.usefixtures("near")
 

@@ -12,7 +12,7 @@ from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress
 from zoo.gym.config.items import existing, sort_items
 from zoo.gym.errors import EXIT_CODES, GymError, InputError, InterruptedRunError
-from zoo.gym.experience.distilling.settings import DistillationConfig
+from zoo.gym.experience.settings import DistillationConfig
 from zoo.gym.jobs import Run, Status, follow, launch, read_status, state_name
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from zoo.gym.cli.output import Output
 from zoo.gym.config.items import existing
 from zoo.gym.errors import EXIT_CODES, GymError, InputError, InterruptedRunError
 from zoo.gym.experience.learning.learn import batches
-from zoo.gym.experience.learning.majority import MAJORITY
-from zoo.gym.experience.settings import ExperienceConfig
+from zoo.gym.experience.settings import MAJORITY, ExperienceConfig
 from zoo.gym.experience.tasks import read_split
 from zoo.gym.humanize import counted, figure, money
 from zoo.gym.jobs import Event, Run, Status, follow, launch, open_run, read_status, state_name
@@ -237,8 +236,7 @@ def end_lines(run: Run, status: Status) -> Iterator[str]:
 def _say_why(run: Run, out: Output) -> None:
     """Says why nothing was kept if all rewards are the same, with some answers to judge by."""
     from zoo.gym.experience.calls.journal import Journal
-    from zoo.gym.experience.library.report import JOURNAL_FILE
-    from zoo.gym.experience.session import read_settings
+    from zoo.gym.experience.session import JOURNAL_FILE, read_settings
 
     with closing(Journal(run.folder / JOURNAL_FILE, is_kept=True)) as journal:
         answers = [
@@ -289,7 +287,7 @@ def _answer(run: Run, status: Status) -> dict[str, object]:
 def _spent_usd(run: Run, status: Status) -> float | None:
     """Returns what an unfinished run has spent by its journal, None if it cannot be read now."""
     from zoo.gym.experience.calls.journal import Journal
-    from zoo.gym.experience.library.report import JOURNAL_FILE
+    from zoo.gym.experience.session import JOURNAL_FILE
 
     path = run.folder / JOURNAL_FILE
     if status.live or not path.is_file():

@@ -78,50 +78,54 @@ def gate(
         raise InputError("--out: has no effect without --each")
     if top_k is not None and each and against is None:
         raise InputError("--top-k: has no effect with --each: a prompt has one lesson, or none")
-    candidate = store.load_given(library)
-    say_held_back(screen, candidate)
+    given = store.load_given(library)
+    say_held_back(screen, given)
     other = None if against is None else store.load_given(against)
     say_held_back(screen, other)
-    base = Library() if other is None else other.library
-    seen = seen_by(candidate.library.items, candidate.library.seen)
+    before = Library() if other is None else other.library
+    seen = seen_by(given.library.items, given.library.seen)
     if each:
-        file = _new_file(out, f"{candidate.name}.measured.jsonl")
-        arms = (1 + len(candidate.library.items), base)
+        file = _new_file(out, f"{given.name}.measured.jsonl")
+        arms = (1 + len(given.library.items), before)
         read, _ = tasks_of(screen, config, tasks, arms, seen=seen, yes=yes)
-        return _each(screen, config, read, candidate.library, base, file)
-    longest = max(base, candidate.library, key=lambda version: version.tokens)
+        return _each(screen, config, read, given.library, before, file)
+    longest = max(before, given.library, key=lambda one: one.tokens)
     read, _ = tasks_of(screen, config, tasks, (2, longest), seen=seen, yes=yes)
-    return _whole(screen, config, read, base, candidate)
+    return _whole(screen, config, read, before, given)
 
 
 def _whole(
     screen: Output,
     config: "ExperienceConfig",
     read: "Sequence[Task]",
-    base: "Library",
-    candidate: store.Stored,
+    before: "Library",
+    given: store.Stored,
 ) -> int:
     """Measures all lessons together; what is accepted against none becomes evidence."""
     from zoo.gym.experience.measure import measure, store_evidence
 
-    measured = measure(config, read, base, candidate.library, screen.say)
-    answer = _figures(measured) | {
-        "verdict": measured.verdict,
-        "unscored": list(measured.unscored),
-        "spent_usd": measured.spent_usd,
+    found = measure(config, read, before, given.library, screen.say)
+    tested = found.tested
+    answer = _figures(found) | {
+        "verdict": found.verdict,
+        "unscored": [tested.unscored_base, tested.unscored_learned],
+        "spent_usd": found.spent_usd,
         "library": None,
     }
-    if any(measured.unscored):
-        screen.say("answers without a reward: {} before, {} with it".format(*measured.unscored))
-    sentence = f"{candidate.name}: {measured.verdict}: {_points(measured)}"
-    if measured.verdict != "accepted":
+    if tested.unscored_base or tested.unscored_learned:
+        screen.say(
+            f"answers without a reward: {tested.unscored_base} before, "
+            f"{tested.unscored_learned} with it"
+        )
+    sentence = f"{given.name}: {found.verdict}: {_points(found)}"
+    if found.verdict != "accepted":
         screen.answer(sentence)
-        if measured.needed:
-            screen.say(f"about {measured.needed:,} tasks would show a gain of this size")
+        if found.needed:
+            screen.say(f"about {found.needed:,} tasks would show a gain of this size")
         screen.result(answer)
         return EXIT_CODES[GymError]
     screen.answer(sentence)
-    saved = None if base.items else store_evidence(candidate, config, measured)
+    saved = None if before.items else store_evidence(given, config, found)
     if saved is not None:
         screen.say(f"{saved.name}@{saved.version} has it as evidence: {verdict(saved)}")
         answer["library"] = f"{saved.name}@{saved.version}"
@@ -163,34 +167,32 @@ def measured_each(
 
     Raises:
         InputError: nothing has an interval.
-        GymError: see `experience.answering`.
+        GymError: see `experience.measure.answering`.
     """
     from zoo.gym.experience.measure import measure_each
     from zoo.gym.experience.sharing.measurement import Measurement
 
-    measured = measure_each(config, read, items, beside, screen.say)
+    results = measure_each(config, read, items, beside, screen.say)
     records: list[Measurement] = []
     entries: list[dict[str, object]] = []
-    for lesson in measured:
-        if lesson.found is None:
-            screen.say(f"no rewards to compare: {lesson.item.text}")
+    for item, measured in results:
+        if measured is None:
+            screen.say(f"no rewards to compare: {item.text}")
             continue
-        entries.append({"id": lesson.item.id, "text": lesson.item.text, **_figures(lesson.found)})
-        screen.answer(f"{_points(lesson.found)}  {lesson.item.text}")
-        low, high = lesson.found.interval
+        entries.append({"id": item.id, "text": item.text, **_figures(measured)})
+        screen.answer(f"{_points(measured)}  {item.text}")
+        tested = measured.tested
+        low, high = tested.interval
         if math.isfinite(low):
-            figures = (lesson.found.tasks, lesson.found.effect, low, high)
-            records.append(Measurement(lesson.item.text, config.model, *figures))
+            figures = (tested.tasks, tested.effect, low, high)
+            records.append(Measurement(item.text, config.model, *figures))
     if not records:
         raise InputError(
             f"tasks: expected at least 6 different ones with rewards, which an interval needs, got "
             f"{len(read)}: nothing is signed"
         )
-    return (
-        records,
-        entries,
-        max((lesson.found.spent_usd for lesson in measured if lesson.found), default=0.0),
-    )
+    spent = (measured.spent_usd for _, measured in results if measured is not None)
+    return records, entries, max(spent, default=0.0)
 
 
 def prune(
@@ -226,7 +228,7 @@ def prune(
     """
     from dataclasses import replace
 
-    from zoo.gym.experience.prune import prune as leave_out
+    from zoo.gym.experience.measure import prune as leave_out
     from zoo.gym.experience.tasks import seen_by
 
     screen = Output(as_json)
@@ -236,61 +238,61 @@ def prune(
         {"model": model, "reward": reward, "gate_draws": draws, "temperature_eval": temperature},
         {"max_new_tokens": max_new_tokens, "max_usd": max_usd, "max_tokens": max_tokens},
     )
-    stored = store.load(library)
-    arms = (2 * len(stored.library.items), stored.library)
-    seen = seen_by(stored.library.items, stored.library.seen)
+    before = store.load(library)
+    arms = (2 * len(before.library.items), before.library)
+    seen = seen_by(before.library.items, before.library.seen)
     read, taught = tasks_of(screen, config, tasks, arms, near, seen=seen, yes=yes)
-    result = leave_out(config, read, stored.library, near, screen.say, taught)
-    for left in result.lessons:
+    found = leave_out(config, read, before.library, near, screen.say, taught)
+    for left in found.lessons:
         word = "kept" if left.kept else "dropped"
         points = f"{100 * left.effect:+6.1f} points" if left.tasks else "not compared"
         screen.answer(f"{word:<8} {points}  {left.item.text}")
         if left.reason:
             screen.say(f"  kept, because there is no reward: {left.reason}")
-    saved = stored
-    if all(left.kept for left in result.lessons):
+    saved = before
+    if all(left.kept for left in found.lessons):
         screen.say(f"nothing was dropped: {library}@{saved.version} stays as it is")
     else:
-        saved = store.save(library, replace(result.library, parent=stored.digest))
-        screen.say(f"{library}@{saved.version}: {counted(len(result.library.items), 'lesson')}")
-        if stored.library.evidence:
+        saved = store.save(library, replace(found.library, parent=before.digest))
+        screen.say(f"{library}@{saved.version}: {counted(len(found.library.items), 'lesson')}")
+        if before.library.evidence:
             screen.say("it is unproven: what was measured is of the lessons with the dropped ones")
     lessons = [
         {"id": left.item.id, "effect": left.effect, "tasks": left.tasks, "kept": left.kept}
-        for left in result.lessons
+        for left in found.lessons
     ]
-    screen.result(saved.facts | {"left_out": lessons, "spent_usd": result.spent_usd})
+    screen.result(saved.facts | {"left_out": lessons, "spent_usd": found.spent_usd})
     return 0
 
 
 def _figures(measured: "Measured") -> dict[str, object]:
-    low, high = measured.interval
+    low, high = measured.tested.interval
     return {
-        "effect": measured.effect,
+        "effect": measured.tested.effect,
         "interval": [low, high] if math.isfinite(low) else None,
         "p": measured.p,
-        "tasks": measured.tasks,
+        "tasks": measured.tested.tasks,
     }
 
 
 def _points(measured: "Measured") -> str:
-    low, high = measured.interval
-    points = f"{100 * measured.effect:+.1f} points, 95 % {100 * low:+.1f} to {100 * high:+.1f}"
-    return f"{points} (p {measured.p:.2g}, {measured.tasks} tasks)"
+    tested, (low, high) = measured.tested, measured.tested.interval
+    points = f"{100 * tested.effect:+.1f} points, 95 % {100 * low:+.1f} to {100 * high:+.1f}"
+    return f"{points} (p {measured.p:.2g}, {tested.tasks} tasks)"
 
 
-def _new_file(name: str | None, default: str) -> Path:
-    path = output_path(name, default)
+def _new_file(given: str | None, default: str) -> Path:
+    path = output_path(given, default)
     if path.exists():
         raise InputError(f"{path}: expected a new file, got one that exists", hint="--out FILE")
     return path
 
 
-def config_of(*settings: dict[str, object]) -> "ExperienceConfig":
+def config_of(*given: dict[str, object]) -> "ExperienceConfig":
     """Returns the settings of a measurement from options of a command."""
     from zoo.gym.experience.settings import ExperienceConfig
 
-    return ExperienceConfig.model_validate({k: v for part in settings for k, v in part.items()})
+    return ExperienceConfig.model_validate({k: v for part in given for k, v in part.items()})
 
 
 def tasks_of(
@@ -319,15 +321,14 @@ def tasks_of(
     from zoo.gym.experience.estimate import estimate_answers
     from zoo.gym.experience.models import cap_of, named_models
     from zoo.gym.experience.providers.consent import require_consent
-    from zoo.gym.experience.session import reward_kinds
     from zoo.gym.experience.tasks import read_tasks, unread, without_seen
 
     if not tasks:
         raise InputError("TASKS: expected at least one file of tasks, got none")
     every, notes = read_tasks([Path(existing(task)) for task in tasks])
     read, left_out = without_seen(every, seen, 1 if near else LEAST_MEASURED)
-    unread_columns = unread(every, reward_kinds(config))
-    for note in (*notes, *unread_columns, *([left_out] if left_out else [])):
+    others = unread(every, config.reward_kinds)
+    for note in (*notes, *others, *([left_out] if left_out else [])):
         screen.say(note)
     models, (times, lessons) = named_models(config), arms
     count = len(read) if near is None else min(near, len(read))

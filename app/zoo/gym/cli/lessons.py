@@ -53,11 +53,11 @@ def infer(
         yes: send the query to a host that is new without asking
         as_json: print one JSON object as stdout's last line
     """
-    from zoo.gym.experience.infer import infer as answer
     from zoo.gym.experience.library.library import Library
     from zoo.gym.experience.models import named_models
     from zoo.gym.experience.providers.consent import require_consent
     from zoo.gym.experience.settings import ExperienceConfig
+    from zoo.gym.experience.use import infer as answer
 
     out = Output(as_json)
     if top_k is not None and library is None:
@@ -108,8 +108,7 @@ def export(
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.experience.library.exchange import FORMS
-    from zoo.gym.experience.library.file import write_library
-    from zoo.gym.experience.library.signature import sign_library, signature_file
+    from zoo.gym.experience.library.file import sign_library, signature_file, write_library
     from zoo.gym.files import new_file
     from zoo.gym.signing import YOU
 

@@ -1,4 +1,4 @@
-"""What a run will need, before its first call: calls, tokens, money; what its gate can see.
+"""What a run will need, before its first call: calls, tokens, money, and the gain its gate sees.
 
 Low: no group has better and worse answers, so nothing is proposed, gated or tested. Expected: half
 of the groups do at first, and a step's edits are few. High: every group always does, every edit is
@@ -8,10 +8,10 @@ as long as it may be.
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean
 
 from zoo.gym.experience.learning.gate import LOOKS
 from zoo.gym.experience.learning.learn import batches
-from zoo.gym.experience.learning.majority import MAJORITY
 from zoo.gym.experience.learning.prompts import MOST_EDITS, MOST_SHOWN, TEACHER
 from zoo.gym.experience.learning.propose import MOST_PER_STEP
 from zoo.gym.experience.learning.retire import most_calls
@@ -19,7 +19,7 @@ from zoo.gym.experience.learning.signflip import LEVEL, visible_effect
 from zoo.gym.experience.learning.split import Split, same_text, task_text
 from zoo.gym.experience.library.library import MOST_TOKENS
 from zoo.gym.experience.models import Named
-from zoo.gym.experience.settings import ExperienceConfig
+from zoo.gym.experience.settings import MAJORITY, ExperienceConfig
 from zoo.gym.rewards.reward import Task
 
 MIXED = 0.5
@@ -45,9 +45,8 @@ class Amount:
 
     def __str__(self) -> str:
         numbers = (self.low, self.expected, self.high)
-        if max(numbers) < 100 and any(one != int(one) for one in numbers):
-            return " / ".join(f"{one:.2f}" for one in numbers)
-        return " / ".join(f"{one:,.0f}" for one in numbers)
+        is_small = max(numbers) < 100 and any(number != int(number) for number in numbers)
+        return " / ".join(f"{number:.2f}" if is_small else f"{number:,.0f}" for number in numbers)
 
 
 @dataclass(frozen=True)
@@ -88,22 +87,9 @@ class _Calls:
 def estimate(config: ExperienceConfig, split: Split, models: Named) -> Estimate:
     """Returns what a run needs."""
     cases = [_low(config, split), _expected(config, split), _high(config, split)]
-    calls = [sum(one.count for one in case) for case in cases]
-    tokens = [sum(one.count * (one.prompt_tokens + one.answer_tokens) for one in c) for c in cases]
-    usd = [sum(_usd(one, models) for one in case) for case in cases]
     steps = len(batches(len(split.train), config.max_epochs, config.seed))
     level = LEVEL / (steps * LOOKS) if steps else LEVEL
-    seen = None
-    if split.gate:
-        seen = round(_seen(split.gate, config, level), 4)
-    return Estimate(
-        Amount(*map(round, calls)),
-        Amount(*map(round, tokens)),
-        Amount(*(round(one, 6) for one in usd)),
-        sorted({one.host for one in models.on_servers if not one.is_local}),
-        _different(split.gate),
-        seen,
-    )
+    return _estimate(config, cases, models, split.gate, level)
 
 
 def estimate_answers(
@@ -114,44 +100,45 @@ def estimate_answers(
     Args:
         config: the model and how its answers are drawn.
         tasks: the tasks.
-        models: who answers.
+        models: the model that answers.
         answers: the most answers to them.
         lesson_tokens: the longest lessons in a prompt, in tokens of four bytes.
     """
-    longest = max((len(task_text(task).encode()) for task in tasks), default=0)
-    most = longest + len(config.system.encode()) + lesson_tokens * _BYTES_A_TOKEN + 8 * _FRAME
-    mean = _prompt(tasks, config) + lesson_tokens / 2
+    prompt, length = _prompt(tasks, config), config.max_new_tokens
+    longest = _longest_prompt(tasks, config, lesson_tokens)
     cases = [
-        _Calls(answers, _prompt(tasks, config), 0),
-        _Calls(answers, mean, LENGTH * config.max_new_tokens),
-        _Calls(answers, most, config.max_new_tokens),
+        [_Calls(answers, prompt, 0)],
+        [_Calls(answers, prompt + lesson_tokens / 2, LENGTH * length)],
+        [_Calls(answers, longest, length)],
     ]
-    tokens = [one.count * (one.prompt_tokens + one.answer_tokens) for one in cases]
+    return _estimate(config, cases, models, tasks, LEVEL)
+
+
+def _estimate(
+    config: ExperienceConfig,
+    cases: Sequence[Sequence[_Calls]],
+    models: Named,
+    compared: Sequence[Task],
+    level: float,
+) -> Estimate:
+    tokens = [sum(c.count * (c.prompt_tokens + c.answer_tokens) for c in case) for case in cases]
+    count = len({same_text(task) for task in compared})
+    effect = visible_effect(count, config.gate_draws, level, VARIANCE) if compared else None
     return Estimate(
-        Amount(answers, answers, answers),
+        Amount(*(round(sum(calls.count for calls in case)) for case in cases)),
         Amount(*map(round, tokens)),
-        Amount(*(round(_usd(one, models), 6) for one in cases)),
-        sorted({one.host for one in models.on_servers if not one.is_local}),
-        _different(tasks),
-        round(_seen(tasks, config, LEVEL), 4),
+        Amount(*(round(sum(_usd(calls, models) for calls in case), 6) for case in cases)),
+        sorted({server.host for server in models.on_servers if not server.is_local}),
+        count,
+        None if effect is None else round(effect, 4),
     )
-
-
-def _different(tasks: Sequence[Task]) -> int:
-    """Returns how many tasks count: equal texts are one."""
-    return len({same_text(task) for task in tasks})
-
-
-def _seen(tasks: Sequence[Task], config: ExperienceConfig, level: float) -> float:
-    return visible_effect(_different(tasks), config.gate_draws, level, VARIANCE)
 
 
 def _usd(calls: _Calls, models: Named) -> float:
     price = (models.teacher if calls.is_teacher else models.model).price
     if price is None:
         return 0.0
-    one = price.usd(round(calls.prompt_tokens), 0, round(calls.answer_tokens))
-    return calls.count * one
+    return calls.count * price.usd(round(calls.prompt_tokens), 0, round(calls.answer_tokens))
 
 
 def _low(config: ExperienceConfig, split: Split) -> list[_Calls]:
@@ -162,55 +149,54 @@ def _low(config: ExperienceConfig, split: Split) -> list[_Calls]:
 
 def _labels(config: ExperienceConfig, split: Split) -> int:
     """Returns the answers that labels take, if there are no known answers."""
-    every = len(split.train) + len(split.gate) + len(split.test)
-    return every * config.group_size if config.reward == MAJORITY else 0
+    count = len(split.train) + len(split.gate) + len(split.test)
+    return count * config.group_size if config.reward == MAJORITY else 0
 
 
 def _expected(config: ExperienceConfig, split: Split) -> list[_Calls]:
     answer = LENGTH * config.max_new_tokens
-    prompt = _prompt(split.train, config) + MOST_TOKENS / 2
+    prompt = _prompt(split.train, config)
     rollouts = len(split.train) * config.max_epochs * config.group_size
     mixed = MIXED * len(split.train) * (1 + (config.max_epochs - 1) / 2)
     probes = mixed / 2 * config.group_size
     steps = len(batches(len(split.train), config.max_epochs, config.seed))
-    held = 2 * len(split.gate) * config.gate_draws * steps / 2
+    gate = 2 * len(split.gate) * config.gate_draws * steps / 2
     test = 2 * len(split.test) * config.test_draws
-    seen = _teacher_prompt(split.train, answer, config) / _BYTES_A_TOKEN
+    count = rollouts + probes + gate + test + _labels(config, split)
+    excerpts = min(answer * _BYTES_A_TOKEN, MOST_SHOWN) * config.group_size
+    read = len(TEACHER) + prompt * _BYTES_A_TOKEN + excerpts + MOST_TOKENS * _BYTES_A_TOKEN / 2
+    taught = LENGTH * config.teacher_max_new_tokens / 2
     return [
-        _Calls(rollouts + probes + held + test + _labels(config, split), prompt, answer),
-        _Calls(mixed, seen, LENGTH * config.teacher_max_new_tokens / 2, is_teacher=True),
+        _Calls(count, prompt + MOST_TOKENS / 2, answer),
+        _Calls(mixed, read / _BYTES_A_TOKEN, taught, is_teacher=True),
     ]
 
 
 def _high(config: ExperienceConfig, split: Split) -> list[_Calls]:
-    every = [*split.train, *split.gate, *split.test]
-    longest = max((len(task_text(task).encode()) for task in every), default=0)
-    prompt = longest + len(config.system.encode()) + MOST_TOKENS * _BYTES_A_TOKEN + 8 * _FRAME
+    tasks = [*split.train, *split.gate, *split.test]
+    prompt = _longest_prompt(tasks, config, MOST_TOKENS)
     groups = len(split.train) * config.max_epochs
     probes = groups * MOST_EDITS * config.group_size
     steps = len(batches(len(split.train), config.max_epochs, config.seed))
-    held = 2 * len(split.gate) * config.gate_draws * steps
+    gate = 2 * len(split.gate) * config.gate_draws * steps
     test = 2 * len(split.test) * config.test_draws
     room = sum(most_calls(len(split.train), MOST_PER_STEP * step) for step in range(1, steps + 1))
-    answers = groups * config.group_size + probes + held + test + room
-    answers += _labels(config, split)
-    shown = min(MOST_SHOWN + 100, 4 * config.max_new_tokens + 100) * config.group_size
-    read = prompt + shown * 4 + len(TEACHER) + 6000  # rejected edits, labels, a second try
+    count = groups * config.group_size + probes + gate + test + room + _labels(config, split)
+    excerpts = min(MOST_SHOWN + 100, 4 * config.max_new_tokens + 100) * config.group_size
+    read = prompt + excerpts * 4 + len(TEACHER) + 6000  # rejected edits, labels, a second try
     return [
-        _Calls(answers, prompt, config.max_new_tokens),
+        _Calls(count, prompt, config.max_new_tokens),
         _Calls(2 * groups, read, config.teacher_max_new_tokens, is_teacher=True),
     ]
 
 
 def _prompt(tasks: Sequence[Task], config: ExperienceConfig) -> float:
     """Returns the mean length of a prompt without lessons, in tokens of four bytes."""
-    sizes = [len(task_text(task).encode()) for task in tasks]
-    mean = sum(sizes) / len(sizes) if sizes else 0
+    mean = fmean(len(task_text(task).encode()) for task in tasks) if tasks else 0
     return (mean + len(config.system.encode())) / _BYTES_A_TOKEN + _FRAME
 
 
-def _teacher_prompt(tasks: Sequence[Task], answer: float, config: ExperienceConfig) -> float:
-    """Returns the mean length of what a teacher reads, in bytes."""
-    shown = min(answer * _BYTES_A_TOKEN, MOST_SHOWN) * config.group_size
-    own = _prompt(tasks, config) * _BYTES_A_TOKEN
-    return len(TEACHER) + own + shown + MOST_TOKENS * _BYTES_A_TOKEN / 2
+def _longest_prompt(tasks: Sequence[Task], config: ExperienceConfig, lesson_tokens: int) -> int:
+    """Returns the longest prompt with lessons, in tokens of one byte."""
+    longest = max((len(task_text(task).encode()) for task in tasks), default=0)
+    return longest + len(config.system.encode()) + lesson_tokens * _BYTES_A_TOKEN + 8 * _FRAME

@@ -39,17 +39,17 @@ class Named:
     @property
     def all(self) -> list[AnyModel]:
         """Both, once."""
-        return list({one.id: one for one in (self.model, self.teacher)}.values())
+        return list({model.id: model for model in (self.model, self.teacher)}.values())
 
     @property
     def on_servers(self) -> list[Hosted]:
         """Those on servers, once."""
-        return [one for one in self.all if isinstance(one, Hosted)]
+        return [model for model in self.all if isinstance(model, Hosted)]
 
     @property
     def in_process(self) -> list[Local]:
         """Those that this process loads, once."""
-        return [one for one in self.all if isinstance(one, Local)]
+        return [model for model in self.all if isinstance(model, Local)]
 
 
 def named_models(config: ExperienceConfig) -> Named:
@@ -58,33 +58,31 @@ def named_models(config: ExperienceConfig) -> Named:
     Raises:
         InputError: an address is wrong, or the name of a model is missing.
     """
-    return Named(_named(config.model), _named(config.teacher_name))
-
-
-def _named(name: str) -> AnyModel:
-    return hosted(name) or Local(name)
+    model, teacher = (hosted(name) or Local(name) for name in (config.model, config.teacher_name))
+    return Named(model, teacher)
 
 
 def addresses_of(models: Named) -> dict[str, str]:
     """Returns the address of each model on a server, which a run notes."""
-    return {one.id: one.provider.url for one in models.on_servers}
+    return {server.id: server.provider.url for server in models.on_servers}
 
 
 def check_same_servers(models: Named, noted: object) -> None:
     """Refuses to go on with another server under the same name: nobody has agreed to it.
 
     Args:
-        models: those of the run, as the providers are now.
-        noted: what `addresses_of` gave when it began; anything else of a run of before.
+        models: those of the run, with the providers' current addresses.
+        noted: the addresses that the run noted; anything else of a run of an older version.
 
     Raises:
         InputError: an address is another one.
     """
-    began = cast("dict[str, object]", noted) if isinstance(noted, dict) else {}
+    addresses = cast("dict[str, object]", noted) if isinstance(noted, dict) else {}
     for name, url in addresses_of(models).items():
-        if name in began and began[name] != url:
+        if name in addresses and addresses[name] != url:
             raise InputError(
-                f"{name}: expected the server that the run began with, {began[name]}, got {url}",
+                f"{name}: expected the server that the run began with, {addresses[name]}, got "
+                f"{url}",
                 hint="set its url back with zoo-gym providers set, or start another run",
             )
 
@@ -96,33 +94,34 @@ def cap_of(config: ExperienceConfig, models: Named) -> Cap:
         InputError: a model of another machine has no price, and there is no cap in tokens, or one
             in money that would not count it.
     """
-    paid = [one for one in models.on_servers if not one.is_local]
-    for one in paid:
-        if one.price is None and config.max_tokens is None:
+    servers = models.on_servers
+    caps = [server.max_usd for server in servers if server.max_usd is not None]
+    in_money = config.max_usd is not None or caps or any(server.price for server in servers)
+    unpriced = [server for server in servers if not server.is_local and server.price is None]
+    if unpriced:
+        server = unpriced[0]
+        name = server.provider_name or f"NAME url={server.provider.url}"
+        prices = f"{server.model}.input=USD {server.model}.output=USD"
+        hint = f"zoo-gym providers set {name} {prices} for a million tokens"
+        if config.max_tokens is None:
             raise InputError(
-                f"{one.id}: expected its price, or a cap in tokens, got neither",
-                hint=f"{_how_to_price(one)}, or --max-tokens N",
+                f"{server.id}: expected its price, or a cap in tokens, got neither",
+                hint=f"{hint}, or --max-tokens N",
             )
-    own = [one for one in models.on_servers if one.max_usd is not None]
-    # a server of this machine with a price stands before one that is paid
-    in_money = config.max_usd is not None or own or any(one.price for one in models.on_servers)
-    for one in paid:
-        if one.price is None and in_money:
+        if in_money:
             raise InputError(
-                f"max_usd: does not cover {one.id}: expected its price, got none",
-                hint=_how_to_price(one),
+                f"max_usd: does not cover {server.id}: expected its price, got none", hint=hint
             )
     if config.max_usd is not None:
-        if all(one.price is None for one in models.all):
+        if all(model.price is None for model in models.all):
             raise InputError("max_usd: has no effect: no model has a price", hint="--max-tokens N")
         return Cap(config.max_usd, config.max_tokens)
-    caps = [one.max_usd for one in own if one.max_usd is not None]
     usd = min(caps) if caps else DEFAULT_USD if in_money else None
     return Cap(usd, config.max_tokens)
 
 
 def check_servers(models: Named) -> list[str]:
-    """Makes sure that servers are there before a run begins; returns doubts, in sentences.
+    """Makes sure that servers can be reached before a run begins; returns doubts, in sentences.
 
     Some servers answer for models that they do not list, so such a model is not refused.
 
@@ -130,20 +129,13 @@ def check_servers(models: Named) -> list[str]:
         NotAvailableError: one cannot be reached, or a key is missing.
     """
     doubts: list[str] = []
-    for one in models.on_servers:
-        with one.open() as client:
+    for server in models.on_servers:
+        with server.open() as client:
             listed = client.listed_models()
-        if listed and one.model not in listed:
+        if listed and server.model not in listed:
             near = ", ".join(name[:_MOST_SHOWN] for name in listed[:5])
-            doubts.append(f"{one.id}: the server does not list {one.model}; it lists {near}")
+            doubts.append(f"{server.id}: the server does not list {server.model}; it lists {near}")
     return doubts
-
-
-def _how_to_price(one: Hosted) -> str:
-    """Returns how a user gives the price of a model, in words."""
-    name = one.provider_name or f"NAME url={one.provider.url}"
-    prices = f"{one.model}.input=USD {one.model}.output=USD"
-    return f"zoo-gym providers set {name} {prices} for a million tokens"
 
 
 @contextmanager

@@ -4,34 +4,24 @@ There are no checkpoints: a resumed run repeats its way with the answers of the 
 calls that are missing, and continues where it was.
 """
 
+import hashlib
 import json
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 from zoo.backends.openai.retry import NOT_RUNNING
-from zoo.backends.sampling import Sampling
-from zoo.gym.config.reward_spec import parse_spec
 from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
 from zoo.gym.experience import store
 from zoo.gym.experience.calls.budget import Budget
 from zoo.gym.experience.calls.caller import Caller
 from zoo.gym.experience.calls.journal import Journal, Spent
 from zoo.gym.experience.learning.gate import LOOKS
-from zoo.gym.experience.learning.learn import Learned, Lesson, batches, learn
-from zoo.gym.experience.learning.majority import COMPARES, MAJORITY
-from zoo.gym.experience.learning.scoring import check_same_reward, digests_of
+from zoo.gym.experience.learning.learn import Learned, batches, learn
 from zoo.gym.experience.learning.signflip import LEVEL
-from zoo.gym.experience.learning.split import Split
-from zoo.gym.experience.library.file import write_library
-from zoo.gym.experience.library.report import (
-    JOURNAL_FILE,
-    REPORT_FILE,
-    REPORTED,
-    file_sha256,
-    sign_report,
-)
+from zoo.gym.experience.library.file import signature_file, write_library
 from zoo.gym.experience.models import (
     SERVERS_KEY,
     cap_of,
@@ -39,24 +29,29 @@ from zoo.gym.experience.models import (
     named_models,
     open_models,
 )
-from zoo.gym.experience.settings import LIVE, ExperienceConfig
-from zoo.gym.experience.tasks import TASKS_KEY, check_same_tasks, read_split
-from zoo.gym.files import write_beside
+from zoo.gym.experience.rewards import check_same_reward, load_reward, reward_files
+from zoo.gym.experience.settings import ExperienceConfig
+from zoo.gym.experience.tasks import TASKS_FILE, TASKS_KEY, check_same_tasks, read_split
+from zoo.gym.files import storage_errors, write_beside
 from zoo.gym.files.yaml_entries import parse_value
 from zoo.gym.jobs.control import wait_while_paused
 from zoo.gym.jobs.kinds import KindOfRun
 from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.jobs.run import Run
 from zoo.gym.paths import ensure_folder
-from zoo.gym.rewards.loading import load
-from zoo.gym.rewards.reward import Reward
+from zoo.gym.signing import own_key, read_signed, sign, write_signed
 
-LIBRARY_FILE = "library.json"
+LIBRARY_FILE, JOURNAL_FILE, REPORT_FILE = "library.json", "journal.jsonl", "report.json"
+REPORTED = (JOURNAL_FILE, TASKS_FILE)
+"""The files of a run folder whose digests are in the report."""
+
 CAPS = ("max_usd", "max_tokens")
 """The settings that a resume may change."""
 
 KIND = "experience"
 """What `env.json` calls such a run, and the key of its settings there."""
+
+_REPORT_CONTEXT = "experience report"
 
 
 def work(run: Run) -> Mapping[str, object]:
@@ -95,7 +90,7 @@ def learn_in(
     Args:
         run: the run; its tasks are in its folder.
         config: the settings.
-        reward: a reward function of this process; None for the one that the settings name.
+        reward: a reward function of this process; None for the reward of the settings.
         wait: whether models of this process wait for a device that is in use.
         budget: what is left of a cap on more than this run; None for one on the run alone.
 
@@ -112,22 +107,34 @@ def learn_in(
     check_same_servers(models, env.get(SERVERS_KEY))
     cap = cap_of(config, models)
     with hints_for(run), closing(Journal(run.folder / JOURNAL_FILE)) as journal:
-        budget = budget or Budget(cap, journal.spent)
-        turn = partial(turn_on_device, run, wait=wait)
-        leaving = partial(wait_while_paused, run.control, run.events)
-        tell = partial(_warn, run)
-        caller = Caller(journal, budget, leaving=leaving, tell=tell)
-        _announce(run, config, split, str(cap))
+        caller = caller_of(run, journal, budget or Budget(cap, journal.spent))
+        steps = len(batches(len(split.train), config.max_epochs, config.seed))
+        tasks = {"train": len(split.train), "gate": len(split.gate), "test": len(split.test)}
+        level = LEVEL / (steps * LOOKS)
+        run.events.emit("plan", steps=steps, tasks=tasks, gate_level=level, cap=str(cap))
         if journal.other_method:
-            tell(f"{journal.other_method}: answers to changed requests are asked for again")
+            caller.tell(f"{journal.other_method}: answers to changed requests are asked for again")
         with (
             load_reward(config, split, reward, labels=True) as scorer,
-            open_models(models, caller.notices.put, turn) as (model, teacher),
+            open_models(models, caller.notices.put, partial(turn_on_device, run, wait=wait)) as (
+                model,
+                teacher,
+            ),
         ):
             check_same_reward(run.env_file, reward_files(config, scorer))
             report = partial(_report, run, journal)
-            found = learn(split, caller, model, teacher, scorer, lesson_of(config), report, tell)
-    return _finish(run, config, found)
+            learned = learn(split, caller, model, teacher, scorer, config, report)
+    return _finish(run, config, learned)
+
+
+def caller_of(run: Run, journal: Journal, budget: Budget) -> Caller:
+    """Returns what makes the calls of a run: it stops and pauses with the run and warns in it."""
+    return Caller(
+        journal,
+        budget,
+        leaving=partial(wait_while_paused, run.control, run.events),
+        tell=partial(_warn, run),
+    )
 
 
 @contextmanager
@@ -188,94 +195,6 @@ def caps_in(changes: Sequence[str]) -> dict[str, object]:
     return given
 
 
-def load_reward(
-    config: ExperienceConfig, split: Split, given: object = None, *, labels: bool = False
-) -> Reward:
-    """Returns the reward of a run or a command.
-
-    Args:
-        config: names it.
-        split: the tasks.
-        given: a reward function of this process; None for the one that is named.
-        labels: whether labels of a majority will be drawn.
-
-    Raises:
-        InputError: it is none, a task lacks what it needs, or it is the majority without labels.
-    """
-    if given is None and config.reward == LIVE:
-        raise InputError(
-            "reward: expected a function that this process has, got one of the program that "
-            "started the run",
-            hint="write it to a file and start a new run with reward=my.py:function",
-        )
-    if given is None and config.reward == MAJORITY:
-        if labels:
-            return load(COMPARES, [])
-        raise InputError(
-            f"reward: expected another one than {MAJORITY}, which is of experience train alone",
-            hint="rows with answers, or --reward judge",
-        )
-    spec = config.reward if given is None else given
-    spec = _spec(spec) if isinstance(spec, str) else spec
-    return load(spec, [*split.train, *split.gate, *split.test])
-
-
-def reward_files(config: ExperienceConfig, reward: Reward) -> dict[str, str]:
-    """Returns a digest of each file and model of the reward of a run or a command.
-
-    Raises:
-        GymError: a model or an adapter is gone.
-    """
-    is_named = config.reward not in (MAJORITY, LIVE)
-    return digests_of(reward, _spec(config.reward) if is_named else LIVE)
-
-
-def lesson_of(config: ExperienceConfig) -> Lesson:
-    """Returns the settings of learning."""
-    most = config.max_new_tokens
-    return Lesson(
-        config.group_size,
-        config.max_epochs,
-        config.gate_draws,
-        config.test_draws,
-        Sampling(most, config.temperature_train),
-        Sampling(most, config.temperature_eval),
-        Sampling(config.teacher_max_new_tokens, config.temperature_eval),
-        config.system,
-        config.domain,
-        config.seed,
-        config.top_k,
-        labels_of(config),
-    )
-
-
-def labels_of(config: ExperienceConfig) -> str:
-    """Returns what stands for known answers, `majority`, `judge` or `model`; else nothing."""
-    if config.reward == MAJORITY:
-        return MAJORITY
-    kinds = reward_kinds(config)
-    return next((kind for kind in ("judge", "model") if kind in kinds), "")
-
-
-def reward_kinds(config: ExperienceConfig) -> set[str]:
-    """Returns the kinds of the reward's parts, as `rewards.md` names them."""
-    if config.reward in (MAJORITY, LIVE):
-        return {config.reward}
-    return {part.kind for part in parse_spec(_spec(config.reward))}
-
-
-def _spec(text: str) -> object:
-    """Returns the value of `reward` as it was written: a name, or YAML of several."""
-    return parse_value(text) if text[:1] in ("{", "[") else text
-
-
-def _announce(run: Run, config: ExperienceConfig, split: Split, cap: str) -> None:
-    steps = len(batches(len(split.train), config.max_epochs, config.seed))
-    tasks = {"train": len(split.train), "gate": len(split.gate), "test": len(split.test)}
-    level = LEVEL / (steps * LOOKS)
-    run.events.emit("plan", steps=steps, tasks=tasks, gate_level=level, cap=cap)
-
-
 def _warn(run: Run, message: str) -> None:
     run.events.emit("warn", message=message)
 
@@ -285,17 +204,18 @@ def _report(run: Run, journal: Journal, **figures: object) -> None:
     run.events.emit("step", **figures, **spent)
 
 
-def figures_of(found: Learned, spent: Spent) -> dict[str, object]:
-    """Returns what a report says of a finished run, but for the name of its library."""
+def figures_of(learned: Learned, spent: Spent) -> dict[str, object]:
+    """Returns the figures in the report of a finished run, without the name of its library."""
+    library, test = learned.library, learned.test
     return {
-        "verdict": found.verdict,
-        "effect": None if found.test is None else found.test.effect,
-        "low": found.library.evidence.get("low"),
-        "high": found.library.evidence.get("high"),
-        "reward_without": None if found.test is None else found.test.base,
-        "reward_with": None if found.test is None else found.test.learned,
-        "tokens_added": found.library.tokens if found.test is None else found.test.tokens,
-        "lessons": len(found.library.items),
+        "verdict": learned.verdict,
+        "effect": None if test is None else test.effect,
+        "low": library.evidence.get("low"),
+        "high": library.evidence.get("high"),
+        "reward_without": None if test is None else test.base,
+        "reward_with": None if test is None else test.learned,
+        "tokens_added": library.tokens if test is None else test.tokens,
+        "lessons": len(library.items),
         "calls": spent.calls,
         "prompt_tokens": spent.prompt_tokens,
         "cached_tokens": spent.cached_tokens,
@@ -304,18 +224,68 @@ def figures_of(found: Learned, spent: Spent) -> dict[str, object]:
     }
 
 
-def _finish(run: Run, config: ExperienceConfig, found: Learned) -> Mapping[str, object]:
-    """Stores the result, also under its name, and returns the fields of the end event."""
-    result = ensure_folder(run.result)
-    digest = write_library(result / LIBRARY_FILE, found.library)
-    stored: store.Stored | None = None
-    if found.library.items:
-        stored = store.save(config.name, found.library)
+def _finish(run: Run, config: ExperienceConfig, learned: Learned) -> Mapping[str, object]:
+    """Stores the result, also under its name, and returns the fields of the end event.
+
+    The report has digests of the journal and the tasks, and a signature beside it: a replay notices
+    each changed byte, also of what decides nothing, such as bills.
+    """
+    path = ensure_folder(run.result) / REPORT_FILE
+    digest = write_library(run.result / LIBRARY_FILE, learned.library)
+    name: str | None = None
+    if learned.library.items:
+        stored = store.save(config.name, learned.library)
+        name = f"{stored.name}@{stored.version}"
     with closing(Journal(run.folder / JOURNAL_FILE)) as journal:  # as a replay adds it up
-        metrics = figures_of(found, journal.spent)
-    named = {"library": None if stored is None else f"{stored.name}@{stored.version}"}
-    files = {name: file_sha256(run.folder / name) for name in REPORTED}
-    report = {"digest": digest, **named, **metrics, "files": files}
-    write_beside(result / REPORT_FILE, json.dumps(report, indent=1) + "\n", sync=True)
-    sign_report(result / REPORT_FILE)
-    return {"metrics": {"digest": digest, **named, **metrics}}
+        metrics = {"digest": digest, "library": name, **figures_of(learned, journal.spent)}
+    files = {name: _sha256(run.folder / name) for name in REPORTED}
+    write_beside(path, json.dumps({**metrics, "files": files}, indent=1) + "\n", sync=True)
+    signed = sign(own_key(), _REPORT_CONTEXT, {"sha256": _sha256(path)})
+    write_signed(signature_file(path), signed)
+    return {"metrics": metrics}
+
+
+def first_change(
+    folder: Path, digest: str, figures: Mapping[str, object], *, is_reported: bool = True
+) -> str | None:
+    """Returns which file of a finished run was changed, None if none was.
+
+    Args:
+        folder: the run's.
+        digest: that of the library which the replay made.
+        figures: the figures that a report of the replay would have.
+        is_reported: whether the version that wrote the journal put digests of files in a report.
+
+    Raises:
+        NotAvailableError: the report is missing.
+    """
+    path = folder / "result" / REPORT_FILE
+    try:
+        value: object = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise NotAvailableError(f"{path}: expected the report of the run, got nothing") from None
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        return f"{REPORT_FILE}: damaged"
+    report = cast("dict[str, Any]", value)
+    for key, figure in {"digest": digest, **figures}.items():
+        if report.get(key) != figure:
+            return f"{REPORT_FILE}: {key}: {figure} instead of {report.get(key)}"
+    files: Any = report.get("files")
+    if files is None and not is_reported and not signature_file(path).is_file():
+        return None
+    for name in REPORTED:
+        if not isinstance(files, dict) or files.get(name) != _sha256(folder / name):
+            return f"{name}: changed since the run has ended"
+    try:
+        signed = read_signed(signature_file(path), _REPORT_CONTEXT).body
+    except (InputError, NotAvailableError):
+        signed = {}
+    is_signed = signed == {"sha256": _sha256(path)}
+    return None if is_signed else f"{REPORT_FILE}: changed since it was signed"
+
+
+def _sha256(path: Path) -> str:
+    with storage_errors(path):
+        return hashlib.sha256(path.read_bytes()).hexdigest()

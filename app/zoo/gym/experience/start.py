@@ -12,13 +12,13 @@ from zoo.gym.errors import GymError, InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.calls.budget import Cap
 from zoo.gym.experience.estimate import Estimate, estimate
-from zoo.gym.experience.learning.majority import DESCRIPTION, MAJORITY
-from zoo.gym.experience.learning.scoring import KEY as REWARD_FILES_KEY
+from zoo.gym.experience.learning.majority import DESCRIPTION
 from zoo.gym.experience.learning.split import LEAST_TASKS, Split, same_text, split_tasks
 from zoo.gym.experience.library.library import MOST_SEEN
 from zoo.gym.experience.models import SERVERS_KEY, Named, addresses_of, cap_of, named_models
-from zoo.gym.experience.session import KIND, load_reward, reward_files, reward_kinds
-from zoo.gym.experience.settings import ExperienceConfig
+from zoo.gym.experience.rewards import REWARD_FILES_KEY, load_reward, reward_files
+from zoo.gym.experience.session import KIND
+from zoo.gym.experience.settings import MAJORITY, ExperienceConfig
 from zoo.gym.experience.tasks import TASKS_KEY, read_tasks, tasks_digest, unread, write_split
 from zoo.gym.humanize import counted
 from zoo.gym.jobs.run import Run, create_run
@@ -94,24 +94,31 @@ def prepare(
     store.check_name(config.name)
     models = named_models(config)
     cap, missing = _checked(config, models, will_run=will_run)
-    gate, gate_notes = _file(config.gate)
-    test, test_notes = _file(config.test)
+    gate, gate_notes = read_tasks([given_path(config.gate)]) if config.gate else ([], [])
+    test, test_notes = read_tasks([given_path(config.test)]) if config.test else ([], [])
     split = split_tasks(tasks, config.seed, gate, test)
-    _refuse_idle(config, split)
-    _refuse_many(split)
+    _refuse_unusable(config, split)
     with load_reward(config, split, reward, labels=True) as scorer:
-        described = DESCRIPTION if config.reward == MAJORITY else scorer.description
-        files = reward_files(config, scorer)
-    told = [
-        *missing,
-        *notes,
-        *gate_notes,
-        *test_notes,
-        *([] if reward is not None else unread([*tasks, *gate, *test], reward_kinds(config))),
-        *_warnings(config, models, split, tasks),
-    ]
+        description = DESCRIPTION if config.reward == MAJORITY else scorer.description
+        digests = reward_files(config, scorer)
+    notes = [*missing, *notes, *gate_notes, *test_notes]
+    if reward is None:
+        notes += unread([*tasks, *gate, *test], config.reward_kinds)
+    if not config.teacher and models.model.is_local:
+        notes.append(
+            f"no teacher is named: {config.model} teaches itself, which small models rarely can"
+        )
+    if not split.gate:
+        texts = len({same_text(task) for task in tasks})
+        different = "" if texts == len(tasks) else f" of {counted(texts, 'text')}"
+        notes.append(
+            f"{counted(len(tasks), 'task')}{different}: too few for a gate: expected at least "
+            f"{LEAST_TASKS}, or a file for it: what is learned stays unproven"
+        )
+    if config.group_size == 1:
+        notes.append("group_size is 1: without other answers to compare with, nothing is learned")
     need = estimate(config, split, models)
-    return Prepared(config, split, models, cap, need, told, described, files)
+    return Prepared(config, split, models, cap, need, notes, description, digests)
 
 
 def _checked(config: ExperienceConfig, models: Named, *, will_run: bool) -> tuple[Cap, list[str]]:
@@ -120,15 +127,11 @@ def _checked(config: ExperienceConfig, models: Named, *, will_run: bool) -> tupl
     Raises:
         GymError: something is missing, and calls follow.
     """
-    cap, missing = Cap(), list[str]()
-    checks: list[Callable[[], object]] = [one.key for one in models.on_servers]
-    checks += [one.check for one in models.in_process]
-    try:
-        cap = cap_of(config, models)
-    except InputError as error:
-        if will_run:
-            raise
-        missing.append(f"a run needs more: {error.message}")
+    caps: list[Cap] = []
+    missing: list[str] = []
+    checks: list[Callable[[], object]] = [lambda: caps.append(cap_of(config, models))]
+    checks += [server.key for server in models.on_servers]
+    checks += [local.check for local in models.in_process]
     for check in checks:
         try:
             check()
@@ -136,35 +139,17 @@ def _checked(config: ExperienceConfig, models: Named, *, will_run: bool) -> tupl
             if will_run:
                 raise
             missing.append(f"a run needs more: {error.message}")
-    paid = [one for one in models.on_servers if not one.is_local and one.price is None]
+    paid = [server for server in models.on_servers if not server.is_local and server.price is None]
     if paid and not will_run:
         missing.append(f"no price of {paid[0].id} is known: what it costs is not estimated")
-    return cap, missing
+    return (caps or [Cap()])[0], missing
 
 
-def _file(given: str) -> tuple[list[Task], list[str]]:
-    return read_tasks([given_path(given)]) if given else ([], [])
-
-
-def _refuse_many(split: Split) -> None:
-    """Refuses more tasks than a library can remember.
+def _refuse_unusable(config: ExperienceConfig, split: Split) -> None:
+    """Refuses numbers of answers that are not drawn, and more tasks than a library can remember.
 
     Raises:
-        InputError: there are more that teach or decide.
-    """
-    count = len({same_text(task) for task in (*split.train, *split.gate)})
-    if count > MOST_SEEN:
-        raise InputError(
-            f"tasks: expected at most {MOST_SEEN:,} that teach or decide, got {count:,}",
-            hint="a library keeps the hash of each; train on a part of them",
-        )
-
-
-def _refuse_idle(config: ExperienceConfig, split: Split) -> None:
-    """Refuses numbers of answers that nobody will draw.
-
-    Raises:
-        InputError: one is given.
+        InputError: such a number is given, or more tasks teach or decide.
     """
     for key, tasks in (("gate_draws", split.gate), ("test_draws", split.test)):
         if not tasks and key in config.model_fields_set:
@@ -174,31 +159,12 @@ def _refuse_idle(config: ExperienceConfig, split: Split) -> None:
                 f"for the {part}, got neither",
                 hint=f"leave it out, or --{part} FILE",
             )
-
-
-def _warnings(
-    config: ExperienceConfig, models: Named, split: Split, tasks: Sequence[Task]
-) -> list[str]:
-    found: list[str] = []
-    if not config.teacher and models.model.is_local:
-        found.append(
-            f"no teacher is named: {config.model} teaches itself, which small models rarely can"
+    count = len({same_text(task) for task in (*split.train, *split.gate)})
+    if count > MOST_SEEN:
+        raise InputError(
+            f"tasks: expected at most {MOST_SEEN:,} that teach or decide, got {count:,}",
+            hint="a library keeps the hash of each; train on a part of them",
         )
-    if not split.gate:
-        found.append(
-            f"{_different(tasks)}: too few for a gate: expected at least {LEAST_TASKS}, or a "
-            "file for it: what is learned stays unproven"
-        )
-    if config.group_size == 1:
-        found.append("group_size is 1: without other answers to compare with, nothing is learned")
-    return found
-
-
-def _different(tasks: Sequence[Task]) -> str:
-    """Returns how many tasks there are, and different texts if those are fewer."""
-    texts = len({same_text(task) for task in tasks})
-    beside = "" if texts == len(tasks) else f" of {counted(texts, 'text')}"
-    return f"{counted(len(tasks), 'task')}{beside}"
 
 
 def make_run(prepared: Prepared) -> Run:

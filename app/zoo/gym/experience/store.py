@@ -14,14 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zoo.gym.errors import GymError, InputError, NotAvailableError
-from zoo.gym.experience.library.file import digest_start, read_library, write_library
-from zoo.gym.experience.library.library import Library
-from zoo.gym.experience.library.signature import (
+from zoo.gym.experience.library.file import (
     as_foreign,
+    digest_start,
+    read_library,
     sign_library,
     signature_file,
     signer_of,
+    write_library,
 )
+from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.sharing.quarantine import HeldBack, held_back
 from zoo.gym.files import open_regular, read_small, storage_errors, write_beside
 from zoo.gym.paths import ensure_folder, folders

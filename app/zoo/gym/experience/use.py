@@ -1,15 +1,125 @@
-"""Lessons in use: several libraries as one, and what a user should know of them."""
+"""Lessons in use: one query answered with them, several libraries as one, and doubts about them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from zoo.backends.openai.reply import Reply
 from zoo.gym.data.records import Message
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.experience import store
-from zoo.gym.experience.infer import doubts, top_k_of
-from zoo.gym.experience.learning.prompts import lessons_for, unmatched
+from zoo.gym.experience.calls.budget import Budget, Cap, CapReachedError
+from zoo.gym.experience.calls.caller import TOO_LONG, Caller
+from zoo.gym.experience.calls.journal import Journal
+from zoo.gym.experience.calls.slot import Ask, Slot
+from zoo.gym.experience.learning.answers import ended, sentence
+from zoo.gym.experience.learning.prompts import lessons_for, task_turns, unmatched
 from zoo.gym.experience.library.library import Library
+from zoo.gym.experience.models import Named, cap_of, named_models, open_models
+from zoo.gym.experience.settings import ExperienceConfig
 from zoo.gym.rewards.reward import Task
+
+
+def infer(
+    config: ExperienceConfig,
+    query: str,
+    library: Library,
+    tell: Callable[[str], None],
+    budget: Budget | None = None,
+) -> Reply:
+    """Returns the model's answer to a query.
+
+    Args:
+        config: the model and how it answers.
+        query: the task.
+        library: the lessons in the prompt.
+        tell: gets notices, such as that the lessons are of another model.
+        budget: what is left of a cap on several calls; None for a cap on this one.
+
+    Raises:
+        InputError: there is no query.
+        InterruptedRunError: the call does not fit under the cap.
+        GymError: see `Caller.ask`.
+    """
+    if not query.strip():
+        raise InputError("query: expected some text, got none")
+    top_k = config.top_k or measured_top_k(library)
+    for doubt in doubts(library, config.model, top_k):
+        tell(doubt)
+    task = Task((Message("user", query),))
+    if notice := unmatched(task, library, top_k):
+        tell(notice)
+    turns = task_turns(task, lessons_for(task, library, top_k), config.system)
+    models = named_models(config)
+    caller = Caller(Journal(), budget or Budget(cap_of_answers(config, models)), tell=tell)
+    ask = Ask(Slot("infer", 0, 0, 0, config.seed), turns, config.sampling_eval)
+    try:
+        with open_models(models, caller.notices.put) as (model, _):
+            [reply] = caller.ask(model, [ask])
+    except CapReachedError as error:
+        hint = f"a higher {error.option}, or a lower --max-new-tokens"
+        if budget is not None:
+            name = "budget" if error.setting == "max_usd" else error.setting
+            hint = f"a trainer with a higher {name}, or a lower max_new_tokens"
+        raise InterruptedRunError(error.message, hint=hint) from None
+    except InterruptedRunError as error:  # its hint is about a run, and there is none
+        raise InterruptedRunError(error.message, hint="repeat the command later") from None
+    if reply.finish == TOO_LONG:
+        raise InputError(reply.reasoning)
+    if (kind := ended(reply)) is not None:
+        tell(f"the answer is {sentence(kind, config.max_new_tokens)}")
+    return reply
+
+
+def cap_of_answers(config: ExperienceConfig, models: Named) -> Cap:
+    """Returns the cap on a model's answers; without a price and a cap their length is limit enough.
+
+    If no cap is set, the price of the teacher decides nothing: it is not called.
+
+    Raises:
+        InputError: a cap is set that cannot be kept.
+    """
+    caps = [config.max_usd, config.max_tokens, *(server.max_usd for server in models.on_servers)]
+    if all(cap is None for cap in caps):
+        if models.model.price is None:
+            return Cap()
+        models = Named(models.model, models.model)
+    return cap_of(config, models)
+
+
+def measured_top_k(library: Library) -> int | None:
+    """Returns how many lessons a prompt had at most when a library was measured; None for all."""
+    top_k = library.evidence.get("top_k")
+    return top_k if isinstance(top_k, int) else None
+
+
+def doubts(library: Library, model: str, top_k: int | None = None) -> list[str]:
+    """Returns what a user should know before lessons are used, in sentences.
+
+    Args:
+        library: the lessons.
+        model: the model that will read them.
+        top_k: how many of them a prompt has at most; None for all.
+    """
+    sentences: list[str] = []
+    items, evidence = library.items, library.evidence
+    if items and evidence.get("verdict") != "proven":
+        sentences.append("these lessons are unproven: no test has shown that they help")
+        if foreign := sum(item.is_foreign for item in items):
+            share = f"{foreign} of {len(items)}"
+            sentences.append(f"{share} lessons are foreign: not learned by you or a key you trust")
+    if items and library.measured_with != model:
+        origin = "measured with" if "model" in evidence else "learned for"
+        other = library.measured_with or "an unknown model"
+        sentences.append(f"these lessons were {origin} {other}: with another they may harm")
+    if (labels := evidence.get("labels")) is not None:
+        sentences.append(f"these lessons were measured by {labels}, not by known answers")
+    measured = evidence.get("top_k")
+    if measured is not None and measured != top_k:
+        read = "all are" if top_k is None else f"the nearest {top_k} are"
+        sentences.append(
+            f"these lessons were measured with the nearest {measured} in a prompt: {read} now"
+        )
+    return sentences
 
 
 @dataclass(frozen=True)
@@ -20,7 +130,7 @@ class InUse:
         library: the lessons.
         top_k: how many a prompt has at most that are not pinned; None for all.
         notices: sentences that a user should read.
-        tell: gets a sentence where no lesson is near to what was said.
+        tell: gets a sentence if no lesson is near to a message.
     """
 
     library: Library
@@ -30,51 +140,48 @@ class InUse:
 
     @property
     def text(self) -> str | Callable[[str], str]:
-        """What a model reads: the same text always, or the nearest lessons to words."""
+        """The text that a model reads: always the same, or the lessons nearest to a message."""
         return self.library.text if self.top_k is None else self.nearest
 
     def nearest(self, words: str) -> str:
         """Returns the pinned lessons and those that share most words with a text."""
         task = Task((Message("user", words),))
-        if none_near := unmatched(task, self.library, self.top_k):
-            self.tell(none_near)
+        if notice := unmatched(task, self.library, self.top_k):
+            self.tell(notice)
         return lessons_for(task, self.library, self.top_k).text
 
 
 def lessons_of(
-    given: str, model: str, top_k: int | None = None, tell: Callable[[str], object] = bool
+    libraries: str, model: str, top_k: int | None = None, tell: Callable[[str], object] = bool
 ) -> InUse:
     """Returns the lessons of libraries, and how they are read.
 
     Args:
-        given: names, NAME@VERSION or files, separated by commas; a lesson of two counts once.
+        libraries: names, NAME@VERSION or files, separated by commas; a lesson of two counts once.
         model: the model that will read them.
         top_k: how many of them a prompt has at most; by default as they were measured, if all of
-            the libraries were measured so.
-        tell: gets a sentence where no lesson is near to what was said.
+            the libraries were measured alike.
+        tell: gets a sentence if no lesson is near to a message.
 
     Raises:
         InputError: nothing is named, or together they are larger than a library may be.
         NotAvailableError: there is no such library.
     """
-    names = [name.strip() for name in given.split(",") if name.strip()]
+    names = [name.strip() for name in libraries.split(",") if name.strip()]
     if not names:
         raise InputError("--experience: expected the name of a library, got an empty one")
-    found = [store.load_given(name) for name in names]
-    measured = {top_k_of(None, one.library) for one in found}
+    stored = [store.load_given(name) for name in names]
+    measured = {measured_top_k(part.library) for part in stored}
     nearest = top_k or (measured.pop() if len(measured) == 1 else None)
-    notices = [f"{one.name}: {sentence}" for one in found for sentence in one.notices]
-    for one in found:
-        notices += [f"{one.name}: {each}" for each in doubts(one.library, model, nearest)]
-    return InUse(_together([one.library for one in found]), nearest, notices, tell)
-
-
-def _together(libraries: Sequence[Library]) -> Library:
-    if len(libraries) == 1:
-        return libraries[0]
-    items = {item.id: item for one in libraries for item in one.items}
-    try:
-        return Library(tuple(items.values()))
-    except InputError as error:
-        hint = "name fewer libraries, or drop lessons: zoo-gym experience prune"
-        raise InputError(f"together: {error.message}", hint=hint) from None
+    notices = [f"{part.name}: {notice}" for part in stored for notice in part.notices]
+    for part in stored:
+        notices += [f"{part.name}: {doubt}" for doubt in doubts(part.library, model, nearest)]
+    library = stored[0].library
+    if len(stored) > 1:
+        items = {item.id: item for part in stored for item in part.library.items}
+        try:
+            library = Library(tuple(items.values()))
+        except InputError as error:
+            hint = "name fewer libraries, or drop lessons: zoo-gym experience prune"
+            raise InputError(f"together: {error.message}", hint=hint) from None
+    return InUse(library, nearest, notices, tell)

@@ -188,7 +188,7 @@ class TrainingFreeGRPO:
             NotAvailableError: the server, its model, the key or the library is missing.
             InterruptedRunError: the call does not fit under what is left of the cap.
         """
-        from zoo.gym.experience.infer import cap_of_answers, infer
+        from zoo.gym.experience.use import cap_of_answers, infer
         from zoo.gym.experience.models import named_models
 
         learned = self._learned if experiences is None else experiences

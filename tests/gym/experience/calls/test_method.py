@@ -31,7 +31,7 @@ class Keys(Journal):
 def test_a_run_makes_what_the_method_says(tmp_path: Path) -> None:
     journal, split = Keys(), split_of(test=6)
     small = Split(split.train[:12], split.gate[:12], split.test)
-    found = run(World(), small, journal, epochs=2)
+    found = run(World(), small, journal, max_epochs=2)
     assert found.library.items
     library = write_library(tmp_path / "l.json", found.library)
     made = hashlib.sha256("".join([*sorted(journal.keys), library]).encode()).hexdigest()[:16]

@@ -4,7 +4,7 @@ import pytest
 
 from zoo.backends.openai.reply import Reply
 from zoo.gym.experience.calls.caller import TOO_LONG
-from zoo.gym.experience.learning.ends import Ends, ended
+from zoo.gym.experience.learning.answers import Ends, ended
 
 WHOLE, CUT = Reply("a"), Reply("a", finish="length")
 FILTERED, EMPTY = Reply("", finish="content_filter"), Reply(" ")

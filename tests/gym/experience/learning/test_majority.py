@@ -1,11 +1,12 @@
 """Labels of tasks without known answers: drawn once, without lessons, and marked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from tests.gym.experience.causal import World, lesson, tasks
+from tests.gym.experience.conftest import ignore
 from zoo.backends.sampling import Sampling
 from zoo.gym.errors import GuardError
 from zoo.gym.experience.calls.budget import Budget, Cap
@@ -42,8 +43,8 @@ class Steady(World):
         return "steady" if even else f"said {seed}"
 
 
-def answers_of(world: Any) -> Answers:
-    return Answers(Caller(Journal(), Budget(Cap())), Model("m", world), None)
+def answers_of(world: Any, tell: Callable[[str], None] = ignore) -> Answers:
+    return Answers(Caller(Journal(), Budget(Cap()), tell=tell), Model("m", world), None)
 
 
 HOW = Sampling(max_new_tokens=16, temperature=0.7)
@@ -52,7 +53,7 @@ HOW = Sampling(max_new_tokens=16, temperature=0.7)
 def test_tasks_without_a_majority_are_left_out_and_this_is_said() -> None:
     told: list[str] = []
     split = Split(tasks(12, 0), tasks(6, 100), tasks(6, 200))
-    found = label_split(split, answers_of(Steady()), 3, HOW, told.append)
+    found = label_split(split, answers_of(Steady(), told.append), 3, HOW)
     assert {task.answer for task in (*found.train, *found.gate, *found.test)} == {"steady"}
     assert (len(found.train), len(found.gate), len(found.test)) == (6, 3, 3)
     assert told == ["12 of 24 tasks are left out: most answers to them do not agree"]
@@ -61,14 +62,14 @@ def test_tasks_without_a_majority_are_left_out_and_this_is_said() -> None:
 def test_a_part_in_which_nothing_agrees_ends_the_run_in_a_sentence() -> None:
     odd = tuple(task for task in tasks(12, 0) if int(task.source[6:]) % 2)
     with pytest.raises(GuardError, match="gate: expected tasks whose answers mostly agree"):
-        label_split(Split(tasks(12, 0), odd), answers_of(Steady()), 3, HOW, lambda _: None)
+        label_split(Split(tasks(12, 0), odd), answers_of(Steady()), 3, HOW)
 
 
 def learned(world: World, **changes: Any) -> Learned:
     split = Split(tasks(24, 0), tasks(12, 1000), tasks(12, 9000))
     caller = Caller(Journal(), Budget(Cap()))
     model = Model("world", world)
-    how = lesson(labels="majority", epochs=1, **changes)
+    how = lesson(reward="majority", max_epochs=1, **changes)
     return learn(split, caller, model, model, load("answer", []), how)
 
 
@@ -85,7 +86,7 @@ def test_labels_are_drawn_before_and_without_lessons() -> None:
     caller = Caller(Journal(), Budget(Cap()))
     model = Model("world", world)
     split = Split(tasks(24, 0))
-    learn(split, caller, model, model, load("answer", []), lesson(labels="majority", epochs=1))
+    learn(split, caller, model, model, load("answer", []), lesson(reward="majority", max_epochs=1))
     phases = [slot.partition(" ")[0] for slot in caller.journal._slots]
     assert phases[: 24 * 5] == ["label"] * 24 * 5
     assert "label" not in phases[24 * 5 :]

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from tests.gym.experience.causal import task, tasks
+from tests.gym.experience.causal import lesson, task, tasks
 from zoo.backends.sampling import Sampling
-from zoo.gym.experience.learning.answers import Answer
+from zoo.gym.experience.calls.slot import Phase, Slot
+from zoo.gym.experience.learning.answers import Answer, Pairs
 from zoo.gym.experience.learning.gate import Gate
 from zoo.gym.experience.learning.learn import compared
-from zoo.gym.experience.learning.pairs import Pairs
 from zoo.gym.experience.learning.propose import Proposer
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
-from zoo.gym.rewards.reward import Score, no_reward
+from zoo.gym.rewards.reward import Score, Task, no_reward
 
 HOW = Sampling(max_new_tokens=4)
 LESSON = Library((Item("Count twice."),))
@@ -33,25 +33,34 @@ class Rewarded:
     """
 
     def __init__(self, reward: Callable[[Any, Library], float]) -> None:
-        self.reward, self.slots = reward, 0
+        self.reward = reward
         self.model = self
         self.name = "m"
 
-    def draw(self, _: object, slots: Sequence[Any], library: Library, __: object) -> list[Answer]:
-        self.slots += len(slots)
-        return answers(*(self.reward(slot, library) for slot in slots))
+    def draw(
+        self,
+        slot: tuple[Phase, int, int],
+        tasks: Mapping[int, Task],
+        draws: int,
+        library: Library,
+        _: object,
+    ) -> list[list[Answer]]:
+        return [
+            answers(*(self.reward(Slot(*slot, n, draw), library) for draw in range(draws)))
+            for n in tasks
+        ]
 
 
 def test_a_pair_of_which_one_answer_has_no_reward_is_left_out_and_counted() -> None:
-    pairs = Pairs()
-    pairs.add([task(0, 1), task(0, 2)], answers(0, 1, 0, 0), answers(None, 1, None, None), 2)
+    base, learned = [answers(0, 1), answers(0, 0)], [answers(None, 1), answers(None, None)]
+    pairs = Pairs([task(0, 1), task(0, 2)], base, learned)
     assert pairs.differences == [0.0]  # the bad answer without the lessons counts no more
     assert pairs.unscored == (0, 3)
 
 
 def test_equal_texts_are_one_difference() -> None:
-    pairs = Pairs()
-    pairs.add([task(0, 1)] * 3 + [task(0, 2)], answers(0, 0, 0, 0), answers(1, 1, 0.4, 1), 1)
+    base, learned = [answers(0)] * 4, [answers(reward) for reward in (1, 1, 0.4, 1)]
+    pairs = Pairs([task(0, 1)] * 3 + [task(0, 2)], base, learned)
     assert pairs.differences == [pytest.approx(0.8), 1.0]
 
 
@@ -98,7 +107,7 @@ def test_a_second_edit_must_add_to_the_first(second: float, kept: int) -> None:
 
     drawn: Any = Rewarded(reward)
     teacher: Any = None
-    made = Teaching(drawn, teacher, teacher, 4, HOW, HOW).propose(0, tasks(1, 0), Library())
+    made = Teaching(drawn, teacher, lesson(group_size=4)).propose(0, tasks(1, 0), Library())
     assert len(made.library.items) == kept
 
 

@@ -38,7 +38,7 @@ def answers_of(world: World) -> Answers:
 def test_lessons_of_no_help_are_retired_and_the_others_stay() -> None:
     world = World()
     library = Library((*RULES[:3], *WRONG[3:6]))
-    rest = retire(answers_of(world), library, TASKS, 0, lesson().train_how)
+    rest = retire(answers_of(world), library, TASKS, 0, lesson().sampling_train)
     assert {item.text for item in rest.items} >= {item.text for item in RULES[:3]}
     assert len(rest.items) < 6
     assert world.calls <= most_calls(len(TASKS), 6)
@@ -46,7 +46,7 @@ def test_lessons_of_no_help_are_retired_and_the_others_stay() -> None:
 
 def test_no_more_than_some_are_retired_at_once_and_pinned_ones_never() -> None:
     library = Library(tuple(replace(item, pinned=n < 2) for n, item in enumerate(WRONG)))
-    rest = retire(answers_of(World(mode="deaf")), library, TASKS, 0, lesson().train_how)
+    rest = retire(answers_of(World(mode="deaf")), library, TASKS, 0, lesson().sampling_train)
     assert len(rest.items) >= FAMILIES - MOST_RETIRED
     assert sum(item.pinned for item in rest.items) == 2
 
@@ -56,7 +56,7 @@ def test_a_lesson_is_left_out_on_the_tasks_that_it_is_from() -> None:
     sources = tuple(task_hash(task_text(task)) for task in TASKS[:2])
     library = Library((Item("Read with care.", sources=sources),))
     answers = answers_of(world)
-    retire(answers, library, TASKS, 0, lesson().train_how)
+    retire(answers, library, TASKS, 0, lesson().sampling_train)
     asked = {slot.split(" task ")[1].split()[0] for slot in answers.caller.journal._slots}
     assert {"0", "1"} <= asked
     assert len(asked) == 4
@@ -64,9 +64,7 @@ def test_a_lesson_is_left_out_on_the_tasks_that_it_is_from() -> None:
 
 def proposed(monkeypatch: pytest.MonkeyPatch, most: int, held: list[Item]) -> Proposed:
     answers = answers_of(World())
-    how = lesson()
-    hows = (how.group_size, how.train_how, how.teacher_how)
-    proposer = Proposer(answers, answers.caller, Model("teacher", World()), *hows, TASKS)
+    proposer = Proposer(answers, Model("teacher", World()), lesson(), TASKS)
     library = Library(tuple(held))
     monkeypatch.setattr(limits, "MOST_ITEMS", most)
     return proposer.propose(0, TASKS, library)

@@ -11,7 +11,7 @@ from zoo.gym.experience import store
 from zoo.gym.experience.learning.split import Split
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
-from zoo.gym.experience.session import load_reward, reward_files
+from zoo.gym.experience.rewards import load_reward, reward_files
 from zoo.gym.experience.settings import ExperienceConfig
 from zoo.gym.experience.tasks import read_tasks
 from zoo.gym.jobs import open_run

@@ -8,9 +8,8 @@ import pytest
 from tests.gym.experience.causal import task, tasks
 from zoo.gym.data.records import Message
 from zoo.gym.errors import InputError
-from zoo.gym.experience.learning.answers import Answer
+from zoo.gym.experience.learning.answers import Answer, Pairs
 from zoo.gym.experience.learning.learn import batches
-from zoo.gym.experience.learning.pairs import Pairs
 from zoo.gym.experience.learning.split import same_text, split_tasks, task_text
 from zoo.gym.rewards.reward import Score, Task
 
@@ -40,10 +39,8 @@ def test_white_space_makes_no_other_task() -> None:
     assert len(split_tasks(mine, 1).gate) == 0  # twenty tasks are too few
     with pytest.raises(InputError, match="gate: expected tasks of their own, got 80"):
         split_tasks(tasks(20, 0), 1, mine)
-    pairs = Pairs()
-    one = [Answer("a", Score(1.0, ""))] * 80
-    pairs.add(mine, one, one, 1)
-    assert len(pairs.differences) == 20
+    answers = [[Answer("a", Score(1.0, ""))]] * 80
+    assert len(Pairs(mine, answers, answers).differences) == 20
 
 
 def test_case_makes_no_other_task_but_another_digit_does() -> None:

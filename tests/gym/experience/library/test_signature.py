@@ -10,11 +10,10 @@ from tests.gym.cli.conftest import Call, call
 from zoo.gym.cli.libraries import verdict
 from zoo.gym.errors import GymError, InputError
 from zoo.gym.experience import store
-from zoo.gym.experience.infer import doubts
-from zoo.gym.experience.library.file import write_library
+from zoo.gym.experience.library.file import CONTEXT, signature_file, write_library
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
-from zoo.gym.experience.library.signature import CONTEXT, signature_file
+from zoo.gym.experience.use import doubts
 from zoo.gym.published.training_free_grpo import ExperienceLibrary
 from zoo.gym.signing import OwnKey, PublicKey, own_key, sign, trust, write_signed
 from zoo.gym.signing.ed25519 import new_private, public_of

@@ -7,10 +7,9 @@ import pytest
 
 from tests.gym.experience.conftest import Call, call
 from zoo.gym.experience import store
-from zoo.gym.experience.library.file import write_library
+from zoo.gym.experience.library.file import CONTEXT, signature_file, write_library
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
-from zoo.gym.experience.library.signature import CONTEXT, signature_file
 from zoo.gym.experience.sharing.keep import Judged, crowded_out
 from zoo.gym.experience.sharing.limits import alike, limited
 from zoo.gym.signing import create_key, own_key, sign, trust, write_signed

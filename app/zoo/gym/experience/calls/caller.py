@@ -148,7 +148,7 @@ class Caller:
         self.journal = journal
         self.budget = budget
         self.notices: SimpleQueue[str] = SimpleQueue()
-        self._leaving, self._tell, self._replay = leaving, tell, replay
+        self.tell, self._leaving, self._replay = tell, leaving, replay
         self._ended = threading.Event()
         self._is_leaving = False
 
@@ -338,7 +338,7 @@ class Caller:
     def _pass_on(self) -> None:
         while True:
             try:
-                self._tell(self.notices.get_nowait())
+                self.tell(self.notices.get_nowait())
             except Empty:
                 return
 

@@ -1,4 +1,4 @@
-"""Prepares a run that distils lessons: splits tasks, checks models, and makes the folder."""
+"""Prepares a run that distils lessons: its settings, tasks, models, and folder."""
 
 import json
 import platform
@@ -13,14 +13,14 @@ from zoo.gym.config.load import Loaded, ours
 from zoo.gym.errors import InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.calls.budget import Cap
-from zoo.gym.experience.distilling.settings import DistillationConfig
-from zoo.gym.experience.learning.scoring import KEY as REWARD_FILES_KEY
 from zoo.gym.experience.learning.split import LEAST_TASKS, Split, split_tasks
 from zoo.gym.experience.library.file import write_library
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.models import SERVERS_KEY, Named, addresses_of, cap_of, named_models
 from zoo.gym.experience.providers.names import Hosted
-from zoo.gym.experience.session import CAPS, load_reward, reward_files, reward_kinds
+from zoo.gym.experience.rewards import REWARD_FILES_KEY, load_reward, reward_files
+from zoo.gym.experience.session import CAPS
+from zoo.gym.experience.settings import DistillationConfig
 from zoo.gym.experience.tasks import (
     TASKS_KEY,
     read_tasks,
@@ -105,8 +105,8 @@ def prepare(
     Raises:
         GymError: a file, model, price or setting is missing or wrong.
     """
-    found = store.load_given(library)
-    if not found.library.items:
+    stored = store.load_given(library)
+    if not stored.library.items:
         raise InputError(f"library: {library}: expected one with lessons, got none")
     models = named_models(config.calls)
     if config.teacher and not isinstance(models.model, Hosted):
@@ -116,34 +116,43 @@ def prepare(
         )
     tasks, notes = read_tasks(paths)
     test, test_notes = read_tasks([given_path(config.test)]) if config.test else ([], [])
-    split, seen_notes = measured_apart(split_tasks(tasks, config.seed, (), test), found.library)
+    split, seen_notes = measured_apart(split_tasks(tasks, config.seed, (), test), stored.library)
     with load_reward(config.calls, split) as reward:
-        files = reward_files(config.calls, reward)
+        digests = reward_files(config.calls, reward)
     for server in models.on_servers:
         server.key()
     cap = check_caps(config)
-    loaded = _training(config, found.library, split.train, changes)
+    loaded = _training(config, stored.library, split.train, changes)
     _refuse_idle(config, split)
-    idle = [f"without effect: {one.key} ({one.origin}): {one.reason}" for one in loaded.ignored]
-    doubts = _doubts(found, split, len(tasks))
-    others = unread([*tasks, *test], reward_kinds(config.calls))
-    told = [*idle, *notes, *test_notes, *others, *seen_notes, *found.notices, *doubts]
-    return Prepared(config, found, split, loaded.config, models, cap, told, files)
+    notes = [
+        *(f"without effect: {key.key} ({key.origin}): {key.reason}" for key in loaded.ignored),
+        *notes,
+        *test_notes,
+        *unread([*tasks, *test], config.calls.reward_kinds),
+        *seen_notes,
+        *stored.notices,
+    ]
+    if stored.library.evidence.get("verdict") != "proven":
+        notes.append("these lessons are unproven: no test has shown that they help")
+    if not split.gate and not split.test:
+        notes.append(
+            f"{counted(len(tasks), 'task')}: expected at least {LEAST_TASKS}, or a file to test "
+            "with: what is learned stays unproven"
+        )
+    return Prepared(config, stored, split, loaded.config, models, cap, notes, digests)
 
 
 def measured_apart(split: Split, library: Library) -> tuple[Split, list[str]]:
-    """Returns the split without tasks that would measure what the lessons were learned from."""
+    """Returns the split with the tasks that taught the lessons in training, not in measurement."""
     seen = seen_by(library.items, library.seen)
-    gate, test = (without_seen(part, seen, 0)[0] for part in (split.gate, split.test))
-    count = len(split.gate) + len(split.test) - len(gate) - len(test)
+    gate, test = (tuple(without_seen(part, seen, 0)[0]) for part in (split.gate, split.test))
+    total = len(split.gate) + len(split.test)
+    count = total - len(gate) - len(test)
     if not count:
         return split, []
-    taught = [task for task in split.gate if task not in gate]
-    note = (
-        f"{count} of {len(split.gate) + len(split.test)} tasks measure nothing: the lessons were "
-        "learned from them"
-    )
-    return Split((*split.train, *taught), tuple(gate), tuple(test)), [note]
+    note = f"{count} of {total} tasks measure nothing: the lessons were learned from them"
+    taught = (task for task in split.gate if task not in gate)
+    return Split((*split.train, *taught), gate, test), [note]
 
 
 def _refuse_idle(config: DistillationConfig, split: Split) -> None:
@@ -182,18 +191,6 @@ def check_caps(config: DistillationConfig) -> Cap:
     return cap_of(config.calls, named_models(config.calls))
 
 
-def _doubts(found: store.Stored, split: Split, count: int) -> list[str]:
-    doubts: list[str] = []
-    if found.library.evidence.get("verdict") != "proven":
-        doubts.append("these lessons are unproven: no test has shown that they help")
-    if not split.gate and not split.test:
-        doubts.append(
-            f"{counted(count, 'task')}: expected at least {LEAST_TASKS}, or a file to test with: "
-            "what is learned stays unproven"
-        )
-    return doubts
-
-
 def _training(
     config: DistillationConfig, library: Library, tasks: Sequence[Task], changes: Sequence[str]
 ) -> Loaded:
@@ -202,20 +199,28 @@ def _training(
     Raises:
         InputError: a setting is wrong, or not one of the training alone.
     """
-    _refuse_own(changes)
+    for change in changes:
+        key, _, value = change.partition("=")
+        hint = _OWN.get(ours(key.strip())) or _OWN.get(key.strip())
+        if hint is not None:
+            raise InputError(
+                f"{change}: expected a setting of the training alone, got one that a distillation "
+                "has itself",
+                hint=hint.format(value=value),
+            )
     base = resolve(config.model, offline=True)
-    own: dict[str, object] = {"model_name_or_path": config.model, "seed": config.seed}
+    settings: dict[str, object] = {"model_name_or_path": config.model, "seed": config.seed}
     with tempfile.TemporaryDirectory() as folder:
         lessons, rows = Path(folder) / LESSONS_FILE, Path(folder) / "rows.jsonl"
         if config.teacher:
-            own |= {"stage": "sft"}
+            settings |= {"stage": "sft"}
         else:
             write_library(lessons, library)
-            own |= {"stage": "lessons", "lessons": str(lessons)}
-            own |= {"group_size": config.group_size, "temperature": config.temperature_train}
-            own |= {"max_completion_length": config.max_new_tokens}
+            settings |= {"stage": "lessons", "lessons": str(lessons)}
+            settings |= {"group_size": config.group_size, "temperature": config.temperature_train}
+            settings |= {"max_completion_length": config.max_new_tokens}
         rows.write_text(rows_of(tasks), encoding="utf-8")
-        loaded = load_config([], changes, own | {"dataset": [str(rows)]})
+        loaded = load_config([], changes, settings | {"dataset": [str(rows)]})
         fixed = pinned(loaded.config, base)
         check_names(fixed, base.folder)
         check_fixed_base(fixed, base.folder)
@@ -226,28 +231,10 @@ def _training(
         return replace(loaded, config=fixed, ignored=(*loaded.ignored, *dates))
 
 
-def _refuse_own(changes: Sequence[str]) -> None:
-    """Refuses settings of the training that a distillation has itself.
-
-    Raises:
-        InputError: one is given.
-    """
-    for change in changes:
-        key, _, value = change.partition("=")
-        hint = _OWN.get(ours(key.strip())) or _OWN.get(key.strip())
-        if hint is not None:
-            hint = hint.format(value=value)
-            raise InputError(
-                f"{change}: expected a setting of the training alone, got one that a distillation "
-                "has itself",
-                hint=hint,
-            )
-
-
 def rows_of(tasks: Sequence[Task]) -> str:
     """Returns tasks as rows of prompts."""
-    turns = ([{"role": t.role, "content": t.content} for t in task.messages] for task in tasks)
-    return "".join(json.dumps({"prompt": one}) + "\n" for one in turns)
+    prompts = ([{"role": t.role, "content": t.content} for t in task.messages] for task in tasks)
+    return "".join(json.dumps({"prompt": turns}) + "\n" for turns in prompts)
 
 
 def make_run(prepared: Prepared) -> Run:
@@ -257,11 +244,11 @@ def make_run(prepared: Prepared) -> Run:
         StorageError: it cannot be written.
         InputError: a task has a value that JSON cannot represent.
     """
-    config, found = prepared.config, prepared.library
-    name = f"{found.name}@{found.version}" if found.version else str(found.path)
+    config, stored = prepared.config, prepared.library
+    name = f"{stored.name}@{stored.version}" if stored.version else str(stored.path)
     env = {
         KIND: config.model_dump(mode="json"),
-        "library": {"name": name, "digest": found.digest},
+        "library": {"name": name, "digest": stored.digest},
         "python": platform.python_version(),
         "settings": prepared.training.model_dump(mode="json"),
         REWARD_FILES_KEY: prepared.reward_files,
@@ -270,11 +257,11 @@ def make_run(prepared: Prepared) -> Run:
     write_split(run.folder, prepared.split)
     noted = {TASKS_KEY: tasks_digest(run.folder), SERVERS_KEY: addresses_of(prepared.models)}
     update_env(run.env_file, noted)
-    write_library(run.folder / LESSONS_FILE, found.library)
-    places: dict[str, object] = {"dataset": (str(run.rows_file),)}
+    write_library(run.folder / LESSONS_FILE, stored.library)
+    files: dict[str, object] = {"dataset": (str(run.rows_file),)}
     if not config.teacher:
         write_beside(run.rows_file, rows_of(prepared.split.train), sync=True)
-        places["lessons"] = str(run.folder / LESSONS_FILE)
-    training = prepared.training.model_copy(update=places)
+        files["lessons"] = str(run.folder / LESSONS_FILE)
+    training = prepared.training.model_copy(update=files)
     store_settings(run.config_file, run.env_file, training)
     return run

@@ -1,17 +1,16 @@
 """The gate: keeps an edited library only if it is better on tasks that the teacher never sees.
 
 Both libraries answer the same tasks, and differences are paired by task. There are three planned
-looks, after a third, two thirds and all of the tasks; the first one that is clear ends it.
+looks, after a third, two thirds and all of the tasks; the first clear one ends the comparison.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
 from zoo.backends.sampling import Sampling
 from zoo.gym.experience.calls.slot import Phase
-from zoo.gym.experience.learning.answers import Answer, Answers, chunked, slots
-from zoo.gym.experience.learning.pairs import Pairs
+from zoo.gym.experience.learning.answers import Answer, Answers, Pairs
 from zoo.gym.experience.learning.signflip import LEVEL, sign_flip_p, tasks_needed
 from zoo.gym.experience.learning.split import same_text
 from zoo.gym.experience.library.library import Library
@@ -22,7 +21,7 @@ LOOKS = 3
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a gate found.
+    """The result of a gate.
 
     Attributes:
         verdict: `accepted`, `rejected`, or `not enough` for a gain that is not clear.
@@ -49,19 +48,19 @@ class Gate:
         answers: draws answers of the model.
         tasks: the tasks, in the order of the looks.
         draws: answers to each task and library.
-        how: how answers are drawn.
-        steps: the gates that the run plans; the level is divided by it.
-        version: how often the kept library has changed: its answers are drawn anew then.
-        kept: the kept library's answers to each task so far.
+        sampling: how answers are drawn.
+        steps: the number of gates that the run plans, which divides the level.
+        version: how often the current library has changed: its answers are drawn anew then.
+        current: the current library's answers to each task so far.
     """
 
     answers: Answers
     tasks: Sequence[Task]
     draws: int
-    how: Sampling
+    sampling: Sampling
     steps: int
     version: int = 0
-    kept: dict[int, Sequence[Answer]] = field(default_factory=dict[int, Sequence[Answer]])
+    current: dict[int, list[Answer]] = field(default_factory=dict[int, list[Answer]])
 
     @property
     def level(self) -> float:
@@ -69,16 +68,15 @@ class Gate:
         return LEVEL / (self.steps * LOOKS)
 
     def compare(self, step: int, library: Library, edited: Library) -> Verdict:
-        """Returns whether an edited library is better than the kept one."""
-        pairs = Pairs()
-        first = 0
+        """Returns whether an edited library is better than the current one."""
+        base: list[list[Answer]] = []
+        learned: list[list[Answer]] = []
         for look in range(LOOKS):
-            last = len(self.tasks) * (look + 1) // LOOKS
-            places = range(first, last)
-            before = self._kept(places, library)
-            after = self._draw("gate", step, look, places, edited)
-            pairs.add([self.tasks[place] for place in places], before, after, self.draws)
-            first = last
+            first, last = (len(self.tasks) * n // LOOKS for n in (look, look + 1))
+            part = {n: self.tasks[n] for n in range(first, last)}
+            base += self._current(part, library)
+            learned += self._draw(("gate", step, look), part, edited)
+            pairs = Pairs(self.tasks[:last], base, learned)
             left = {same_text(task) for task in self.tasks[last:]} - pairs.rewards.keys()
             verdict = self._verdict(pairs.differences, look, len(left))
             if verdict is not None:
@@ -86,9 +84,9 @@ class Gate:
         raise AssertionError("the last look decides")
 
     def accept(self) -> None:
-        """Takes note that the kept library has changed."""
+        """Forgets the answers of the current library, which an edited one replaces."""
         self.version += 1
-        self.kept.clear()
+        self.current.clear()
 
     def _verdict(self, differences: Sequence[float], look: int, left: int) -> Verdict | None:
         effect = fmean(differences) if differences else 0.0
@@ -97,7 +95,7 @@ class Gate:
         facts = (round(effect, 6), p, len(differences), look + 1)
         if p <= self.level:
             return Verdict("accepted", *facts)
-        is_worse = sign_flip_p([-one for one in differences], self.level) <= self.level
+        is_worse = sign_flip_p([-gain for gain in differences], self.level) <= self.level
         if is_worse or (effect <= 0 and (is_last or self._is_lost(differences, left))):
             return Verdict("rejected", *facts)
         needed = tasks_needed(differences, self.level)
@@ -109,17 +107,13 @@ class Gate:
         best = [*differences, *[largest] * left]
         return largest > 0 and sign_flip_p(best, self.level) > self.level
 
-    def _kept(self, places: Sequence[int], library: Library) -> list[Answer]:
-        missing = [place for place in places if place not in self.kept]
-        answers = self._draw("kept", self.version, 0, missing, library)
-        self.kept.update(zip(missing, chunked(answers, self.draws), strict=True))
-        return [answer for place in places for answer in self.kept[place]]
+    def _current(self, tasks: Mapping[int, Task], library: Library) -> list[list[Answer]]:
+        new = {n: task for n, task in tasks.items() if n not in self.current}
+        drawn = self._draw(("kept", self.version, 0), new, library)
+        self.current.update(zip(new, drawn, strict=True))
+        return [self.current[n] for n in tasks]
 
     def _draw(
-        self, phase: Phase, step: int, look: int, places: Sequence[int], library: Library
-    ) -> list[Answer]:
-        if not places:
-            return []
-        drawn = [self.tasks[place] for place in places for _ in range(self.draws)]
-        where = slots(phase, step, look, places, self.draws)
-        return self.answers.draw(drawn, where, library, self.how)
+        self, slot: tuple[Phase, int, int], tasks: Mapping[int, Task], library: Library
+    ) -> list[list[Answer]]:
+        return self.answers.draw(slot, tasks, self.draws, library, self.sampling)

@@ -1,22 +1,22 @@
-"""The whole way from tasks to a library: steps of edits and gates, and one test at the end."""
+"""Learns a library from tasks: steps of edits and gates, and one test at the end."""
 
 import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from statistics import fmean
 
-from zoo.backends.sampling import Sampling
 from zoo.gym.errors import GuardError
 from zoo.gym.experience.calls.caller import Caller, Model
-from zoo.gym.experience.learning.answers import Answer, Answers, slots
+from zoo.gym.experience.learning.answers import Answer, Answers, Pairs
 from zoo.gym.experience.learning.gate import Gate, Verdict
-from zoo.gym.experience.learning.majority import MAJORITY, label_split
-from zoo.gym.experience.learning.pairs import Pairs
+from zoo.gym.experience.learning.majority import label_split
 from zoo.gym.experience.learning.propose import Proposer
 from zoo.gym.experience.learning.signflip import LEVEL, interval, sign_flip_p
 from zoo.gym.experience.learning.split import Split, source_of
 from zoo.gym.experience.library.library import Library
+from zoo.gym.experience.settings import MAJORITY, ExperienceConfig
 from zoo.gym.rewards.reward import Reward, Task
 
 STEP_TASKS = 100
@@ -24,48 +24,8 @@ STEP_TASKS = 100
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """How lessons are learned.
-
-    Attributes:
-        group_size: answers in a group.
-        epochs: how often every task teaches.
-        gate_draws: answers to each task of the gate, with either library.
-        test_draws: the same for the test.
-        train_how: how answers of groups are drawn.
-        eval_how: how those of gate and test are.
-        teacher_how: how the teacher's are.
-        system: text for all tasks.
-        domain: what the tasks are about.
-        seed: the order of tasks.
-        top_k: the most lessons in a prompt, those nearest to the task; None for all.
-        labels: what stands for known answers: `majority` draws labels first, another one is a
-            mark in the evidence; empty for known answers.
-    """
-
-    group_size: int
-    epochs: int
-    gate_draws: int
-    test_draws: int
-    train_how: Sampling
-    eval_how: Sampling
-    teacher_how: Sampling
-    system: str = ""
-    domain: str = ""
-    seed: int = 42
-    top_k: int | None = None
-    labels: str = ""
-
-    @property
-    def marks(self) -> dict[str, object]:
-        """What a library's evidence says of how it was measured, also without a test."""
-        read = {} if self.top_k is None else {"top_k": self.top_k}
-        return {**read, "labels": self.labels} if self.labels else {**read}
-
-
-@dataclass(frozen=True)
 class Tested:
-    """What the test found.
+    """The result of a test.
 
     Attributes:
         verdict: `proven` if the whole interval is above 0, so is the gain by the test itself, and
@@ -91,7 +51,7 @@ class Tested:
     unscored_learned: int = 0
 
     def as_evidence(self) -> dict[str, object]:
-        """Returns it as a library has it."""
+        """Returns it as the evidence of a library."""
         fields = asdict(self)
         low, high = fields.pop("interval")
         return {**fields, "low": low, "high": high} if math.isfinite(low) else fields
@@ -102,19 +62,15 @@ class Learned:
     """The outcome.
 
     Attributes:
-        library: what was kept, with the evidence of its test.
-        test: what the test found; None without a test.
+        library: the accepted lessons, with the evidence of their test.
+        test: the result of the test; None without one.
         verdict: `proven`, `unproven`, or `nothing kept`.
-        gates: the verdict of each step's gate, None for a step without edits.
-        versions: the library after each step that changed it.
         figures: those of the last step.
     """
 
     library: Library
     test: Tested | None
     verdict: str
-    gates: list[Verdict | None] = field(default_factory=list["Verdict | None"])
-    versions: list[Library] = field(default_factory=list[Library])
     figures: dict[str, object] = field(default_factory=dict[str, object])
 
 
@@ -127,15 +83,14 @@ def _silent(**figures: object) -> None:
 
 
 def batches(count: int, epochs: int, seed: int) -> list[list[int]]:
-    """Returns the places of the tasks of each step: those of an epoch, to 100, in a new order."""
-    found: list[list[int]] = []
+    """Returns the numbers of the tasks of each step: up to 100 of an epoch, in a new order."""
+    steps: list[list[int]] = []
     for epoch in range(epochs):
         order = list(range(count))
         random.Random(f"epoch {epoch} {seed}").shuffle(order)  # noqa: S311
-        number = -(-count // STEP_TASKS)
-        size = -(-count // number) if number else 1
-        found += [order[start : start + size] for start in range(0, count, size)]
-    return found
+        size = -(-count // max(1, -(-count // STEP_TASKS)))
+        steps += [order[start : start + size] for start in range(0, count, size or 1)]
+    return steps
 
 
 def learn(
@@ -144,9 +99,8 @@ def learn(
     model: Model,
     teacher: Model,
     reward: Reward | None,
-    how: Lesson,
+    config: ExperienceConfig,
     report: Report = _silent,
-    tell: Callable[[str], object] = bool,
 ) -> Learned:
     """Learns a library from tasks.
 
@@ -156,86 +110,72 @@ def learn(
         model: answers the tasks.
         teacher: proposes edits.
         reward: scores answers; None in a replay.
-        how: the settings.
+        config: the settings.
         report: gets the figures of each step.
-        tell: gets sentences about answers that are not whole.
 
     Raises:
         GymError: see `Caller.ask` and `Answers.draw`.
     """
-    answers = Answers(caller, model, reward, how.system, how.top_k, tell=tell)
+    answers = Answers(caller, model, reward, config.system, config.top_k)
     seen = tuple(map(source_of, (*split.train, *split.gate)))
-    if how.labels == MAJORITY:
-        split = label_split(split, answers, how.group_size, how.train_how, caller.notices.put)
-    hows = (how.group_size, how.train_how, how.teacher_how)
-    proposer = Proposer(answers, caller, teacher, *hows, split.train)
-    steps = batches(len(split.train), how.epochs, how.seed)
-    gate = Gate(answers, split.gate, how.gate_draws, how.eval_how, len(steps))
-    found = Learned(
-        Library((), model.name, teacher.name, how.domain, seen=seen), None, "nothing kept"
-    )
-    for step, places in enumerate(steps):
-        found = _step(found, step, [split.train[place] for place in places], proposer, gate)
-        report(
-            **found.figures, steps=len(steps), unscored=answers.unscored, ended=answers.ends.take()
-        )
-    return _tested(found, answers, split, how) if found.library.items else found
+    if config.reward == MAJORITY:
+        split = label_split(split, answers, config.group_size, config.sampling_train)
+    proposer = Proposer(answers, teacher, config, split.train)
+    steps = batches(len(split.train), config.max_epochs, config.seed)
+    gate = Gate(answers, split.gate, config.gate_draws, config.sampling_eval, len(steps))
+    library = Library((), model.name, teacher.name, config.domain, seen=seen)
+    outcome = Learned(library, None, "nothing kept")
+    for step, numbers in enumerate(steps):
+        outcome = _step(outcome, step, [split.train[n] for n in numbers], proposer, gate)
+        counts = {"unscored": answers.unscored, "ended": answers.ends.take()}
+        report(**outcome.figures, steps=len(steps), **counts)
+    return _tested(outcome, answers, split, config) if outcome.library.items else outcome
 
 
 def _step(
-    before: Learned, step: int, tasks: Sequence[Task], proposer: Proposer, gate: Gate
+    outcome: Learned, step: int, tasks: Sequence[Task], proposer: Proposer, gate: Gate
 ) -> Learned:
-    """Returns the outcome so far after one more step."""
-    proposed = proposer.propose(step, tasks, before.library)
+    """Returns the outcome after one more step."""
+    proposed = proposer.propose(step, tasks, outcome.library)
     verdict: Verdict | None = None
-    is_kept = bool(proposed.edits)
+    is_accepted = bool(proposed.edits)
     if proposed.edits and gate.tasks:
-        verdict = gate.compare(step, before.library, proposed.library)
-        is_kept = verdict.verdict == "accepted"
-    if is_kept:
+        verdict = gate.compare(step, outcome.library, proposed.library)
+        is_accepted = verdict.verdict == "accepted"
+    if is_accepted:
         gate.accept()
     else:
         proposer.reject(proposed.edits)
-    library = proposed.library if is_kept else before.library
+    library = proposed.library if is_accepted else outcome.library
     figures: dict[str, object] = {
         "step": step + 1,
         "reward": proposed.reward,
         "edits": proposed.edits,
         "counts": dict(proposed.counts),
         "gate": None if verdict is None else asdict(verdict),
-        "kept": is_kept,
+        "kept": is_accepted,
         "lessons": len(library.items),
     }
-    versions = [*before.versions, library] if is_kept else before.versions
-    gates = [*before.gates, verdict]
-    return replace(before, library=library, gates=gates, versions=versions, figures=figures)
+    return replace(outcome, library=library, figures=figures)
 
 
-def _tested(found: Learned, answers: Answers, split: Split, how: Lesson) -> Learned:
-    """Returns the outcome with the evidence of the test, where there are tasks for one."""
+def _tested(outcome: Learned, answers: Answers, split: Split, config: ExperienceConfig) -> Learned:
+    """Returns the outcome with the evidence of the test, if there are tasks for one."""
     if not split.test:
-        library = replace(found.library, evidence=how.marks)
-        return replace(found, library=library, verdict="unproven")
-    tested = _test(answers, split.test, found.library, how)
-    if not split.gate:
-        tested = replace(tested, verdict="unproven")
-    library = replace(found.library, evidence=tested.as_evidence() | how.marks)
-    return replace(found, library=library, test=tested, verdict=tested.verdict)
-
-
-def _test(answers: Answers, tasks: Sequence[Task], library: Library, how: Lesson) -> Tested:
-    places = range(len(tasks))
-    drawn = [tasks[place] for place in places for _ in range(how.test_draws)]
-    bare = Library(model=library.model)
-    arms: list[list[Answer]] = []
-    for phase, lessons in (("base", bare), ("test", library)):
-        where = slots("base" if phase == "base" else "test", 0, 0, places, how.test_draws)
-        arms.append(answers.draw(drawn, where, lessons, how.eval_how))
-    pairs = Pairs()
-    pairs.add(tasks, arms[0], arms[1], how.test_draws)
+        library = replace(outcome.library, evidence=config.marks)
+        return replace(outcome, library=library, verdict="unproven")
+    tasks, draws, sampling = dict(enumerate(split.test)), config.test_draws, config.sampling_eval
+    base = answers.draw(("base", 0, 0), tasks, draws, Library(), sampling)
+    learned = answers.draw(("test", 0, 0), tasks, draws, outcome.library, sampling)
+    pairs = Pairs(split.test, base, learned)
     if not pairs.rewards:
         raise GuardError(f"no task of the test has rewards with and without: {answers.reason}")
-    return compared(pairs.means, tokens_added(arms[0], arms[1], library), pairs.unscored)
+    tokens = tokens_added(base, learned, outcome.library)
+    tested = compared(pairs.means, tokens, pairs.unscored)
+    if not split.gate:
+        tested = replace(tested, verdict="unproven")
+    library = replace(outcome.library, evidence=tested.as_evidence() | config.marks)
+    return replace(outcome, library=library, test=tested, verdict=tested.verdict)
 
 
 def compared(
@@ -248,26 +188,28 @@ def compared(
         tokens: tokens that the library adds to a prompt.
         unscored: answers without a reward, without and with it: with more, nothing is proven.
     """
-    differences = [after - before for before, after in pairs]
+    differences = [learned - base for base, learned in pairs]
     effect = round(fmean(differences), 6)
-    low, high = (round(one, 6) for one in interval(differences))
+    low, high = (round(bound, 6) for bound in interval(differences))
     side = LEVEL / 2  # the interval of many tasks is drawn, and may miss it by a little
     is_clear = low > 0 and sign_flip_p(differences, side) <= side
     return Tested(
         "proven" if is_clear and unscored[1] <= unscored[0] else "unproven",
         effect,
         (min(low, effect), max(high, effect)),  # means of equal large numbers differ in last bits
-        round(fmean(before for before, _ in pairs), 6),
-        round(fmean(after for _, after in pairs), 6),
+        round(fmean(base for base, _ in pairs), 6),
+        round(fmean(learned for _, learned in pairs), 6),
         len(pairs),
         tokens,
         *unscored,
     )
 
 
-def tokens_added(base: Sequence[Answer], learned: Sequence[Answer], library: Library) -> int:
+def tokens_added(
+    base: Sequence[Sequence[Answer]], learned: Sequence[Sequence[Answer]], library: Library
+) -> int:
     """Returns the tokens of a library as the server counts them; without counts, by its bytes."""
-    pairs = zip(base, learned, strict=True)
+    pairs = zip(chain.from_iterable(base), chain.from_iterable(learned), strict=True)
     counts = [
         b.prompt_tokens - a.prompt_tokens
         for a, b in pairs

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
-from zoo.backends.sampling import Sampling
 from zoo.gym.errors import InputError
-from zoo.gym.experience.calls.caller import TOO_LONG, Caller, Model
-from zoo.gym.experience.calls.slot import Ask, Slot
-from zoo.gym.experience.learning.answers import Answer, Answers, chunked, mean_reward, slots
+from zoo.gym.experience.calls.caller import TOO_LONG, Model
+from zoo.gym.experience.calls.slot import Ask, Phase, Slot
+from zoo.gym.experience.learning.answers import Answer, Answers, mean_reward
 from zoo.gym.experience.learning.prompts import AGAIN, MOST_EDITS, teacher_turns
 from zoo.gym.experience.learning.retire import retire
 from zoo.gym.experience.learning.split import source_of
@@ -21,6 +21,7 @@ from zoo.gym.experience.library.edits import (
 )
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
+from zoo.gym.experience.settings import ExperienceConfig
 from zoo.gym.rewards.reward import Task
 
 MOST_PER_STEP = 16
@@ -35,10 +36,10 @@ class Proposed:
     """The outcome of a step before its gate.
 
     Attributes:
-        library: the kept library with the edits.
+        library: the current library with the edits.
         edits: the edits that were made, in words.
         reward: the mean reward of the groups' answers.
-        counts: groups, mixed groups, edits that were probed, refused and why, lessons retired.
+        counts: groups, mixed groups, refused edits and why, retired lessons.
         made_room: whether lessons were left out to find some to retire.
     """
 
@@ -55,52 +56,49 @@ class Proposer:
 
     Attributes:
         answers: draws answers of the model.
-        caller: makes the teacher's calls.
         teacher: the model that proposes edits.
-        group_size: answers in a group, and in a probe.
-        how: how answers are drawn.
-        teacher_how: how the teacher's are.
+        config: the settings.
         tasks: all tasks that teach, also those of other steps.
         rejected: edits that did not help, in words, the latest last.
     """
 
     answers: Answers
-    caller: Caller
     teacher: Model
-    group_size: int
-    how: Sampling
-    teacher_how: Sampling
+    config: ExperienceConfig
     tasks: Sequence[Task] = ()
     rejected: list[str] = field(default_factory=list[str])
 
-    def propose(self, step: int, tasks: Sequence[Task], kept: Library) -> Proposed:
-        """Returns the kept library with the edits of a step.
+    def propose(self, step: int, tasks: Sequence[Task], library: Library) -> Proposed:
+        """Returns a library with the edits of a step.
 
         Args:
             step: the step, from 0.
             tasks: the tasks of the step.
-            kept: the library of all groups' answers.
+            library: the library of all groups' answers.
         """
-        places = range(len(tasks))
-        drawn = [task for task in tasks for _ in range(self.group_size)]
-        where = slots("rollout", step, 0, places, self.group_size)
-        answers = self.answers.draw(drawn, where, kept, self.how)
-        found = Proposed(kept, reward=mean_reward(answers))
-        for place, group in enumerate(chunked(answers, self.group_size)):
-            found.counts["groups"] += 1
-            rewards = {one.score.value for one in group if not one.score.failed}
-            if len(rewards) > 1 and len(found.edits) < MOST_PER_STEP:
-                found.counts["mixed groups"] += 1
-                self._learn_from(found, step, place, tasks[place], group)
-        return found
+        groups = self.answers.draw(
+            ("rollout", step, 0),
+            dict(enumerate(tasks)),
+            self.config.group_size,
+            library,
+            self.config.sampling_train,
+        )
+        proposed = Proposed(library, reward=mean_reward(chain.from_iterable(groups)))
+        for number, group in enumerate(groups):
+            proposed.counts["groups"] += 1
+            scored = [answer for answer in group if not answer.score.failed]
+            is_mixed = len({answer.score.value for answer in scored}) > 1
+            if is_mixed and len(proposed.edits) < MOST_PER_STEP:
+                proposed.counts["mixed groups"] += 1
+                self._learn_from(proposed, step, number, tasks[number], scored)
+        return proposed
 
     def _learn_from(
-        self, found: Proposed, step: int, place: int, task: Task, group: Sequence[Answer]
+        self, proposed: Proposed, step: int, number: int, task: Task, scored: Sequence[Answer]
     ) -> None:
-        scored = [answer for answer in group if not answer.score.failed]
-        mean = mean_reward(scored)
-        assert mean is not None
-        better = sum(answer.score.value > mean for answer in scored)
+        bar = mean_reward(scored)
+        assert bar is not None
+        better = sum(answer.score.value > bar for answer in scored)
         origin = Item(
             "",
             sources=(source_of(task),),
@@ -109,81 +107,85 @@ class Proposer:
             model=self.answers.model.name,
             step=step + 1,
         )
-        bar = mean
-        for number, given in enumerate(self._ask(found, step, place, task, scored)):
-            if number >= MOST_EDITS or len(found.edits) >= MOST_PER_STEP:
-                found.counts["refused: surplus"] += 1
+        for look, proposal in enumerate(self._ask(proposed, step, number, task, scored)):
+            if look >= MOST_EDITS or len(proposed.edits) >= MOST_PER_STEP:
+                proposed.counts["refused: surplus"] += 1
                 continue
             try:
-                edit = check_edit(given, found.library, origin)
-                edited = None if edit is None else self._applied(found, step, edit)
+                edit = check_edit(proposal, proposed.library, origin)
+                edited = None if edit is None else self._applied(proposed, step, edit)
             except InputError as error:
-                found.counts[f"refused: {error.message.partition(':')[0]}"] += 1
+                proposed.counts[f"refused: {error.message.partition(':')[0]}"] += 1
                 continue
             if edit is None or edited is None:
-                found.counts["none"] += 1
-            elif (probed := self._probe(step, place, number, task, edited)) > bar:
-                found.library = _probed(edited, edit, bar, probed)
-                bar = probed  # the next edit stands beside this one
-                found.edits.append(edit.words)
+                proposed.counts["none"] += 1
+            elif (reward := self._probe(("probe", step, look), {number: task}, edited)) > bar:
+                proposed.library = _with_probe(edited, edit, bar, reward)
+                bar = reward  # the next edit is added to this one
+                proposed.edits.append(edit.words)
             else:
-                found.counts["refused: probe"] += 1
+                proposed.counts["refused: probe"] += 1
                 self.reject([edit.words])
 
-    def _applied(self, found: Proposed, step: int, edit: Edit) -> Library:
+    def _applied(self, proposed: Proposed, step: int, edit: Edit) -> Library:
         """Returns the library with an edit; a full one makes room, once a step.
 
         Raises:
             InputError: there is no room.
         """
         try:
-            return edit.apply(found.library)
+            return edit.apply(proposed.library)
         except InputError:
-            if found.made_room or not self.tasks:
+            if proposed.made_room or not self.tasks:
                 raise
-        found.made_room = True
-        rest = retire(self.answers, found.library, self.tasks, step, self.how)
-        found.counts["retired"] += len(found.library.items) - len(rest.items)
-        found.library = rest
-        return edit.apply(found.library)
+        proposed.made_room = True
+        size = len(proposed.library.items)
+        proposed.library = retire(
+            self.answers, proposed.library, self.tasks, step, self.config.sampling_train
+        )
+        proposed.counts["retired"] += size - len(proposed.library.items)
+        return edit.apply(proposed.library)
 
     def reject(self, words: Sequence[str]) -> None:
         """Remembers edits that did not help, for the teacher."""
-        self.rejected = [*(one for one in self.rejected if one not in words), *words]
+        self.rejected = [*(edit for edit in self.rejected if edit not in words), *words]
         del self.rejected[:-MOST_REJECTED]
 
-    def _probe(self, step: int, place: int, number: int, task: Task, edited: Library) -> float:
+    def _probe(
+        self, slot: tuple[Phase, int, int], task: Mapping[int, Task], edited: Library
+    ) -> float:
         """Returns the mean reward of fresh answers to the group's own task with an edit."""
-        where = slots("probe", step, number, [place], self.group_size)
-        drawn = self.answers.draw([task] * self.group_size, where, edited, self.how)
-        mean = mean_reward(drawn)
+        config = self.config
+        [group] = self.answers.draw(slot, task, config.group_size, edited, config.sampling_train)
+        mean = mean_reward(group)
         return float("-inf") if mean is None else mean
 
     def _ask(
-        self, found: Proposed, step: int, place: int, task: Task, scored: Sequence[Answer]
+        self, proposed: Proposed, step: int, number: int, task: Task, scored: Sequence[Answer]
     ) -> Sequence[Mapping[str, object]]:
         """Returns what the teacher proposes, after a second try if the first cannot be read."""
         graded = [(answer.text, answer.score.value) for answer in scored]
-        turns = teacher_turns(task, found.library, graded, self.rejected)
-        for number in range(2):
-            ask = Ask(Slot("teach", step, 0, place, number), turns, self.teacher_how, SCHEMA)
-            [reply] = self.caller.ask(self.teacher, [ask])
+        turns = teacher_turns(task, proposed.library, graded, self.rejected)
+        for draw in range(2):
+            slot = Slot("teach", step, 0, number, draw)
+            ask = Ask(slot, turns, self.config.sampling_teacher, SCHEMA)
+            [reply] = self.answers.caller.ask(self.teacher, [ask])
             if reply.finish == TOO_LONG:
-                found.counts["too long for the teacher"] += 1
+                proposed.counts["too long for the teacher"] += 1
                 return ()
             try:
                 return parse_edits(reply.text)
             except UnreadableError:
-                said = {"role": "assistant", "content": reply.text or "(nothing)"}
-                turns = [*turns, said, {"role": "user", "content": AGAIN}]
-        found.counts["unreadable"] += 1
+                answer = {"role": "assistant", "content": reply.text or "(nothing)"}
+                turns = [*turns, answer, {"role": "user", "content": AGAIN}]
+        proposed.counts["unreadable"] += 1
         return ()
 
 
-def _probed(library: Library, edit: Edit, before: float, after: float) -> Library:
-    """Returns an edited library whose new lesson has what its probe found."""
+def _with_probe(library: Library, edit: Edit, base: float, learned: float) -> Library:
+    """Returns an edited library whose new lesson has the rewards of its probe."""
     if edit.added is None or library.find(edit.added.id) != edit.added:
         return library
-    evidence = {"probe_without": round(before, 6), "probe_with": round(after, 6)}
+    evidence = {"probe_without": round(base, 6), "probe_with": round(learned, 6)}
     item = replace(edit.added, evidence=evidence)
     return library.changed([item.id], [item])

@@ -1,4 +1,4 @@
-"""Makes room in a full library: leaves each lesson out on the tasks nearest to where it is from.
+"""Makes room in a full library: leaves each lesson out on the tasks nearest to its origin.
 
 What does not help there is retired, the worst first. The gate decides on the library without it.
 """
@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from zoo.backends.sampling import Sampling
-from zoo.gym.experience.learning.answers import Answer, Answers, chunked, slots
+from zoo.gym.experience.learning.answers import Answers, Pairs
 from zoo.gym.experience.learning.nearest import nearest
-from zoo.gym.experience.learning.pairs import Pairs
 from zoo.gym.experience.learning.split import contents, is_among
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import MOST_ITEMS, Library
 from zoo.gym.rewards.reward import Task
 
 NEAR = 4
-"""The tasks that each lesson is left out on."""
+"""The number of tasks that each lesson is left out on."""
 
 DRAWS = 2
 """Answers to each of them, with all lessons and without the one."""
@@ -25,7 +24,7 @@ MOST_RETIRED = 8
 
 
 def retire(
-    answers: Answers, library: Library, tasks: Sequence[Task], step: int, how: Sampling
+    answers: Answers, library: Library, tasks: Sequence[Task], step: int, sampling: Sampling
 ) -> Library:
     """Returns a library without the lessons that do not help.
 
@@ -34,53 +33,40 @@ def retire(
         library: the lessons; pinned ones stay.
         tasks: all tasks that teach.
         step: the step, from 0.
-        how: how answers are drawn.
+        sampling: how answers are drawn.
 
     Raises:
         GymError: see `Answers.draw`.
     """
-    texts = list(map(contents, tasks))
     free = [item for item in library.items if not item.pinned]
-    near = [sorted(nearest(origin_text(item, tasks), texts, NEAR)) for item in free]
-    every = sorted({place for places in near for place in places})
-    full = dict(zip(every, _drawn(answers, library, tasks, every, (step, 0), how), strict=True))
+    near = [sorted(near_tasks(item, tasks, tasks, NEAR)) for item in free]
+    every = {n: tasks[n] for n in sorted({n for numbers in near for n in numbers})}
+    drawn = answers.draw(("prune", step, 0), every, DRAWS, library, sampling)
+    learned = dict(zip(every, drawn, strict=True))
     useless: list[tuple[float, str]] = []
-    for look, (item, places) in enumerate(zip(free, near, strict=True), 1):
-        without = library.changed([item.id], ())
-        pairs = Pairs()
-        before = _drawn(answers, without, tasks, places, (step, look), how)
-        flat = [[one for group in arm for one in group] for arm in (before, _at(full, places))]
-        pairs.add([tasks[place] for place in places], flat[0], flat[1], DRAWS)
-        found = pairs.differences
-        if found and fmean(found) <= 0:
-            useless.append((fmean(found), item.id))
-    return library.changed([one for _, one in sorted(useless)[:MOST_RETIRED]], ())
+    for look, (item, numbers) in enumerate(zip(free, near, strict=True), 1):
+        part, without = {n: tasks[n] for n in numbers}, library.changed([item.id], ())
+        base = answers.draw(("prune", step, look), part, DRAWS, without, sampling)
+        gains = Pairs(part.values(), base, [learned[n] for n in numbers]).differences
+        if gains and fmean(gains) <= 0:
+            useless.append((fmean(gains), item.id))
+    return library.changed([item_id for _, item_id in sorted(useless)[:MOST_RETIRED]], ())
 
 
 def most_calls(tasks: int, items: int) -> int:
     """Returns the most answers that making room takes, with so many tasks and lessons."""
-    held = min(items, MOST_ITEMS)
-    return DRAWS * (held * min(NEAR, tasks) + min(tasks, held * NEAR))
+    free = min(items, MOST_ITEMS)
+    return DRAWS * (free * min(NEAR, tasks) + min(tasks, free * NEAR))
 
 
-def origin_text(item: Item, tasks: Sequence[Task]) -> str:
-    """Returns the text that tasks are near to: that of a lesson's tasks, else its own."""
-    own = [contents(task) for task in tasks if is_among(task, item.sources)]
-    return "\n".join(own) or item.text
+def near_tasks(item: Item, tasks: Sequence[Task], origins: Sequence[Task], count: int) -> list[int]:
+    """Returns the numbers of the tasks nearest to those that taught a lesson, else to its text.
 
-
-def _drawn(
-    answers: Answers,
-    library: Library,
-    tasks: Sequence[Task],
-    places: Sequence[int],
-    where: tuple[int, int],
-    how: Sampling,
-) -> list[Sequence[Answer]]:
-    drawn = [tasks[place] for place in places for _ in range(DRAWS)]
-    found = answers.draw(drawn, slots("prune", *where, places, DRAWS), library, how)
-    return chunked(found, DRAWS)
-
-
-def _at(full: dict[int, Sequence[Answer]], places: Sequence[int]) -> list[Sequence[Answer]]:
-    return [full[place] for place in places]
+    Args:
+        item: the lesson.
+        tasks: the tasks to choose from.
+        origins: tasks that may have taught it.
+        count: how many to return at most.
+    """
+    taught = [contents(task) for task in origins if is_among(task, item.sources)]
+    return nearest("\n".join(taught) or item.text, list(map(contents, tasks)), count)

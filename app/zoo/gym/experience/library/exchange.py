@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import cast
 
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.experience.library.file import MOST_BYTES, read_library
+from zoo.gym.experience.library.file import MOST_BYTES, as_foreign, read_library
 from zoo.gym.experience.library.item import Item, lesson_text
 from zoo.gym.experience.library.library import HEADING, Library
 from zoo.gym.experience.library.markdown import entries
-from zoo.gym.experience.library.signature import as_foreign
 from zoo.gym.files import read_small
 from zoo.gym.files.yaml_entries import UNREADABLE
 
