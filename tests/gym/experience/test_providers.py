@@ -10,8 +10,7 @@ from tests.chat_server import Odd, chat_server
 from tests.gym.cli.conftest import Call, call  # noqa: F401  # pyright: ignore[reportUnusedImport] - a fixture
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.experience.models import cap_of, named_models
-from zoo.gym.experience.providers.consent import require_consent
-from zoo.gym.experience.providers.names import hosted
+from zoo.gym.experience.providers.names import hosted, require_consent
 from zoo.gym.experience.providers.table import Price, change_provider, providers
 from zoo.gym.experience.settings import ExperienceConfig
 

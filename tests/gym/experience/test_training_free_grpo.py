@@ -12,8 +12,7 @@ from tests.gym.experience.conftest import Served
 from zoo.gym import ExperienceLibrary, GRPOConfig, GymError, InputError, TrainingFreeGRPO
 from zoo.gym.errors import GymWarning, InterruptedRunError, NotAvailableError
 from zoo.gym.experience.providers.table import change_provider
-from zoo.gym.experience.replay import replay
-from zoo.gym.experience.session import read_settings
+from zoo.gym.experience.session import read_settings, replay
 from zoo.gym.jobs import open_run, read_status
 
 pytestmark = pytest.mark.filterwarnings("ignore::zoo.core.errors.GymWarning")

@@ -44,7 +44,7 @@ def distill(
     """
     from zoo.gym.experience.distilling.start import make_run
     from zoo.gym.experience.models import check_servers
-    from zoo.gym.experience.providers.consent import require_consent
+    from zoo.gym.experience.providers.names import require_consent
 
     out = Output(as_json)
     prepared = _prepare(library, tasks, settings, yes=yes, offline=offline)
@@ -74,7 +74,7 @@ def _prepare(
     from zoo.gym.cli.sources import resolve_models
     from zoo.gym.experience.distilling.start import prepare
     from zoo.gym.experience.models import named_models
-    from zoo.gym.experience.providers.consent import refuse_offline
+    from zoo.gym.experience.providers.names import refuse_offline
 
     if settings.get("model") is None:
         raise InputError("--model: expected the model that is trained, got nothing")

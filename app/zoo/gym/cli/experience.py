@@ -52,7 +52,7 @@ def train(
 def begin(out: Output, prepared: "Prepared", *, yes: bool, detach: bool = False) -> int:
     """Shows what a run will need, asks about new hosts, starts it, and follows it to its end."""
     from zoo.gym.experience.models import check_servers
-    from zoo.gym.experience.providers.consent import require_consent
+    from zoo.gym.experience.providers.names import require_consent
     from zoo.gym.experience.start import make_run
 
     _say_prepared(out, prepared)
@@ -93,7 +93,7 @@ def replay(run: str, /, *, as_json: Json = False) -> int:
         run: a run's id such as r0001, its name, or last
         as_json: print one JSON object as stdout's last line
     """
-    from zoo.gym.experience.replay import replay as repeat
+    from zoo.gym.experience.session import replay as repeat
 
     out = Output(as_json)
     replayed = repeat(open_run(run))
@@ -134,7 +134,7 @@ def _prepare(
     offline: bool = False,
 ) -> "Prepared":
     from zoo.gym.experience.models import named_models
-    from zoo.gym.experience.providers.consent import refuse_offline
+    from zoo.gym.experience.providers.names import refuse_offline
     from zoo.gym.experience.start import prepare_files
 
     if not tasks:

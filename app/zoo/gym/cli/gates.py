@@ -320,7 +320,7 @@ def tasks_of(
     """
     from zoo.gym.experience.estimate import estimate_answers
     from zoo.gym.experience.models import cap_of, named_models
-    from zoo.gym.experience.providers.consent import require_consent
+    from zoo.gym.experience.providers.names import require_consent
     from zoo.gym.experience.tasks import read_tasks, unread, without_seen
 
     if not tasks:

@@ -17,9 +17,8 @@ from zoo.gym.experience.sharing.limits import MOST_OF_ONE, limited
 from zoo.gym.humanize import counted
 
 if TYPE_CHECKING:
-    from zoo.gym.experience.library.item import Item
+    from zoo.gym.experience.library.item import Item, LeftOut
     from zoo.gym.experience.library.library import Library
-    from zoo.gym.experience.sharing.limits import LeftOut
 
 Model = Annotated[str, Parameter(name="--model")]
 
@@ -55,7 +54,7 @@ def infer(
     """
     from zoo.gym.experience.library.library import Library
     from zoo.gym.experience.models import named_models
-    from zoo.gym.experience.providers.consent import require_consent
+    from zoo.gym.experience.providers.names import require_consent
     from zoo.gym.experience.settings import ExperienceConfig
     from zoo.gym.experience.use import infer as answer
 

@@ -7,12 +7,11 @@ from zoo.gym.cli.options import Json, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.config.report import unknown
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.experience.providers.consent import require_consent
-from zoo.gym.experience.providers.keys import key_place
-from zoo.gym.experience.providers.names import hosted
+from zoo.gym.experience.providers.names import hosted, require_consent
 from zoo.gym.experience.providers.table import (
     Provider,
     change_provider,
+    key_place,
     providers,
     providers_file,
     remove_provider,

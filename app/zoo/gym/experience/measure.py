@@ -58,7 +58,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class Effect:
     """The result of leaving a lesson out.
 
     Attributes:
@@ -87,7 +87,7 @@ class Pruned:
     """
 
     library: Library
-    lessons: list[LeftOut]
+    lessons: list[Effect]
     spent_usd: float
 
 
@@ -227,7 +227,7 @@ def prune(
     """
     if not library.items:
         raise InputError("library: expected lessons, got none")
-    results: list[LeftOut] = []
+    results: list[Effect] = []
     rest = replace(library, seen=(*library.seen, *map(source_of, tasks)))  # these decide
     with answering(config, tasks, {"prune": library.text, "near": near}, tell) as answers:
         for number, item in enumerate(library.items):
@@ -249,7 +249,7 @@ def prune(
             effect = round(sum(gains) / len(gains), 6) if gains else 0.0
             is_kept = effect > 0 or not gains
             reason = "" if gains else answers.reason
-            results.append(LeftOut(item, effect, len(gains), is_kept, reason))
+            results.append(Effect(item, effect, len(gains), is_kept, reason))
             if not is_kept:
                 rest = rest.changed([item.id], ())
         spent_usd = round(answers.caller.journal.spent.usd, 6)

@@ -1,27 +1,31 @@
 """The work of a run: learns a library from the run's tasks, with its journal in the run folder.
 
-There are no checkpoints: a resumed run repeats its way with the answers of the journal, makes the
-calls that are missing, and continues where it was.
+There are no checkpoints: a resumed run repeats its steps with the answers of the journal, makes the
+missing calls, and continues. A replay repeats a finished run from its journal alone: the same
+library to the byte, or what differs.
 """
 
 import hashlib
 import json
+import tempfile
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from zoo.backends.openai.reply import Reply
 from zoo.backends.openai.retry import NOT_RUNNING
 from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
 from zoo.gym.experience import store
-from zoo.gym.experience.calls.budget import Budget
-from zoo.gym.experience.calls.caller import Caller
+from zoo.gym.experience.calls.budget import Budget, Cap
+from zoo.gym.experience.calls.caller import Caller, Model, ReplayEndedError
 from zoo.gym.experience.calls.journal import Journal, Spent
 from zoo.gym.experience.learning.gate import LOOKS
 from zoo.gym.experience.learning.learn import Learned, batches, learn
 from zoo.gym.experience.learning.signflip import LEVEL
-from zoo.gym.experience.library.file import signature_file, write_library
+from zoo.gym.experience.library.file import read_library, signature_file, write_library
 from zoo.gym.experience.models import (
     SERVERS_KEY,
     cap_of,
@@ -180,19 +184,19 @@ def caps_in(changes: Sequence[str]) -> dict[str, object]:
     Raises:
         InputError: one is of another setting, has no value, or is given twice.
     """
-    given: dict[str, object] = {}
+    caps: dict[str, object] = {}
     for change in changes:
         key, equals, text = change.partition("=")
         if key not in CAPS or not equals:
             raise InputError(
                 f"{change}: expected max_usd=... or max_tokens=..., got another change"
             )
-        if not text or key in given:
+        if not text or key in caps:
             raise InputError(
                 f"{change}: expected one value of {key}, got {'two' if text else 'none'}"
             )
-        given[key] = parse_value(text)
-    return given
+        caps[key] = parse_value(text)
+    return caps
 
 
 def _warn(run: Run, message: str) -> None:
@@ -204,7 +208,7 @@ def _report(run: Run, journal: Journal, **figures: object) -> None:
     run.events.emit("step", **figures, **spent)
 
 
-def figures_of(learned: Learned, spent: Spent) -> dict[str, object]:
+def _figures(learned: Learned, spent: Spent) -> dict[str, object]:
     """Returns the figures in the report of a finished run, without the name of its library."""
     library, test = learned.library, learned.test
     return {
@@ -237,7 +241,7 @@ def _finish(run: Run, config: ExperienceConfig, learned: Learned) -> Mapping[str
         stored = store.save(config.name, learned.library)
         name = f"{stored.name}@{stored.version}"
     with closing(Journal(run.folder / JOURNAL_FILE)) as journal:  # as a replay adds it up
-        metrics = {"digest": digest, "library": name, **figures_of(learned, journal.spent)}
+        metrics = {"digest": digest, "library": name, **_figures(learned, journal.spent)}
     files = {name: _sha256(run.folder / name) for name in REPORTED}
     write_beside(path, json.dumps({**metrics, "files": files}, indent=1) + "\n", sync=True)
     signed = sign(own_key(), _REPORT_CONTEXT, {"sha256": _sha256(path)})
@@ -245,14 +249,11 @@ def _finish(run: Run, config: ExperienceConfig, learned: Learned) -> Mapping[str
     return {"metrics": metrics}
 
 
-def first_change(
-    folder: Path, digest: str, figures: Mapping[str, object], *, is_reported: bool = True
-) -> str | None:
-    """Returns which file of a finished run was changed, None if none was.
+def _first_change(folder: Path, figures: Mapping[str, object], *, is_reported: bool) -> str | None:
+    """Returns which file of a finished run differs from its replay, None if none does.
 
     Args:
         folder: the run's.
-        digest: that of the library which the replay made.
         figures: the figures that a report of the replay would have.
         is_reported: whether the version that wrote the journal put digests of files in a report.
 
@@ -261,31 +262,81 @@ def first_change(
     """
     path = folder / "result" / REPORT_FILE
     try:
-        value: object = json.loads(path.read_bytes())
+        report: Any = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise NotAvailableError(f"{path}: expected the report of the run, got nothing") from None
     except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
+        report = None
+    if not isinstance(report, dict):
         return f"{REPORT_FILE}: damaged"
-    report = cast("dict[str, Any]", value)
-    for key, figure in {"digest": digest, **figures}.items():
-        if report.get(key) != figure:
-            return f"{REPORT_FILE}: {key}: {figure} instead of {report.get(key)}"
-    files: Any = report.get("files")
+    noted = cast("dict[str, Any]", report)
+    for key, figure in figures.items():
+        if noted.get(key) != figure:
+            return f"{REPORT_FILE}: {key}: {figure} instead of {noted.get(key)}"
+    files: Any = noted.get("files")
     if files is None and not is_reported and not signature_file(path).is_file():
         return None
     for name in REPORTED:
         if not isinstance(files, dict) or files.get(name) != _sha256(folder / name):
             return f"{name}: changed since the run has ended"
-    try:
-        signed = read_signed(signature_file(path), _REPORT_CONTEXT).body
-    except (InputError, NotAvailableError):
-        signed = {}
-    is_signed = signed == {"sha256": _sha256(path)}
-    return None if is_signed else f"{REPORT_FILE}: changed since it was signed"
+    with suppress(InputError, NotAvailableError):
+        if read_signed(signature_file(path), _REPORT_CONTEXT).body == {"sha256": _sha256(path)}:
+            return None
+    return f"{REPORT_FILE}: changed since it was signed"
 
 
 def _sha256(path: Path) -> str:
     with storage_errors(path):
         return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """The result of a replay.
+
+    Attributes:
+        digest: the digest of the repeated library; empty if the replay did not reach its end.
+        same: whether the library, the figures of the report and the files are those of the run.
+        first_difference: where it differs; None if it does not.
+        other_method: why it must be expected to differ, in words: another version of the program
+            wrote the journal; empty if this one did.
+    """
+
+    digest: str
+    same: bool
+    first_difference: str | None
+    other_method: str = ""
+
+
+def replay(run: Run) -> Replayed:
+    """Repeats a run without its servers, its rewards or a key.
+
+    Raises:
+        InputError: the run is not one of lessons, or its files are damaged.
+        NotAvailableError: it has no tasks, or no result yet.
+    """
+    config, split = read_settings(run), read_split(run.folder)
+    _, digest = read_library(run.result / LIBRARY_FILE)
+    path = run.folder / JOURNAL_FILE
+    if not path.is_file():
+        raise InputError(f"{path}: expected the journal of the run, got nothing")
+    with closing(Journal(path, is_kept=True)) as journal, tempfile.TemporaryDirectory() as folder:
+        caller = Caller(journal, Budget(Cap()), replay=True)
+        model = Model(config.model, _NoAnswers())
+        teacher = Model(config.teacher_name, _NoAnswers())
+        try:
+            learned = learn(split, caller, model, teacher, None, config)
+            repeated = write_library(Path(folder) / LIBRARY_FILE, learned.library)
+        except ReplayEndedError as error:
+            return Replayed("", False, error.message, journal.other_method)  # noqa: FBT003
+    if repeated != digest:
+        difference = f"library: {repeated[:16]} instead of {digest[:16]}"
+        return Replayed(repeated, False, difference, journal.other_method)  # noqa: FBT003
+    figures = {"digest": digest, **_figures(learned, journal.spent)}
+    change = _first_change(run.folder, figures, is_reported=journal.method > 0)
+    return Replayed(repeated, change is None, change)
+
+
+class _NoAnswers:
+    def attempt(self, *args: object, **options: object) -> Reply:
+        raise AssertionError("a replay makes no calls")

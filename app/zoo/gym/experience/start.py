@@ -66,7 +66,7 @@ def prepare_files(
         GymError: a file, model, price or reward is missing or wrong.
     """
     tasks, notes = read_tasks(paths)
-    name = config.name or store.name_of(paths[0])
+    name = config.name or store.plain_name(paths[0].stem)
     return prepare(config.model_copy(update={"name": name}), tasks, notes, will_run=will_run)
 
 

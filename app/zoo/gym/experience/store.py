@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import uuid
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,8 +24,9 @@ from zoo.gym.experience.library.file import (
     signer_of,
     write_library,
 )
+from zoo.gym.experience.library.item import LeftOut
 from zoo.gym.experience.library.library import Library
-from zoo.gym.experience.sharing.quarantine import HeldBack, held_back
+from zoo.gym.experience.sharing.quarantine import held_back
 from zoo.gym.files import open_regular, read_small, storage_errors, write_beside
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.signing import YOU, own_key, signer_name
@@ -60,12 +62,12 @@ class Stored:
     digest: str
     signer: str = YOU
     author: str = ""
-    held: tuple[HeldBack, ...] = ()
+    held: tuple[LeftOut, ...] = ()
 
     @property
     def notices(self) -> list[str]:
-        """What a user should know of lessons that are held back, in sentences."""
-        return [f"in quarantine, it has {one.why}: {one.item.text}" for one in self.held]
+        """What a user should know about lessons that are held back, in sentences."""
+        return [f"in quarantine, it has {lesson.why}: {lesson.item.text}" for lesson in self.held]
 
     @property
     def facts(self) -> dict[str, object]:
@@ -87,10 +89,7 @@ class Stored:
 
 def names() -> list[str]:
     """Returns the names of all libraries."""
-    folder = _root()
-    if not folder.is_dir():
-        return []
-    return sorted(path.name for path in folder.iterdir() if _versions(path))
+    return sorted(path.name for path in _root().glob("*") if _versions(path))
 
 
 def versions(name: str) -> list[int]:
@@ -99,15 +98,15 @@ def versions(name: str) -> list[int]:
     Raises:
         NotAvailableError: there is no library of that name.
     """
-    found = _versions(_root() / name) if NAME.fullmatch(name) else []
-    if not found:
-        near = next(iter(difflib.get_close_matches(name, names(), n=1)), None)
-        mean = f". Did you mean '{near}'?" if near else ""
+    numbers = _versions(_root() / name) if NAME.fullmatch(name) else []
+    if not numbers:
+        near = difflib.get_close_matches(name, names(), n=1)
+        suggestion = f". Did you mean '{near[0]}'?" if near else ""
         raise NotAvailableError(
-            f"no library '{name}': expected the name of one{mean}",
+            f"no library '{name}': expected the name of one{suggestion}",
             hint="list them: zoo-gym experience list",
         )
-    return found
+    return numbers
 
 
 def current(name: str) -> int:
@@ -115,24 +114,22 @@ def current(name: str) -> int:
 
     Raises:
         NotAvailableError: there is no library of that name.
-        InputError: what was chosen cannot be read, or is no version.
+        InputError: the choice cannot be read, or is no version.
     """
-    known = versions(name)
+    numbers = versions(name)
     path = _root() / name / _CURRENT
     try:
         text = read_small(path).decode(errors="replace").strip()
     except FileNotFoundError:
-        return known[-1]
+        return numbers[-1]
     except OSError as error:
         raise InputError(f"{path}: it cannot be read ({error.strerror})") from error
-    chosen = int(text) if text.isdecimal() and text.isascii() and len(text) < 9 else 0
-    if chosen not in known:
-        listed = ", ".join(map(str, known))
+    if _number(text) not in numbers:
         raise InputError(
-            f"{path}: expected a version of {listed}, got {text[:20]!r}",
-            hint=f"choose one: zoo-gym experience rollback {name} {known[-1]}",
+            f"{path}: expected a version of {', '.join(map(str, numbers))}, got {text[:20]!r}",
+            hint=f"choose one: zoo-gym experience rollback {name} {numbers[-1]}",
         )
-    return chosen
+    return _number(text)
 
 
 def load(name: str, version: int | None = None) -> Stored:
@@ -143,20 +140,19 @@ def load(name: str, version: int | None = None) -> Stored:
         InputError: its file or its signature was changed, or it has none: anybody who can write
             in the folder could have made it.
     """
-    known = versions(name)
+    numbers = versions(name)
     number = current(name) if version is None else version
-    if number not in known:
-        listed = ", ".join(map(str, known))
-        raise NotAvailableError(f"{name}: expected a version of {listed}, got {number}")
-    path = _root() / name / f"{number:04d}.json"
+    _refuse_missing(name, number, numbers)
+    path = _file(name, number)
     library, digest = read_library(path)
-    signer = _signer(path, digest)
-    if signer is None:
+    key = signer_of(path, digest)
+    if key is None:
         raise InputError(
             f"{signature_file(path)}: expected your signature of the library, got none",
             hint=f"as lessons of somebody else: zoo-gym experience import {path} --name NAME",
         )
-    if signer == "":
+    signer = signer_name(key)
+    if not signer:
         raise InputError(
             f"{signature_file(path)}: expected the signature of a key that you trust, got another",
             hint="with a key of yours that you had before: zoo-gym keys trust NAME KEY",
@@ -166,12 +162,11 @@ def load(name: str, version: int | None = None) -> Stored:
 
 def every() -> list[Library]:
     """Returns all versions of all libraries that can be read, also unsigned ones."""
-    found: list[Library] = []
-    for name in names():
-        for number in versions(name):
-            with suppress(OSError, GymError):
-                found.append(read_library(_root() / name / f"{number:04d}.json")[0])
-    return found
+    libraries: list[Library] = []
+    for path in _files():
+        with suppress(OSError, GymError):
+            libraries.append(read_library(path)[0])
+    return libraries
 
 
 def load_file(path: Path) -> Stored:
@@ -188,36 +183,31 @@ def load_file(path: Path) -> Stored:
     signed_by = "" if key is None else signer_name(key)
     signer = signed_by or (YOU if _is_stored(digest) else "")
     author = str(key) if signed_by not in ("", YOU) else ""
-    kept = library if signer else replace(as_foreign(library), parent=digest)
-    return Stored(path.stem, 0, path, kept, digest, signer, author)
+    if not signer:
+        library = replace(as_foreign(library), parent=digest)
+    return Stored(path.stem, 0, path, library, digest, signer, author)
 
 
-def as_taken(found: Stored) -> Library:
-    """Returns the lessons of a file with who signed it as the author of those without one."""
-    items = [replace(one, author=one.author or found.author) for one in found.library.items]
-    return replace(found.library, items=tuple(items))
-
-
-def _signer(path: Path, digest: str) -> str | None:
-    """Returns the name of who signed a library: None without a signature, empty for a stranger."""
-    key = signer_of(path, digest)
-    return None if key is None else signer_name(key)
+def as_taken(stored: Stored) -> Library:
+    """Returns the lessons of a file; its signer is the author of those without one."""
+    items = stored.library.items
+    authored = tuple(replace(item, author=item.author or stored.author) for item in items)
+    return replace(stored.library, items=authored)
 
 
 def _is_stored(digest: str) -> bool:
     """Returns whether a stored version that you signed has a digest."""
     start = digest_start(digest)
-    for name in names():
-        for number in versions(name):
-            path = _root() / name / f"{number:04d}.json"
-            with suppress(OSError, GymError), open_regular(path) as file:
-                same = file.read(len(start)) == start and read_library(path)[1] == digest
-                if same and _signer(path, digest) == YOU:
+    for path in _files():
+        with suppress(OSError, GymError), open_regular(path) as file:
+            if file.read(len(start)) == start and read_library(path)[1] == digest:
+                key = signer_of(path, digest)
+                if key is not None and signer_name(key) == YOU:
                     return True
     return False
 
 
-def load_given(given: str) -> Stored:
+def load_given(library: str) -> Stored:
     """Returns a library by its name, `NAME@VERSION`, or the path of a file, to be used.
 
     Lessons of a file of somebody else, trusted or not, are held back if they look like orders.
@@ -226,28 +216,29 @@ def load_given(given: str) -> Stored:
         NotAvailableError: there is none.
         InputError: the version is no number, or the file was changed.
     """
-    found = load_candidates(given)
-    is_of_others = not found.version and found.signer != YOU
-    held = held_back(found.library.items) if is_of_others else []
+    stored = load_candidates(library)
+    if stored.version or stored.signer == YOU:
+        return stored
+    held = tuple(held_back(stored.library.items))
     if not held:
-        return found
-    rest = found.library.changed([one.item.id for one in held], ())
-    return replace(found, library=replace(rest, parent=found.digest), held=tuple(held))
+        return stored
+    rest = stored.library.changed([lesson.item.id for lesson in held], ())
+    return replace(stored, library=replace(rest, parent=stored.digest), held=held)
 
 
-def load_candidates(given: str) -> Stored:
+def load_candidates(library: str) -> Stored:
     """Returns a library as `load_given` does, with all lessons.
 
     Raises:
         NotAvailableError: there is none.
         InputError: the version is no number, or the file was changed.
     """
-    if given.endswith(".json") or "/" in given or "\\" in given:
-        return load_file(Path(given).expanduser())
-    name, at, number = given.partition("@")
-    if at and not (number.isascii() and number.isdecimal() and len(number) < 9):
-        raise InputError(f"{given}: expected NAME@VERSION with a number")
-    return load(name, int(number) if at else None)
+    if library.endswith(".json") or "/" in library or "\\" in library:
+        return load_file(Path(library).expanduser())
+    name, at, text = library.partition("@")
+    if at and not _is_number(text):
+        raise InputError(f"{library}: expected NAME@VERSION with a number")
+    return load(name, int(text) if at else None)
 
 
 def save(name: str, library: Library) -> Stored:
@@ -260,37 +251,37 @@ def save(name: str, library: Library) -> Stored:
     check_name(name)
     own_key()
     folder = ensure_folder(_root() / name)
-    known = _versions(folder)
+    numbers = _versions(folder)
     used: list[int] = []
     with suppress(GymError):  # a choice that cannot be read is replaced below
-        used = [current(name)] if known else []
-    for number in dict.fromkeys((*used, *known[-1:])):
-        # one that was killed before it was signed is left alone
-        if not signature_file(folder / f"{number:04d}.json").exists():
-            continue
-        same = load(name, number)
-        if same.library == library:
+        used = [current(name)] if numbers else []
+    for number in dict.fromkeys((*used, *numbers[-1:])):
+        if not signature_file(_file(name, number)).exists():
+            continue  # a run that was killed before it signed wrote it
+        stored = load(name, number)
+        if stored.library == library:
             use(name, number)
-            return same
-    own = folder / f".{uuid.uuid4().hex}.new"
+            return stored
+    temporary = folder / f".{uuid.uuid4().hex}.new"
     try:
-        digest = write_library(own, library)
-        number = _take_number(own, folder)
+        digest = write_library(temporary, library)
+        number = _take_number(temporary, name)
     finally:
-        own.unlink(missing_ok=True)
-    path = folder / f"{number:04d}.json"
+        temporary.unlink(missing_ok=True)
+    path = _file(name, number)
     sign_library(path, digest)
     use(name, number)
     return Stored(name, number, path, library, digest)
 
 
-def _take_number(own: Path, folder: Path) -> int:
+def _take_number(temporary: Path, name: str) -> int:
     """Gives a file the next free number, which another run may want at the same time."""
+    folder = _root() / name
     while True:
         number = max(*_versions(folder), _highest(folder), 0) + 1
-        path = folder / f"{number:04d}.json"
+        path = _file(name, number)
         with storage_errors(path), suppress(FileExistsError):
-            os.link(own, path)  # unlike a renaming it replaces nothing
+            os.link(temporary, path)  # unlike a renaming it replaces nothing
             return number
 
 
@@ -301,9 +292,7 @@ def use(name: str, version: int) -> None:
         NotAvailableError: there is no such version.
         StorageError: the choice cannot be stored.
     """
-    if version not in versions(name):
-        listed = ", ".join(map(str, versions(name)))
-        raise NotAvailableError(f"{name}: expected a version of {listed}, got {version}")
+    _refuse_missing(name, version, versions(name))
     write_beside(_root() / name / _CURRENT, f"{version}\n", sync=True)
 
 
@@ -316,48 +305,35 @@ def remove(name: str, version: int | None = None) -> list[int]:
         NotAvailableError: there is no such library or version.
         StorageError: a file cannot be deleted.
     """
-    known, folder = versions(name), _root() / name
-    if version is not None and version not in known:
-        listed = ", ".join(map(str, known))
-        raise NotAvailableError(f"{name}: expected a version of {listed}, got {version}")
-    gone = known if version is None else [version]
-    was_used = version is not None and _is_chosen(folder, version)
+    numbers, folder = versions(name), _root() / name
+    if version is not None:
+        _refuse_missing(name, version, numbers)
+    removed = numbers if version is None else [version]
+    is_used = _text(folder / _CURRENT) == str(version)
     with storage_errors(folder):
-        for number in gone:
-            path = folder / f"{number:04d}.json"
+        for number in removed:
+            path = _file(name, number)
             path.unlink(missing_ok=True)  # first: a version without its signature is refused
             signature_file(path).unlink(missing_ok=True)
-        if gone == known:
+        if removed == numbers:
             shutil.rmtree(folder)
         else:
-            if was_used:
+            if is_used:
                 (folder / _CURRENT).unlink()
-            write_beside(folder / _HIGHEST, f"{max(known[-1], _highest(folder))}\n", sync=True)
-    return gone
-
-
-def _is_chosen(folder: Path, version: int) -> bool:
-    try:
-        return read_small(folder / _CURRENT).strip() == str(version).encode()
-    except OSError:
-        return False
+            write_beside(folder / _HIGHEST, f"{max(numbers[-1], _highest(folder))}\n", sync=True)
+    return removed
 
 
 def check_name(name: str) -> None:
-    """Refuses what is no name of a library.
+    """Checks the name of a library.
 
     Raises:
-        InputError: see above.
+        InputError: it is none.
     """
     if not NAME.fullmatch(name):
         raise InputError(
             f"name '{name}': expected small letters, digits, '.', '-' and '_', at most 40"
         )
-
-
-def name_of(path: Path) -> str:
-    """Returns the name of the library that is learned from a file."""
-    return plain_name(path.stem)
 
 
 def plain_name(text: str) -> str:
@@ -366,21 +342,45 @@ def plain_name(text: str) -> str:
     return plain[:40] or "library"
 
 
+def _refuse_missing(name: str, version: int, numbers: Sequence[int]) -> None:
+    if version not in numbers:
+        listed = ", ".join(map(str, numbers))
+        raise NotAvailableError(f"{name}: expected a version of {listed}, got {version}")
+
+
 def _highest(folder: Path) -> int:
     """Returns the highest version that was deleted, 0 without one."""
+    return _number(_text(folder / _HIGHEST))
+
+
+def _text(path: Path) -> str:
     try:
-        text = read_small(folder / _HIGHEST).decode().strip()
-    except (OSError, UnicodeDecodeError):
-        return 0
-    return int(text) if text.isdecimal() and text.isascii() and len(text) < 9 else 0
+        return read_small(path).decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and text.isascii() and len(text) < 9
+
+
+def _number(text: str) -> int:
+    return int(text) if _is_number(text) else 0
 
 
 def _root() -> Path:
     return folders().data / "experience"
 
 
+def _file(name: str, version: int) -> Path:
+    return _root() / name / f"{version:04d}.json"
+
+
+def _files() -> Iterator[Path]:
+    for name in names():
+        yield from (_file(name, version) for version in versions(name))
+
+
 def _versions(folder: Path) -> list[int]:
-    if not folder.is_dir():
-        return []
-    found = (_VERSION.fullmatch(path.name) for path in folder.iterdir())
-    return sorted(int(match[1]) for match in found if match)
+    matches = (_VERSION.fullmatch(path.name) for path in folder.glob("*.json"))
+    return sorted(int(match[1]) for match in matches if match)

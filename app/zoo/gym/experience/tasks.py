@@ -1,4 +1,4 @@
-"""Reads tasks from files, and keeps those of a run in its folder."""
+"""Reads tasks from files, and stores those of a run in its folder."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ TASKS_KEY = "tasks_sha256"
 """In `env.json` of a run: the digest of its tasks."""
 
 _READ_ROWS = frozenset({"function", LIVE, "tests", "environment"})
-"""The kinds of rewards that get the other keys of a row."""
+"""The kinds of rewards that read the other keys of a row."""
 
 _PARTS = ("train", "gate", "test")
 
@@ -46,13 +46,12 @@ def read_tasks(paths: Sequence[Path]) -> tuple[list[Task], list[str]]:
         NotAvailableError: a file is missing.
         InputError: a file has no usable row, or a row calls tools.
     """
-    found = read_dataset(paths, kinds=frozenset({"prompt"}))
-    tasks = list(map(task_of_record, found.records))
+    dataset = read_dataset(paths, kinds=frozenset({"prompt"}))
+    tasks = list(map(task_of_record, dataset.records))
     for task in tasks:
         if task.tools or any(turn.calls or turn.role == "tool" for turn in task.messages):
             raise InputError(f"{task.source}: expected a task in words, got one with tools")
-    notes = [*found.notes, *(f"left out: {problem}" for problem in found.problems)]
-    return tasks, notes
+    return tasks, [*dataset.notes, *(f"left out: {problem}" for problem in dataset.problems)]
 
 
 def unread(tasks: Sequence[Task], kinds: Set[str]) -> list[str]:
@@ -69,53 +68,53 @@ def unread(tasks: Sequence[Task], kinds: Set[str]) -> list[str]:
 
 
 def seen_by(items: Sequence[Item], seen: Iterable[str] = ()) -> frozenset[str]:
-    """Returns the hashes of the tasks that made lessons what they are.
+    """Returns the hashes of the tasks that shaped lessons.
 
-    Those are their sources, those that their library has, and the tasks that taught or decided in
-    runs of this user which kept one of them or what it was changed from; the tasks of a run's test
-    decided nothing.
+    Those are their sources, those of their library, and the tasks that taught or decided in runs of
+    this user which kept a lesson or an ancestor of it. The tasks of a run's test decided nothing.
     """
-    found = {*seen, *(source for item in items for source in item.sources)}
-    ids = {one for item in items for one in (item.id, *item.parents)}
+    hashes = {*seen, *(source for item in items for source in item.sources)}
+    ids = {item_id for item in items for item_id in (item.id, *item.parents)}
     for run in run_folders():
         path = run.result / "library.json"
         if not is_experience(run) or not path.is_file():
             continue
         with suppress(GymError, OSError):  # a damaged run is no reason to refuse a measurement
-            kept, _ = read_library(path)
-            if ids & {item.id for item in kept.items}:
+            library, _ = read_library(path)
+            if ids & {item.id for item in library.items}:
                 split = read_split(run.folder)
-                found |= set(map(source_of, (*split.train, *split.gate)))
-    return frozenset(found)
+                hashes |= set(map(source_of, (*split.train, *split.gate)))
+    return frozenset(hashes)
 
 
 def remembered(library: Library, known: Library | None) -> Library:
-    """Returns lessons that were read from a text with what is known of the tasks behind them.
+    """Returns lessons that were read from a text with what is stored about the tasks behind them.
 
     A lesson that a stored library has, was changed from one, or says the same as one, has its
-    sources; all tasks that those libraries and their runs know count as seen.
+    sources; all tasks of those libraries and their runs count as seen.
 
     Args:
         library: the lessons.
         known: the version that they follow, if it is another one.
     """
     stored = [*store.every(), *([known] if known else [])]
-    behind: list[Library] = [known] if known else []
+    origins = list(known.items) if known else []
+    seen = {*known.seen} if known else set[str]()
     items: list[Item] = []
     for item in library.items:
-        near = [(one, origin) for origin in stored for one in origin.items if _is_from(item, one)]
-        behind += [replace(origin, items=(one,)) for one, origin in near]
-        sources = {source for one, _ in near for source in one.sources}
+        sources: set[str] = set()
+        for other in stored:
+            same = [
+                old
+                for old in other.items
+                if old.id in (item.id, *item.parents) or alike(old.text, item.text)
+            ]
+            origins += same
+            seen |= {*other.seen} if same else set()
+            sources |= {source for old in same for source in old.sources}
         items.append(replace(item, sources=(*item.sources, *sorted(sources - {*item.sources}))))
-    seen = seen_by(
-        [one for origin in behind for one in origin.items],
-        {one for origin in behind for one in origin.seen},
-    )
+    seen |= seen_by(origins)
     return replace(library, items=tuple(items), seen=(*library.seen, *seen))
-
-
-def _is_from(item: Item, other: Item) -> bool:
-    return other.id in (item.id, *item.parents) or alike(other.text, item.text)
 
 
 def without_seen(
@@ -163,10 +162,7 @@ def tasks_digest(folder: Path) -> str:
     Raises:
         NotAvailableError: they are missing.
     """
-    path = folder / TASKS_FILE
-    if not path.is_file():
-        raise NotAvailableError(f"{path}: expected the tasks of the run, got nothing")
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(_content(folder / TASKS_FILE)).hexdigest()
 
 
 def check_same_tasks(folder: Path, noted: object) -> None:
@@ -196,22 +192,28 @@ def read_split(folder: Path) -> Split:
         InputError: the file is damaged.
     """
     path = folder / TASKS_FILE
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise NotAvailableError(f"{path}: expected the tasks of the run, got nothing") from None
     parts: dict[str, list[Task]] = {part: [] for part in _PARTS}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(_content(path).splitlines(), 1):
         try:
             fields = cast("dict[str, Any]", json.loads(line))
-            parts[fields["part"]].append(_task(fields))
+            turns = (Message(str(role), str(content)) for role, content in fields["turns"])
+            answer, metadata = fields["answer"], dict(fields["metadata"])
+            task = Task(tuple(turns), answer, fields["reference"], metadata, fields["source"])
+            parts[fields["part"]].append(task)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise InputError(f"{path}:{number}: damaged: expected a task") from None
     return Split(*(tuple(parts[part]) for part in _PARTS))
 
 
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise NotAvailableError(f"{path}: expected the tasks of the run, got nothing") from None
+
+
 def task_line(part: str, task: Task) -> str:
-    """Returns a task as the file has it.
+    """Returns a task as a line of the file.
 
     Raises:
         InputError: it has a value that JSON cannot represent.
@@ -228,11 +230,3 @@ def task_line(part: str, task: Task) -> str:
         return json.dumps(fields) + "\n"
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{task.source}: expected text, numbers and lists: {error}") from None
-
-
-def _task(fields: dict[str, Any]) -> Task:
-    turns: Iterable[Any] = fields["turns"]
-    messages = tuple(Message(str(role), str(content)) for role, content in turns)
-    return Task(
-        messages, fields["answer"], fields["reference"], dict(fields["metadata"]), fields["source"]
-    )

@@ -188,8 +188,8 @@ class TrainingFreeGRPO:
             NotAvailableError: the server, its model, the key or the library is missing.
             InterruptedRunError: the call does not fit under what is left of the cap.
         """
-        from zoo.gym.experience.use import cap_of_answers, infer
         from zoo.gym.experience.models import named_models
+        from zoo.gym.experience.use import cap_of_answers, infer
 
         learned = self._learned if experiences is None else experiences
         if isinstance(learned, str):
@@ -243,7 +243,7 @@ def _tasks(dataset: object) -> "tuple[list[Task], list[str], str]":
         raise InputError("dataset: expected rows, or files of rows, got none")
     if not are_rows(rows):
         paths = [path_of("dataset", task) for task in (rows if isinstance(rows, list) else [rows])]
-        return (*read_tasks(paths), store.name_of(paths[0]))
+        return (*read_tasks(paths), store.plain_name(paths[0].stem))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "dataset.jsonl"
         path.write_text(rows_text(tuple(rows)), encoding="utf-8")

@@ -1,11 +1,11 @@
-"""The cap on what a run may spend: the worst case is reserved before a call, the true one settled.
+"""The cap on the cost of a run: the worst case is reserved before a call, the true one settled.
 
-A call is made only if everything that was spent, everything in flight at its worst, and its own
-worst together stay within the cap. If only calls in flight stand in the way, it waits for them.
+A call is made only if everything spent, the worst case of everything in flight, and its own worst
+case together stay within the cap. If only calls in flight prevent it, it waits for them.
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from zoo.backends.openai.failure import EndlessAnswerError, UnreadableAnswerError
@@ -28,7 +28,7 @@ class Cap:
     tokens: int | None = None
 
     def allows(self, spent: Spent) -> bool:
-        """Returns whether so much may be spent."""
+        """Returns whether a sum is within the cap."""
         in_money = self.usd is None or spent.usd <= self.usd + _DUST
         return in_money and (self.tokens is None or spent.tokens <= self.tokens)
 
@@ -42,7 +42,7 @@ class CapReachedError(InterruptedRunError):
     """The next call could exceed the cap; a run can be resumed with a higher one.
 
     Args:
-        message: what was spent, and what the next call may need.
+        message: the cost so far, and the worst case of the next call.
         setting: the cap that is reached, `max_usd` or `max_tokens`.
     """
 
@@ -58,16 +58,16 @@ class CapReachedError(InterruptedRunError):
 
 
 class Budget:
-    """What is left of a cap. Thread-safe.
+    """The rest of a cap. Thread-safe.
 
     Args:
         cap: the most that may be spent.
-        spent: what was spent before, calls that were killed on the way at their worst.
+        spent: the cost so far, with the worst case of calls that were killed on the way.
     """
 
     def __init__(self, cap: Cap, spent: Spent | None = None) -> None:
         self.cap = cap
-        self.spent = Spent() if spent is None else replace(spent)
+        self.spent = spent or Spent()
         self._reserved = Spent()
         self._changed = threading.Condition()
 
@@ -76,38 +76,34 @@ class Budget:
 
         Args:
             worst: what it may cost.
-            check: called while other calls are waited for; it may raise to give up.
+            check: called while the call waits for others; it may raise to give up.
 
         Raises:
             CapReachedError: it does not fit under the cap.
         """
         with self._changed:
-            while not self.cap.allows(total((self.spent, self._reserved, worst))):
+            while not self.cap.allows(self.spent + self._reserved + worst):
                 if self._reserved.calls == 0:
                     raise self._reached(worst)
                 self._changed.wait(_POLL_S)
                 check()
-            self._reserved.add(worst)
+            self._reserved += worst
 
     def settle(self, worst: Spent, bill: Spent) -> None:
-        """Books what a call cost in the place of what was reserved for it."""
+        """Replaces the reserved cost of a call with the true one."""
         with self._changed:
-            self._reserved.calls -= worst.calls
-            self._reserved.prompt_tokens -= worst.prompt_tokens
-            self._reserved.completion_tokens -= worst.completion_tokens
-            self._reserved.usd = self._reserved.usd - worst.usd if self._reserved.calls else 0.0
-            self.spent.add(bill)
+            self._reserved -= worst
+            if not self._reserved.calls:
+                self._reserved = Spent()  # without the rounding errors of sums
+            self.spent += bill
             self._changed.notify_all()
 
     def _reached(self, worst: Spent) -> CapReachedError:
-        in_money = not replace(self.cap, tokens=None).allows(total((self.spent, worst)))
+        in_money = not replace(self.cap, tokens=None).allows(self.spent + worst)
         used = f"{self.spent.usd:,.4f} USD" if in_money else f"{self.spent.tokens:,} tokens"
-        next_one = f"{worst.usd:,.4f} USD" if in_money else f"{worst.tokens:,}"
-        return CapReachedError(
-            f"the cap of {self.cap} is reached: {used} are spent, the next call may need "
-            f"{next_one}",
-            "max_usd" if in_money else "max_tokens",
-        )
+        need = f"{worst.usd:,.4f} USD" if in_money else f"{worst.tokens:,}"
+        message = f"the cap of {self.cap} is reached: {used} are spent, the next call may need "
+        return CapReachedError(message + need, "max_usd" if in_money else "max_tokens")
 
 
 def worst_case(ask: Ask, price: Price | None) -> Spent:
@@ -118,10 +114,10 @@ def worst_case(ask: Ask, price: Price | None) -> Spent:
 
 
 def bill_of(reply: Reply, worst: Spent, price: Price | None) -> Spent:
-    """Returns what a call cost by the server's counts; without credible ones, the worst case.
+    """Returns the cost of a call by the server's counts; without credible ones, the worst case.
 
-    Counts of 0 for text are not credible. Counts above what was reserved are booked, and never
-    less than the worst case then. Of the price and the cost that the server names, the larger is.
+    Counts of 0 for text are not credible. Counts above the worst case are booked, each at least at
+    the worst case. Of our price and the cost that the server names, the larger is booked.
     """
     usage = reply.usage
     if usage is None:
@@ -138,18 +134,10 @@ def bill_of(reply: Reply, worst: Spent, price: Price | None) -> Spent:
 
 
 def bill_of_unreadable(error: UnreadableAnswerError, worst: Spent, price: Price | None) -> Spent:
-    """Returns what an answer cost that cannot be used: the worst case, or more if more came."""
+    """Returns the cost of an answer that cannot be used: the worst case, or more if more came."""
     if not isinstance(error, EndlessAnswerError):
         return worst
     usage = error.usage or Usage(0, 0, 0)
     prompt = max(usage.prompt_tokens, worst.prompt_tokens)
     answer = max(usage.completion_tokens, error.parts, worst.completion_tokens)
     return bill_of(Reply("", usage=Usage(prompt, 0, answer, usage.cost_usd)), worst, price)
-
-
-def total(bills: Iterable[Spent]) -> Spent:
-    """Returns what several calls cost together."""
-    found = Spent()
-    for bill in bills:
-        found.add(bill)
-    return found

@@ -1,6 +1,6 @@
 """Makes calls, many at once, and returns their answers by slot.
 
-An answer that is in the journal is not asked for again. In a replay nothing is: a call without an
+A call with an answer in the journal is not made again. A replay makes none: a call without an
 answer is the first difference.
 """
 
@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from itertools import groupby, islice
 from queue import Empty, SimpleQueue
 from typing import Protocol, runtime_checkable
@@ -22,7 +23,6 @@ from zoo.gym.experience.calls.budget import (
     CapReachedError,
     bill_of,
     bill_of_unreadable,
-    total,
     worst_case,
 )
 from zoo.gym.experience.calls.journal import Journal, Spent
@@ -30,16 +30,16 @@ from zoo.gym.experience.calls.slot import Ask
 from zoo.gym.experience.providers.table import Price
 
 TOO_LONG = "too_long"
-"""The finish of a reply that there is not: the messages are longer than the model can read."""
+"""The finish of a missing reply: the messages are longer than the model can read."""
 
 GRACE_S = 30.0
-"""How long a run that was stopped waits for answers on their way: they are paid for."""
+"""How long a stopped run waits for answers on their way: they are paid for."""
 
 _POLL_S = 0.1
 
 
 class Answerer(Protocol):
-    """What makes one attempt of a call: a client of a server, or a stand-in for it."""
+    """Makes one attempt of a call: a client of a server, or a stand-in for it."""
 
     def attempt(
         self,
@@ -55,7 +55,7 @@ class Answerer(Protocol):
 
 @runtime_checkable
 class TogetherAnswerer(Protocol):
-    """What answers many chats together, faster than one after the other."""
+    """Answers many chats together, faster than one after the other."""
 
     def attempt_all(
         self,
@@ -69,7 +69,7 @@ class TogetherAnswerer(Protocol):
 
 @runtime_checkable
 class AbandoningAnswerer(Protocol):
-    """What can end answers that are on their way."""
+    """Can end answers that are on their way."""
 
     def abandon(self) -> None:
         """Ends them."""
@@ -104,7 +104,7 @@ class Model:
         self._lock = threading.Lock()
 
     def wait_s(self) -> float:
-        """Returns how long the next call has to wait, and takes its place in the line."""
+        """Returns how long the next call has to wait, and reserves its start."""
         with self._lock:
             now = time.monotonic()
             start = max(now, self._next)
@@ -129,9 +129,9 @@ class Caller:
     """Makes the calls of a run.
 
     Args:
-        journal: the answers so far, and where new ones go.
+        journal: the answers so far; new ones are added.
         budget: what may be spent.
-        leaving: says, between calls, whether the run should end; it may wait.
+        leaving: returns, between calls, why the run should end; it may wait.
         tell: gets notices, in the thread that calls `ask`.
         replay: whether answers come from the journal alone.
     """
@@ -163,31 +163,29 @@ class Caller:
         keys = [ask.key(model.name) for ask in asks]
         missing = [n for n, key in enumerate(keys) if self.journal.reply(key) is None]
         if self._replay and missing:
-            raise self._difference(asks[missing[0]])
+            slot = str(asks[missing[0]].slot)
+            is_empty = self.journal.key_of(slot) is None
+            why = "the journal has no answer" if is_empty else "the request is another one"
+            raise ReplayEndedError(slot, why)
         self._make(model, [(keys[n], asks[n]) for n in missing])
-        found = [self.journal.reply(key) for key in keys]
-        return [reply for reply in found if reply is not None]
-
-    def _difference(self, ask: Ask) -> ReplayEndedError:
-        known = self.journal.key_of(str(ask.slot))
-        why = "the journal has no answer" if known is None else "the request is another one"
-        return ReplayEndedError(str(ask.slot), why)
+        return [reply for key in keys if (reply := self.journal.reply(key)) is not None]
 
     def _make(self, model: Model, calls: Sequence[tuple[str, Ask]]) -> None:
         if isinstance(model.answerer, TogetherAnswerer):
-            for sampling, some in groupby(calls, lambda call: call[1].sampling):
-                while batch := list(islice(some, model.concurrency)):
+            for sampling, group in groupby(calls, lambda call: call[1].sampling):
+                while batch := list(islice(group, model.concurrency)):
                     self._check_leaving()
                     self._call_together(model, model.answerer, batch, sampling)
+                    self._pass_on()
             return
         if not calls:
             return
-        left = iter(calls)
+        waiting = iter(calls)
         running: set[Future[None]] = set()
         # one call has a thread, too: this one sees requests to end while that one waits
         with ThreadPoolExecutor(min(model.concurrency, len(calls))) as pool:
             try:
-                self._run(model, pool, left, running)
+                self._run(model, pool, waiting, running)
             except BaseException:
                 self._ended.set()  # those that wait give up; those on the way are journalled
                 raise
@@ -197,7 +195,7 @@ class Caller:
                 self._pass_on()
 
     def _wait(self, running: set[Future[None]], model: Model) -> None:
-        """Waits for the calls on their way, of a run that was stopped not for long.
+        """Waits for the calls on their way; if the run was stopped, only for `GRACE_S`.
 
         A second Ctrl-C abandons them at once.
         """
@@ -218,12 +216,12 @@ class Caller:
         self,
         model: Model,
         pool: ThreadPoolExecutor,
-        left: Iterator[tuple[str, Ask]],
+        waiting: Iterator[tuple[str, Ask]],
         running: set[Future[None]],
     ) -> None:
         while True:
             self._check_leaving()
-            for key, ask in islice(left, model.concurrency - len(running)):
+            for key, ask in islice(waiting, model.concurrency - len(running)):
                 running.add(pool.submit(self._call, model, key, ask))
             if not running:
                 return
@@ -248,39 +246,33 @@ class Caller:
         sampling: Sampling,
     ) -> None:
         worst = [worst_case(ask, model.price) for _, ask in calls]
+        reserved = sum(worst, Spent())
         try:
-            self.budget.reserve(total(worst), self._give_up)
-        except CapReachedError:
+            self.budget.reserve(reserved, self._give_up)
+            billed = Spent()
+            try:
+                for (key, ask), most in zip(calls, worst, strict=True):
+                    self.journal.sent(key, ask, model.name, 0, most)
+                chats = [ask.messages for _, ask in calls]
+                replies = answerer.attempt_all(chats, sampling, [ask.slot.seed for _, ask in calls])
+                for (key, ask), reply, most in zip(calls, replies, worst, strict=True):
+                    bill = bill_of(reply, most, model.price)
+                    billed += bill
+                    self.journal.got(key, str(ask.slot), reply, bill)
+            except GymError as error:
+                if isinstance(error, TooLongError) and len(calls) == 1:
+                    self._too_long(*calls[0], error)
+                    return
+                for key, _ in calls:
+                    self.journal.lost(key, error.message, Spent())
+                raise
+            finally:
+                self.budget.settle(reserved, billed)
+        except (CapReachedError, TooLongError):
             if len(calls) == 1:
                 raise
             for call in calls:  # some of them may fit
                 self._call_together(model, answerer, [call], sampling)
-            return
-        bills: list[Spent] = []
-        alone = False
-        try:
-            for (key, ask), most in zip(calls, worst, strict=True):
-                self.journal.sent(key, ask, model.name, 0, most)
-            chats = [ask.messages for _, ask in calls]
-            replies = answerer.attempt_all(chats, sampling, [ask.slot.seed for _, ask in calls])
-            for (key, ask), reply, most in zip(calls, replies, worst, strict=True):
-                bills.append(bill_of(reply, most, model.price))
-                self.journal.got(key, str(ask.slot), reply, bills[-1])
-        except TooLongError as error:
-            if len(calls) == 1:
-                self._too_long(*calls[0], error)
-                return
-            for key, _ in calls:
-                self.journal.lost(key, error.message, Spent())
-            alone = True
-        except GymError as error:
-            for key, _ in calls:
-                self.journal.lost(key, error.message, Spent())
-            raise
-        finally:
-            self.budget.settle(total(worst), total(bills))
-        for call in calls if alone else ():  # those that are not too long are answered
-            self._call_together(model, answerer, [call], sampling)
 
     def _too_long(self, key: str, ask: Ask, error: TooLongError) -> None:
         """Stores that a call has no answer, and never will have one."""
@@ -331,16 +323,14 @@ class Caller:
             raise InterruptedRunError("the run ends: a call that waited was not made")
 
     def _check_leaving(self) -> None:
-        if (how := self._leaving()) is not None:
+        if (reason := self._leaving()) is not None:
             self._is_leaving = True
-            raise InterruptedRunError(f"{how} between calls; all answers are kept")
+            raise InterruptedRunError(f"{reason} between calls; all answers are kept")
 
     def _pass_on(self) -> None:
-        while True:
-            try:
+        with suppress(Empty):
+            while True:
                 self.tell(self.notices.get_nowait())
-            except Empty:
-                return
 
 
 def _abandon(model: Model) -> None:

@@ -1,9 +1,9 @@
 """The journal of a run: requests before they are sent, answers before they are used.
 
-One JSON object a line, in order of arrival; everything that a run learns from is found by the key
-of a call, so that a killed run continues where it was and a finished one can be repeated without
-its servers. Answers are synced to the disk. The first line says how the file is written, and by
-which method its calls were made: another method makes other calls, and its replay is another one.
+One JSON object a line, in order of arrival; everything that a run learns from has the key of a
+call, so that a killed run continues and a finished one can be repeated without its servers. Answers
+are synced to the disk. The first line has the format of the file and the method of its calls:
+another method makes other calls, so a replay by it differs.
 """
 
 import errno
@@ -12,7 +12,8 @@ import math
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass
+from operator import add, sub
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,15 +25,15 @@ from zoo.gym.files import storage_errors
 from zoo.gym.rewards.reward import Score
 
 FORMAT = 1
-"""How the lines are written; files of before have no first line that says it, and are format 0."""
+"""The format of the lines; older files have no first line with it, and are format 0."""
 
 METHOD = 2
-"""How calls are made: raised when prompts, their order or decisions change; a test sees that."""
+"""How calls are made: raised when prompts, their order or decisions change; a test checks that."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Spent:
-    """What calls cost.
+    """The cost of calls.
 
     Attributes:
         calls: how many were made; one that was killed on the way counts.
@@ -53,13 +54,13 @@ class Spent:
         """All tokens."""
         return self.prompt_tokens + self.completion_tokens
 
-    def add(self, bill: "Spent") -> None:
-        """Adds what others cost."""
-        self.calls += bill.calls
-        self.prompt_tokens += bill.prompt_tokens
-        self.cached_tokens += bill.cached_tokens
-        self.completion_tokens += bill.completion_tokens
-        self.usd += bill.usd
+    def __add__(self, other: "Spent") -> "Spent":
+        """Returns the cost of both."""
+        return Spent(*map(add, astuple(self), astuple(other)))
+
+    def __sub__(self, other: "Spent") -> "Spent":
+        """Returns the cost without that of other calls."""
+        return Spent(*map(sub, astuple(self), astuple(other)))
 
 
 class Journal:
@@ -67,10 +68,10 @@ class Journal:
 
     Args:
         path: the file; None keeps everything in memory.
-        is_kept: whether the file stays as it is, to the byte: what is new is kept in memory.
+        is_kept: whether the file stays as it is, to the byte: new entries are only in memory.
 
     Attributes:
-        method: the method by which its calls were made; 0 for one before there were numbers.
+        method: the method by which its calls were made; 0 for one before they had numbers.
 
     Raises:
         InputError: the file is damaged before its last line, or of a later version.
@@ -96,7 +97,7 @@ class Journal:
 
     @property
     def other_method(self) -> str:
-        """What is special about a journal of another method, in words; empty for this one's."""
+        """How a journal of another method differs, in words; empty for the current one."""
         if self.method == METHOD:
             return ""
         return (
@@ -131,7 +132,7 @@ class Journal:
         return self._slots.get(slot)
 
     def sent(self, key: str, ask: Ask, model: str, attempt: int, worst: Spent) -> None:
-        """Stores a request, which is sent only when this returns; `worst` is what it may cost."""
+        """Stores a request before it is sent, with the most that it may cost."""
         entry = {
             "sent": key,
             "slot": str(ask.slot),
@@ -143,7 +144,7 @@ class Journal:
         self._write(entry)
 
     def got(self, key: str, slot: str, reply: Reply, bill: Spent) -> None:
-        """Stores an answer, which is used only when this returns."""
+        """Stores an answer before it is used."""
         self._write({"got": key, "slot": slot, "reply": asdict(reply), "bill": asdict(bill)})
 
     def lost(self, key: str, why: str, bill: Spent) -> None:
@@ -152,15 +153,10 @@ class Journal:
 
     def scored(self, scores: Mapping[str, Score]) -> None:
         """Stores rewards by the keys of their answers."""
-        entries = [
-            {
-                "scored": key,
-                "value": None if score.failed else score.value,
-                "reason": score.reason,
-            }
-            for key, score in scores.items()
-        ]
-        self._write(*entries)
+        values = {key: None if score.failed else score.value for key, score in scores.items()}
+        self._write(
+            *({"scored": k, "value": values[k], "reason": s.reason} for k, s in scores.items())
+        )
 
     def _write(self, *entries: dict[str, Any]) -> None:
         with self._lock:
@@ -198,54 +194,40 @@ class Journal:
             self.method = int(entry["method"])
         elif (key := entry.get("sent")) is not None:
             self._open[key] = Spent(**entry["worst"])
-            self.spent.add(self._open[key])
+            self.spent += self._open[key]
         elif (key := entry.get("got", entry.get("lost"))) is not None:
-            if (worst := self._open.pop(key, None)) is not None:
-                self.spent.add(_negative(worst))
-            self.spent.add(Spent(**entry["bill"]))
+            self.spent -= self._open.pop(key, Spent())
+            self.spent += Spent(**entry["bill"])
             if "got" in entry:
-                self._replies[key] = _reply(entry["reply"])
+                fields = dict(entry["reply"])
+                usage = fields.pop("usage")
+                self._replies[key] = Reply(**fields, usage=usage and Usage(**usage))
                 self._slots[entry["slot"]] = key
         else:
-            value = entry["value"]
-            value = math.nan if value is None else float(value)
+            value = math.nan if entry["value"] is None else float(entry["value"])
             self._scores[entry["scored"]] = Score(value, entry["reason"])
 
     def _load(self, path: Path) -> None:
         content = path.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content) and self._handle is not None:  # a line that a kill cut
-            os.ftruncate(self._handle, whole)
-        if not whole:
+        end = content.rfind(b"\n") + 1
+        if end < len(content) and self._handle is not None:  # a line that a kill cut
+            os.ftruncate(self._handle, end)
+        if not end:
             self._write({"format": FORMAT, "method": METHOD})
             return
         self.method = 0
-        for number, line in enumerate(content[:whole].split(b"\n")[:-1], 1):
+        for number, line in enumerate(content[:end].split(b"\n")[:-1], 1):
             try:
                 entry = cast("Mapping[str, Any]", json.loads(line))
-                _check_format(path, entry)
+                if (version := entry.get("format", FORMAT)) != FORMAT:
+                    raise InputError(
+                        f"{path}: expected a journal of format {FORMAT} or before, got format "
+                        f"{version}",
+                        hint="a later version of zoo-gym wrote it: use that one",
+                    )
                 self._take(entry)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
                 raise InputError(
                     f"{path}:{number}: damaged: expected a request, an answer or a reward",
                     hint="restore the file: it has the answers that were paid for",
                 ) from None
-
-
-def _check_format(path: Path, entry: Mapping[str, Any]) -> None:
-    found = entry.get("format", FORMAT)
-    if found != FORMAT:
-        raise InputError(
-            f"{path}: expected a journal of format {FORMAT} or before, got format {found}",
-            hint="a later version of zoo-gym wrote it: use that one",
-        )
-
-
-def _negative(bill: Spent) -> Spent:
-    return Spent(**{name: -value for name, value in asdict(bill).items()})
-
-
-def _reply(fields: Mapping[str, Any]) -> Reply:
-    counts = fields["usage"]
-    reply = Reply(**{key: value for key, value in fields.items() if key != "usage"})
-    return reply if counts is None else replace(reply, usage=Usage(**counts))

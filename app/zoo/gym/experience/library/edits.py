@@ -1,12 +1,13 @@
 """What a teacher may propose: add, modify, delete and merge lessons, as JSON.
 
-The rule is the published one (arXiv:2510.08191) with limits that the code keeps: lessons that no
-label names, lessons that are too long, and more than the limit are refused and counted.
+The rule is the published one (arXiv:2510.08191) with enforced limits: unknown labels, lessons that
+are too long, and more lessons than the limit are refused and counted.
 """
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -70,8 +71,8 @@ class Edit:
     @property
     def words(self) -> str:
         """The edit in words, for teachers and logs."""
-        gone = " ".join(one[:LABEL] for one in self.removed)
-        return " ".join(filter(None, [self.op, gone, self.added.text if self.added else ""]))
+        labels = " ".join(item_id[:LABEL] for item_id in self.removed)
+        return " ".join(filter(None, [self.op, labels, self.added.text if self.added else ""]))
 
 
 class UnreadableError(InputError):
@@ -81,74 +82,69 @@ class UnreadableError(InputError):
 def parse_edits(answer: str) -> list[Mapping[str, object]]:
     """Returns the proposals in a teacher's answer, unchecked.
 
-    Text around the JSON, a code fence and commas too many are forgiven.
+    Text around the JSON, a code fence and superfluous commas are tolerated.
 
     Raises:
         UnreadableError: there is no JSON with edits.
     """
     text = answer.rpartition("</think>")[2][-_MOST_CHARACTERS:]
-    fenced = text.split(_FENCE)[1:-1:2]  # what is behind the last fence is in none
+    fenced = text.split(_FENCE)[1:-1:2]  # text after the last fence is in none
     for candidate in (*reversed(fenced), text):
-        for found in _values(candidate):
-            edits = _edits_in(found)
-            if edits is not None:
-                return edits
+        edits = _edits_in(_first_value(candidate))
+        if edits is not None:
+            return edits
     raise UnreadableError('edits: expected JSON {"edits": [...]}, got none')
 
 
-def _values(text: str) -> Sequence[object]:
-    """Returns the JSON value that a text is, or that begins at its first bracket."""
-    starts = [place for mark in "{[" if (place := text.find(mark)) >= 0]
+def _first_value(text: str) -> object:
+    """Returns the JSON value that begins at the first bracket of a text, None without one."""
     decoder = json.JSONDecoder()
-    for place in sorted(starts):
-        for candidate in (text[place:], _COMMA.sub(r"\1", text[place:])):
-            try:
-                found: object = decoder.raw_decode(candidate)[0]
-            except (ValueError, RecursionError):
-                continue
-            return [found]
-    return []
+    for start in sorted(text.find(bracket) for bracket in "{[" if bracket in text):
+        for candidate in (text[start:], _COMMA.sub(r"\1", text[start:])):
+            with suppress(ValueError, RecursionError):
+                value: object = decoder.raw_decode(candidate)[0]
+                return value
+    return None
 
 
-def _edits_in(found: object) -> list[Mapping[str, object]] | None:
-    if isinstance(found, dict):
-        fields = cast("dict[str, object]", found)
-        found = fields.get("edits", [fields] if "op" in fields else None)
-    if not isinstance(found, list):
+def _edits_in(value: object) -> list[Mapping[str, object]] | None:
+    if isinstance(value, dict):
+        fields = cast("dict[str, object]", value)
+        value = fields.get("edits", [fields] if "op" in fields else None)
+    if not isinstance(value, list):
         return None
-    listed = cast("list[object]", found)
-    if not all(isinstance(one, dict) for one in listed):
-        return None
-    return cast("list[Mapping[str, object]]", listed)
+    edits = cast("list[object]", value)
+    are_edits = all(isinstance(edit, dict) for edit in edits)
+    return cast("list[Mapping[str, object]]", edits) if are_edits else None
 
 
-def check_edit(given: Mapping[str, object], library: Library, origin: Item) -> Edit | None:
+def check_edit(proposal: Mapping[str, object], library: Library, origin: Item) -> Edit | None:
     """Returns a proposal as an edit of the library; None if it changes nothing.
 
     Args:
-        given: the proposal, with `op` or `operation`, `id` or `ids`, and `text`.
+        proposal: it has `op` or `operation`, `id` or `ids`, and `text`.
         library: the library as the teacher sees it.
-        origin: a lesson without text: what a new one has besides.
+        origin: a lesson without text: the other fields of a new one.
 
     Raises:
         InputError: the operation or a label is unknown, or the text is no lesson.
     """
-    op = str(given.get("op", given.get("operation", ""))).lower()
+    op = str(proposal.get("op", proposal.get("operation", ""))).lower()
     if op == "none":
         return None
     if op not in _OPERATIONS:
         raise InputError(f"edit: expected {', '.join(_OPERATIONS)}, got another operation")
-    labels = given.get("ids") or given.get("id") or []
-    listed = cast("list[object]", labels) if isinstance(labels, list) else [labels]
-    found = [] if op == "add" else [_labelled(label, library) for label in listed]
+    ids = proposal.get("ids") or proposal.get("id") or []
+    labels = cast("list[object]", ids) if isinstance(ids, list) else [ids]
+    items = [] if op == "add" else [_labelled(label, library) for label in labels]
     expected = {"add": 0, "modify": 1, "delete": 1}.get(op)
-    if (expected is None and len(found) < 2) or (expected is not None and len(found) != expected):
-        raise InputError(f"edit: {op}: expected other labels than {len(found)}")
-    removed = tuple(dict.fromkeys(item.id for item in found))
+    if len(items) < 2 if expected is None else len(items) != expected:
+        raise InputError(f"edit: {op}: expected other labels than {len(items)}")
+    removed = tuple(dict.fromkeys(item.id for item in items))
     if op == "delete":
         return Edit(op, removed, None)
-    text = lesson_text(str(given.get("text") or ""))
-    sources = dict.fromkeys([*(one for item in found for one in item.sources), *origin.sources])
+    text = lesson_text(str(proposal.get("text") or ""))
+    sources = dict.fromkeys([*(s for item in items for s in item.sources), *origin.sources])
     added = replace(origin, text=text, parents=removed, sources=tuple(sources))
     if any(item.text == text for item in library.items if item.id not in removed):
         return Edit("delete", removed, None) if removed and op == "merge" else None

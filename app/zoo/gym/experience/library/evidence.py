@@ -1,7 +1,7 @@
-"""What evidence of a library or a lesson may be: names with numbers or text that do not contradict.
+"""Checks the evidence of a library or a lesson: names with numbers or text, free of contradictions.
 
-A signature says whose evidence it is, not that it makes sense. What a name that this version knows
-does not mean is refused; other names are kept as they are.
+A signature says who vouches for evidence, not that it makes sense. A value that does not fit a name
+which this version knows is refused; other names stay as they are.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,28 +31,27 @@ def is_line(value: object) -> bool:
     )
 
 
-def _is_count(value: object) -> bool:
+def is_count(value: object) -> bool:
+    """Returns whether a value is a whole number from 0 that is not too large."""
     return type(value) is int and 0 <= value < MOST_COUNT
 
 
-def _is_number(value: object) -> bool:
-    return _is_count(value) and value != 0
+def _is_plain(value: object) -> bool:
+    return isinstance(value, bool) or is_figure(value) or is_line(value)
 
 
-def _is_verdict(value: object) -> bool:
-    return value in ("proven", "unproven")
-
-
-_COUNTS = ("tokens", "unscored_base", "unscored_learned")
-_NUMBERS = ("keys", "least_keys", "tasks", "top_k")
-_TEXTS = ("model", "by", "round", "labels")
 _FIGURES = ("effect", "low", "high", "base", "learned", "probe_without", "probe_with", "gain")
-_MEANT: Mapping[str, tuple[Callable[[object], bool], str]] = {
+_COUNTS = ("tokens", "unscored_base", "unscored_learned")
+_POSITIVE = ("keys", "least_keys", "tasks", "top_k")
+_TEXTS = ("model", "by", "round", "labels")
+_VALUES: Mapping[str, tuple[Callable[[object], bool], str]] = {
     **dict.fromkeys(_FIGURES, (is_figure, f"a number up to {MOST_FIGURE:g} in size")),
-    **dict.fromkeys(_COUNTS, (_is_count, "a whole number from 0")),
-    **dict.fromkeys(_NUMBERS, (_is_number, "a whole number from 1")),
+    **dict.fromkeys(_COUNTS, (is_count, "a whole number from 0")),
+    **dict.fromkeys(
+        _POSITIVE, (lambda value: is_count(value) and value != 0, "a whole number from 1")
+    ),
     **dict.fromkeys(_TEXTS, (is_line, "text on one line")),
-    "verdict": (_is_verdict, "proven or unproven"),
+    "verdict": (("proven", "unproven").__contains__, "proven or unproven"),
 }
 
 
@@ -60,39 +59,20 @@ def checked_evidence(value: object) -> dict[str, object]:
     """Returns evidence as it was read, if it can be true.
 
     Raises:
-        InputError: it is no mapping of names to finite numbers and text, what a name has is not
-            what it means, an effect is outside its interval, or a proof shows no gain.
+        InputError: it is no mapping of names to finite numbers and text, a name has a value of
+            another kind, an effect is outside its interval, or a proof shows no gain.
     """
     if not isinstance(value, dict):
         raise InputError("evidence: expected names with values, got something else")
-    found = cast("dict[object, object]", value)
-    if len(found) > MOST_NAMES:
-        raise InputError(f"evidence: expected at most {MOST_NAMES} names, got {len(found)}")
-    for name, one in found.items():
+    evidence = cast("dict[str, object]", value)
+    if len(evidence) > MOST_NAMES:
+        raise InputError(f"evidence: expected at most {MOST_NAMES} names, got {len(evidence)}")
+    for name, figure in evidence.items():
         if not is_line(name):
             raise InputError("evidence: expected names on one line, got another one")
-        holds, meant = _MEANT.get(str(name), (_is_plain, "a number or text on one line"))
-        if not holds(one):
-            raise InputError(f"evidence.{name}: expected {meant}, got {one!r:.60}")
-    known = cast("dict[str, object]", found)
-    _refuse_contradiction(known)
-    return known
-
-
-def proof_of(evidence: Mapping[str, object]) -> tuple[float, float, float] | None:
-    """Returns effect, low and high of what is proven; None without a proof."""
-    figures = [evidence.get(name) for name in ("effect", "low", "high")]
-    if evidence.get("verdict") != "proven" or not all(map(is_figure, figures)):
-        return None
-    effect, low, high = (float(cast("float", one)) for one in figures)
-    return effect, low, high
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, bool) or is_figure(value) or is_line(value)
-
-
-def _refuse_contradiction(evidence: Mapping[str, object]) -> None:
+        is_valid, expected = _VALUES.get(str(name), (_is_plain, "a number or text on one line"))
+        if not is_valid(figure):
+            raise InputError(f"evidence.{name}: expected {expected}, got {figure!r:.60}")
     ordered = [evidence[name] for name in ("low", "effect", "high") if name in evidence]
     figures = cast("list[float]", ordered)
     if figures != sorted(figures):
@@ -104,3 +84,13 @@ def _refuse_contradiction(evidence: Mapping[str, object]) -> None:
                 "evidence.verdict: expected an effect and its interval above 0 beside 'proven', "
                 f"got {figures or 'none'}"
             )
+    return evidence
+
+
+def proof_of(evidence: Mapping[str, object]) -> tuple[float, float, float] | None:
+    """Returns effect, low and high of a proven gain; None without a proof."""
+    figures = [evidence.get(name) for name in ("effect", "low", "high")]
+    if evidence.get("verdict") != "proven" or not all(map(is_figure, figures)):
+        return None
+    effect, low, high = (float(cast("float", figure)) for figure in figures)
+    return effect, low, high

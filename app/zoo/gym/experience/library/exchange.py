@@ -1,42 +1,52 @@
 """Libraries in other forms: Markdown, Agent Skills, and those of two other programs.
 
-In and out: Markdown with the id of each lesson, the parent of a text that was changed, a folder's
-`SKILL.md`, `experiences.json` of youtu-agent (`{"G0": "Name: text"}`) and playbooks of ACE
-(`[str-00001] helpful=4 harmful=0 :: text`). In alone: the agents that youtu-agent writes, in YAML.
-A text that was changed by hand, or comes from elsewhere, has no evidence. What is not taken is
-named.
+Read and written: Markdown with the id of each lesson, the parent of a text that was changed, a
+folder's `SKILL.md`, `experiences.json` of youtu-agent (`{"G0": "Name: text"}`) and playbooks of ACE
+(`[str-00001] helpful=4 harmful=0 :: text`). Only read: the agents that youtu-agent writes, in YAML.
+A text that was changed by hand, or comes from elsewhere, has no evidence. Text that is not taken is
+reported.
 """
 
 import json
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Literal, TypeAlias, cast
 
 from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.experience.library.evidence import MOST_COUNT
 from zoo.gym.experience.library.file import MOST_BYTES, as_foreign, read_library
 from zoo.gym.experience.library.item import Item, lesson_text
 from zoo.gym.experience.library.library import HEADING, Library
-from zoo.gym.experience.library.markdown import entries
 from zoo.gym.files import read_small
 from zoo.gym.files.yaml_entries import UNREADABLE
 
 _ID_BESIDE = re.compile(r"<!--\s*([0-9a-f]{16})\s*-->")
 _LABEL = re.compile(r"\[([0-9a-f]{6,16})\]\s*(?=\S)")
 _IN_AGENT = re.compile(r"\[G?\d{1,9}\]\.\s")
-_BEHIND = re.compile(r"\n(?=\S)|\n[ \t]*\n")  # a lesson goes on in lines that are indented
+_BEHIND = re.compile(r"\n(?=\S)|\n[ \t]*\n")  # a lesson continues in indented lines
 _OTHER = "expected a list of lessons, got other text: {}"
 _YOUTU = re.compile(r"G\d{1,9}")
 _FRONT_MATTER = re.compile(r"---\r?\n(.*?)\r?\n---\s", re.DOTALL)
 _NAMED = re.compile(r"^name:[ \t]*(\S.*)$", re.MULTILINE)
 _SKILL_NAME = re.compile(r"[^a-z0-9-]+")
+_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])(?:\s+(.*))?")
+_ACE = re.compile(r"\s*\[[^\]]{1,40}\]\s*helpful=(\d{1,10})\s*harmful=(\d{1,10})\s*::(.*)")
+_ACE_ALIKE = re.compile(r"\s*\[[^\]]{1,40}\]\s*(?:helpful|harmful)\b")
+_HIDDEN = re.compile(r"(?:\s*(?:[-*+]|\d{1,9}[.)])\s)*\s*<!--")
+_TITLE = re.compile(r"#{1,6}(?:\s|$)")
+_RULE = re.compile(r"\s*([-*_])(?:\s*\1){2,}\s*")
+_FENCE = "---"
 
 _MOST_SHOWN = 60
 _MOST_READ = 4096  # a longer entry is no lesson anyway
 
 MOST_DESCRIPTION = 1024
 """The longest description of a skill."""
+
+_Found: TypeAlias = Iterator[tuple[int | str, Item | str]]
+"""Lessons, or why other text is none, each with its line or key."""
 
 
 def to_markdown(library: Library, title: str) -> str:
@@ -48,30 +58,27 @@ def to_markdown(library: Library, title: str) -> str:
 def to_skill(library: Library, name: str) -> str:
     """Returns the `SKILL.md` of an Agent Skill with the lessons."""
     plain = _SKILL_NAME.sub("-", name.lower()).strip("-")[:64] or "lessons"
-    about = library.domain or f"tasks like those of {name}"
-    description = " ".join(f"Lessons from measured answers, for {about}".split())
+    domain = library.domain or f"tasks like those of {name}"
+    description = " ".join(f"Lessons from measured answers, for {domain}".split())
     quoted = json.dumps(description[:MOST_DESCRIPTION], ensure_ascii=False)
     return f"---\nname: {plain}\ndescription: {quoted}\n---\n\n{to_markdown(library, name)}"
 
 
-def to_youtu(library: Library, name: str) -> str:
-    """Returns a library as `experiences.json` of youtu-agent; its numbers are places."""
-    del name
-    texts = {f"G{place}": item.text for place, item in enumerate(library.items)}
+def to_youtu(library: Library, _name: str) -> str:
+    """Returns a library as `experiences.json` of youtu-agent; its numbers are positions."""
+    texts = {f"G{number}": item.text for number, item in enumerate(library.items)}
     return json.dumps(texts, indent=4, ensure_ascii=False) + "\n"
 
 
-def to_ace(library: Library, name: str) -> str:
+def to_ace(library: Library, _name: str) -> str:
     """Returns a library as a playbook of ACE, with the counts that such a file had of a lesson.
 
-    What was learned here has none: the answers of its group did not have the lesson yet.
+    A lesson that was learned here has none: the answers of its group did not have it yet.
     """
-    del name
-    counts = [(0, 0) if item.step else (item.better, item.worse) for item in library.items]
-    lines = [
-        f"[str-{place:05d}] helpful={better} harmful={worse} :: {item.text}"
-        for place, (item, (better, worse)) in enumerate(zip(library.items, counts, strict=True), 1)
-    ]
+    lines: list[str] = []
+    for number, item in enumerate(library.items, 1):
+        better, worse = (0, 0) if item.step else (item.better, item.worse)
+        lines.append(f"[str-{number:05d}] helpful={better} harmful={worse} :: {item.text}")
     return "\n".join(["## STRATEGIES & INSIGHTS", *lines, "", "## OTHERS", ""])
 
 
@@ -81,18 +88,18 @@ FORMS = {
     "youtu": (to_youtu, "{}.experiences.json"),
     "ace": (to_ace, "{}.playbook.txt"),
 }
-"""What writes each form, and the default name of its file."""
+"""The function that writes each form, and the default name of its file."""
 
 
 def name_in(path: Path) -> str:
-    """Returns what a file of lessons calls itself, else the file's name without our suffixes.
+    """Returns the name that a file of lessons has in it, else the file's without our suffixes.
 
-    The name is `name` in the front matter of a skill; a `SKILL.md` without one has its folder's.
+    It is `name` in the front matter of a skill; a `SKILL.md` without one has its folder's.
     """
     try:
         text = read_small(path, most_bytes=MOST_BYTES).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError):
-        text = ""  # reading the lessons says what is wrong
+        text = ""  # reading the lessons reports the error
     front = _FRONT_MATTER.match(text)
     named = _NAMED.search(front[1]) if front else None
     if named is not None:
@@ -121,7 +128,7 @@ def read_foreign(
 
     Args:
         path: a library, Markdown, `SKILL.md`, a playbook of ACE, `experiences.json`, or an agent.
-        known: a library whose lessons keep what is known of them if their text is the same.
+        known: a library: a lesson with the same text keeps what is stored about it.
         read: reads a library of ours, with the evidence that somebody vouches for.
         ids: those of lessons elsewhere, which may be parents, too.
 
@@ -130,87 +137,73 @@ def read_foreign(
         InputError: it has no lesson, or more than a library can have.
     """
     try:
-        content = read_small(path, most_bytes=MOST_BYTES)
-        text = content.decode("utf-8-sig")
+        text = read_small(path, most_bytes=MOST_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
         raise NotAvailableError(f"{path}: expected a file of lessons, got nothing") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: expected a file of lessons in UTF-8: {error}") from None
+    old = {item.id: item for item in known.items} if known else {}
     if text.lstrip()[:1] == "{" and _is_library(path, text):
-        return _old_kept(read(path), known), []
-    parents = {*ids, *(item.id for item in known.items)} if known else set(ids)
+        library = read(path)
+        if known is not None and not library.evidence and library.has_lessons_of(known):
+            return known, []
+        kept = tuple(item if item.step else old.get(item.id, item) for item in library.items)
+        seen = (*library.seen, *(known.seen if known else ()))
+        return replace(library, items=kept, seen=seen), []
     items: dict[str, Item] = {}
     left_out: list[str] = []
-    found = _in_agent(path, text) if path.suffix in (".yaml", ".yml") else _items(text, known)
-    for place, item in found:
+    is_agent = path.suffix in (".yaml", ".yml")
+    for place, item in _in_agent(path, text) if is_agent else _items(text, known):
         try:
             if isinstance(item, str):
                 raise InputError(item)
-            checked = _checked(item, parents)
+            lesson = replace(item, text=lesson_text(item.text))
         except InputError as error:
             left_out.append(f"{path}:{place}: {error.message}")
             continue
-        items.setdefault(checked.id, checked)
+        # the id beside a text is its parent, if it is that of another lesson here
+        parents = (i for i in item.parents if (i in old or i in ids) and i != lesson.id)
+        items.setdefault(lesson.id, replace(lesson, parents=tuple(parents)))
     if not items:
         raise InputError(f"{path}: expected lessons as a list or a known form, got none")
-    return _with_known(tuple(items.values()), known), left_out
-
-
-def _checked(item: Item, known: Collection[str]) -> Item:
-    """Returns a lesson of a text; its parent is the one whose id stands beside it, if it is known.
-
-    Raises:
-        InputError: it is no lesson.
-    """
-    found = replace(item, text=lesson_text(item.text), parents=())
-    parents = (one for one in item.parents if one in known and one != found.id)
-    return replace(found, parents=tuple(parents))
+    lessons = tuple(old.get(item.id, item) for item in items.values())
+    if known is None:
+        return Library(lessons), left_out
+    if items.keys() == old.keys():
+        return known, left_out
+    return Library(lessons, known.model, known.teacher, known.domain, seen=known.seen), left_out
 
 
 def _is_library(path: Path, text: str) -> bool:
     """Returns whether JSON is a library of ours."""
     try:
-        found: object = json.loads(text)
+        value: object = json.loads(text)
     except (ValueError, RecursionError):
         raise InputError(f"{path}: expected lessons, got broken JSON") from None
-    return isinstance(found, dict) and "format" in found
+    return isinstance(value, dict) and "format" in value
 
 
-def _old_kept(library: Library, known: Library | None) -> Library:
-    """Returns a library whose lessons of unknown origin keep what is known of them here.
-
-    The same lessons as the known ones, with nothing measured of them, are the known library.
-    """
-    if known is not None and not library.evidence and library.has_lessons_of(known):
-        return known
-    old = {item.id: item for item in known.items} if known else {}
-    items = tuple(item if item.step else old.get(item.id, item) for item in library.items)
-    seen = (*library.seen, *(known.seen if known else ()))
-    return replace(library, items=items, seen=seen)
-
-
-def _in_agent(path: Path, text: str) -> Iterator[tuple[int | str, Item | str]]:
-    """Yields the lessons at the end of an agent's instructions, and why other text is none."""
+def _in_agent(path: Path, text: str) -> _Found:
+    """Yields the lessons at the end of an agent's instructions."""
     import yaml
 
     try:
-        found: object = yaml.safe_load(text)
+        value: object = yaml.safe_load(text)
     except (yaml.YAMLError, *UNREADABLE, RecursionError):
         raise InputError(f"{path}: expected an agent of youtu-agent, got broken YAML") from None
-    agent = cast("dict[str, object]", found).get("agent") if isinstance(found, dict) else None
-    orders = cast("dict[str, object]", agent).get("instructions") if isinstance(agent, dict) else ""
-    before, *texts = _IN_AGENT.split(orders if isinstance(orders, str) else "")
-    if texts and before.strip():
-        yield "instructions", _OTHER.format(_cut(before.strip()))
-    for place, one in enumerate(texts, 1):
-        text, *behind = _BEHIND.split(one.strip(), maxsplit=1)
-        yield place, Item(text)
-        for other in behind:
-            yield place, _OTHER.format(_cut(other))
+    for key in ("agent", "instructions"):
+        value = cast("dict[str, object]", value).get(key) if isinstance(value, dict) else None
+    start, *texts = _IN_AGENT.split(value if isinstance(value, str) else "")
+    if texts and start.strip():
+        yield "instructions", _OTHER.format(_cut(start.strip()))
+    for number, part in enumerate(texts, 1):
+        lesson, *rest = _BEHIND.split(part.strip(), maxsplit=1)
+        yield number, Item(lesson)
+        yield from ((number, _OTHER.format(_cut(other))) for other in rest)
 
 
-def _items(text: str, known: Library | None) -> Iterator[tuple[int | str, Item | str]]:
-    """Yields each lesson of a text with its line or key, and why others are none."""
+def _items(text: str, known: Library | None) -> _Found:
+    """Yields each lesson of a text with its line or key."""
     if text.lstrip()[:1] == "{":
         yield from _in_json(text)
         return
@@ -227,13 +220,13 @@ def _items(text: str, known: Library | None) -> Iterator[tuple[int | str, Item |
             yield entry.line, f"expected a lesson, got a comment behind it: {_cut(comment)}"
 
 
-def _in_json(text: str) -> Iterator[tuple[str, Item | str]]:
-    """Yields the lessons of `experiences.json`; of a key that is there twice, both."""
+def _in_json(text: str) -> _Found:
+    """Yields the lessons of `experiences.json`; both of a duplicate key."""
     pairs: list[tuple[str, object]] = []
 
-    def outermost(found: list[tuple[str, object]]) -> object:
-        pairs[:] = found
-        return dict(found)
+    def outermost(fields: list[tuple[str, object]]) -> object:
+        pairs[:] = fields
+        return dict(fields)
 
     json.loads(text, object_pairs_hook=outermost)
     for key, value in pairs:
@@ -246,14 +239,14 @@ def _in_json(text: str) -> Iterator[tuple[str, Item | str]]:
 
 
 def _without_id(text: str, known: Library | None) -> tuple[str, str, str]:
-    """Returns an entry without its id, the id, and a comment behind it that is none.
+    """Returns an entry without its id, the id, and a comment after it that is no id.
 
     The id is in a comment, as we write it, or in brackets before the text, as a teacher sees it;
-    other brackets are of the text.
+    other brackets belong to the text.
     """
-    beside = list(_ID_BESIDE.finditer(text))
-    if beside:
-        last = beside[-1]
+    ids = list(_ID_BESIDE.finditer(text))
+    if ids:
+        last = ids[-1]
         plain = f"{text[: last.start()].strip()} {text[last.end() :].strip()}".strip()
         return plain, last[1], ""
     label = _LABEL.match(text)
@@ -268,17 +261,85 @@ def _without_id(text: str, known: Library | None) -> tuple[str, str, str]:
 
 
 def _cut(text: str) -> str:
-    """Returns the beginning of a text, on one line."""
     plain = " ".join(text.split())
     return plain if len(plain) <= _MOST_SHOWN else f"{plain[:_MOST_SHOWN]}..."
 
 
-def _with_known(items: tuple[Item, ...], known: Library | None) -> Library:
-    """Returns a library in which unchanged lessons keep what is known of them."""
-    if known is None:
-        return Library(items)
-    old = {item.id: item for item in known.items}
-    kept = tuple(old.get(item.id, item) for item in items)
-    if {item.id for item in kept} == old.keys():
-        return known
-    return Library(kept, known.model, known.teacher, known.domain, seen=known.seen)
+@dataclass
+class Entry:
+    """A part of a text.
+
+    Attributes:
+        line: where it begins, from 1.
+        text: its lines, joined by blanks.
+        better: the helpful answers that a playbook counts.
+        worse: the harmful ones.
+        kind: `list` or `playbook`; `other` is a paragraph beside the lists.
+    """
+
+    line: int
+    text: str
+    better: int = 0
+    worse: int = 0
+    kind: Literal["list", "playbook", "other"] = "list"
+
+
+def entries(text: str) -> Iterator[Entry]:
+    """Yields the bullets and numbers of Markdown, the lines of a playbook, and other paragraphs.
+
+    An entry has all lines up to the next one, a heading, or text after an empty line that is not
+    indented. A paragraph beside the lists is yielded too, so that a reader can report what it did
+    not take, and so is a comment: nobody sees its lists in the rendered text. Left out: headings,
+    the front matter of a skill, and the line above our own lists.
+    """
+    lines = text.splitlines()
+    start = _front_matter(lines)
+    entry: Entry | None = None
+    is_after_blank = is_hidden = False
+    for number, line in enumerate(lines[start:], start + 1):
+        if is_hidden and entry is not None:
+            entry.text += f" {line.strip()}"
+            is_hidden = line.rfind("-->") <= line.rfind("<!--")
+            is_after_blank = not is_hidden
+            continue
+        is_hidden = _is_hidden(line)
+        begun = _begun(number, line)
+        is_end = _TITLE.match(line) is not None or line.strip() == HEADING
+        is_end = is_end or _RULE.fullmatch(line) is not None
+        if begun is None and not is_end and line.strip():
+            is_more = entry is not None and not is_after_blank
+            if entry is not None and (is_more or (entry.kind != "other" and line[:1].isspace())):
+                entry.text += f" {line.strip()}"
+            else:
+                begun = Entry(number, line.strip(), kind="other")
+        if is_end or begun is not None:
+            if entry is not None:
+                yield entry
+            entry = begun
+        is_after_blank = not line.strip()
+    if entry is not None:
+        yield entry
+
+
+def _begun(number: int, line: str) -> Entry | None:
+    """Returns the entry that begins with a line, None if none does."""
+    if (ace := _ACE.fullmatch(line)) is not None:
+        helpful, harmful = (min(int(ace[group]), MOST_COUNT - 1) for group in (1, 2))
+        return Entry(number, ace[3].strip(), helpful, harmful, "playbook")
+    if _ACE_ALIKE.match(line) is not None or _is_hidden(line):
+        return Entry(number, line.strip(), kind="other")
+    if _RULE.fullmatch(line) is None and (bullet := _ITEM.fullmatch(line)) is not None:
+        return Entry(number, (bullet[1] or "").strip())
+    return None
+
+
+def _is_hidden(line: str) -> bool:
+    """Returns whether a comment begins with a line and does not end in it."""
+    return _HIDDEN.match(line) is not None and line.rfind("<!--") > line.rfind("-->")
+
+
+def _front_matter(lines: list[str]) -> int:
+    """Returns the number of lines of the front matter, 0 without one."""
+    if not lines or lines[0].rstrip() != _FENCE:
+        return 0
+    return next((n for n, line in enumerate(lines[1:], 2) if line.rstrip() == _FENCE), 0)

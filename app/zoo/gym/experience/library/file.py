@@ -1,8 +1,9 @@
 """The file of a library: canonical JSON, a lesson a block, with a BLAKE3 digest of itself.
 
 The digest is taken over the whole file with its own characters as zeros, as in a delta. There is
-one way to write a library, and a reader refuses any other: no clock, no task, no unknown key. What
-the reader would refuse is not written either.
+one way to write a library, and a reader refuses any other: no clock, no task, no unknown key. A
+library that the reader would refuse is not written either. The signature beside the file says who
+vouches for the library.
 """
 
 import json
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.experience.library.evidence import MOST_COUNT, checked_evidence, is_line
+from zoo.gym.experience.library.evidence import checked_evidence, is_count, is_line
 from zoo.gym.experience.library.item import Item, is_item_id, lesson_text
 from zoo.gym.experience.library.library import Library
 from zoo.gym.files import new_file, read_small
@@ -37,9 +38,21 @@ def write_library(path: Path, library: Library) -> str:
     """
     from zoo.core import file_digest
 
-    _check(library)
+    zeros = "0" * _DIGITS
+    try:
+        content = _bytes(library, zeros)
+        same, _ = _library(json.loads(content))
+    except InputError as error:
+        raise InputError(f"library: expected one that can be read again: {error.message}") from None
+    except (TypeError, ValueError, RecursionError):
+        raise InputError("library: expected finite numbers and text in UTF-8, got others") from None
+    if same != library or _bytes(same, zeros) != content or len(content) > MOST_BYTES:
+        raise InputError(
+            f"library: expected at most {MOST_BYTES:,} bytes that are read as the same library, "
+            f"got {len(content):,}"
+        )
     with new_file(path) as beside:
-        beside.write_bytes(_bytes(library, "0" * _DIGITS))
+        beside.write_bytes(content)
         digest = file_digest(beside, zero_at=len(_START), zero_len=_DIGITS)
         beside.write_bytes(_bytes(library, digest))
     return digest
@@ -73,7 +86,11 @@ def read_library(path: Path) -> tuple[Library, str]:
         library, digest = _library(cast("dict[str, object]", fields))
     except InputError as error:
         raise InputError(f"{path}: {error.message}") from None
-    if not _is_written(library, digest, content):
+    try:
+        is_unchanged = _bytes(library, digest) == content
+    except ValueError:  # such as a NaN, which no file can have
+        is_unchanged = False
+    if not is_unchanged:
         raise InputError(f"{path}: expected an unchanged library, got one that was edited")
     if file_digest(path, zero_at=len(_START), zero_len=_DIGITS) != digest:
         raise InputError(
@@ -83,60 +100,26 @@ def read_library(path: Path) -> tuple[Library, str]:
     return library, digest
 
 
-def _is_written(library: Library, digest: str, content: bytes) -> bool:
-    """Returns whether a library is written as these bytes."""
-    try:
-        return _bytes(library, digest) == content
-    except ValueError:  # what no file can have: the reader refuses it by name
-        return False
-
-
 def digest_start(digest: str) -> bytes:
-    """Returns how the file of a library with a digest begins."""
+    """Returns the start of the file of a library with a digest."""
     return f"{_START}{digest}".encode()
 
 
-def _check(library: Library) -> None:
-    """Reads a library as its file would be read.
-
-    Raises:
-        InputError: it would be refused, or read as another one.
-    """
-    digest = "0" * _DIGITS
-    try:
-        content = _bytes(library, digest)
-        found, _ = _library(json.loads(content))
-    except InputError as error:
-        raise InputError(f"library: expected one that can be read again: {error.message}") from None
-    except (TypeError, ValueError, RecursionError):
-        raise InputError("library: expected finite numbers and text in UTF-8, got others") from None
-    if found != library or _bytes(found, digest) != content or len(content) > MOST_BYTES:
-        raise InputError(
-            f"library: expected at most {MOST_BYTES:,} bytes that are read as the same library, "
-            f"got {len(content):,}"
-        )
-
-
 def _bytes(library: Library, digest: str) -> bytes:
-    fields: dict[str, object] = {
-        "format": FORMAT,
-        "model": library.model,
-        "teacher": library.teacher,
-        "domain": library.domain,
-        "parent": library.parent,
-        "evidence": dict(library.evidence),
-        "items": [_fields(item) for item in library.items],
-    }
-    fields |= {"seen": list(library.seen)} if library.seen else {}
+    fields = {key: getattr(library, key) for key in ("model", "teacher", "domain", "parent")}
+    fields |= {"format": FORMAT, "evidence": dict(library.evidence)}
+    fields["items"] = [_fields(item) for item in library.items]
+    if library.seen:
+        fields["seen"] = list(library.seen)
     rest = json.dumps(fields, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
     return f'{_START}{digest}",{rest[1:]}\n'.encode()
 
 
 def _fields(item: Item) -> dict[str, object]:
-    rare: dict[str, object] = {"pinned": True} if item.pinned else {}
-    rare |= {"author": item.author} if item.author else {}
+    optional: dict[str, object] = {"pinned": True} if item.pinned else {}
+    optional |= {"author": item.author} if item.author else {}
     return {
-        **rare,
+        **optional,
         "id": item.id,
         "text": item.text,
         "parents": list(item.parents),
@@ -152,29 +135,27 @@ def _fields(item: Item) -> dict[str, object]:
 
 def _library(fields: Mapping[str, Any]) -> tuple[Library, str]:
     try:
-        items = tuple(_item(cast("dict[str, Any]", one)) for one in fields["items"])
-        texts = [_text(fields[key]) for key in ("model", "teacher", "domain", "parent", "digest")]
-        model, teacher, domain, parent, digest = texts
+        items = tuple(_item(cast("dict[str, Any]", item)) for item in fields["items"])
+        named = (fields[key] for key in ("model", "teacher", "domain", "parent", "digest"))
+        model, teacher, domain, parent, digest = map(_text, named)
         evidence, seen = checked_evidence(fields["evidence"]), tuple(_ids(fields.get("seen", [])))
-        library = Library(items, model, teacher, domain, parent, evidence, seen)
+        return Library(items, model, teacher, domain, parent, evidence, seen), digest
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise InputError(f"not a library: {type(error).__name__} {error}") from None
-    return library, digest
 
 
 def _item(fields: Mapping[str, Any]) -> Item:
     text = _text(fields["text"])
     if lesson_text(text) != text:
         raise InputError("lesson: expected one line with single blanks")
-    counts = [_count(fields[key]) for key in ("better", "worse", "step")]
     return Item(
         text,
         tuple(_ids(fields["parents"])),
         tuple(_ids(fields["sources"])),
-        better=counts[0],
-        worse=counts[1],
+        better=_count(fields["better"]),
+        worse=_count(fields["worse"]),
         model=_text(fields["model"]),
-        step=counts[2],
+        step=_count(fields["step"]),
         licence=_text(fields["licence"]),
         evidence=checked_evidence(fields["evidence"]),
         pinned=fields.get("pinned") is True,
@@ -195,13 +176,13 @@ def _ids(value: object) -> list[str]:
 
 
 def _count(value: object) -> int:
-    if type(value) is not int or not 0 <= value < MOST_COUNT:
+    if not is_count(value):
         raise ValueError("expected a count")
-    return value
+    return cast("int", value)
 
 
 def signature_file(path: Path) -> Path:
-    """Returns the place of a library's signature: beside its file."""
+    """Returns the path of a library's signature: beside its file."""
     return path.with_name(f"{path.name}.sig")
 
 
@@ -210,7 +191,7 @@ def sign_library(path: Path, digest: str) -> None:
 
     Args:
         path: its file.
-        digest: the file's digest, which is what is signed.
+        digest: the file's digest, which is signed.
 
     Raises:
         InputError: the user's key cannot be used.
@@ -227,7 +208,7 @@ def signer_of(path: Path, digest: str) -> PublicKey | None:
         digest: the digest of the file as it was read.
 
     Raises:
-        InputError: the signature is none, or that of another library.
+        InputError: the signature is damaged, or that of another library.
     """
     beside = signature_file(path)
     try:
@@ -243,11 +224,10 @@ def signer_of(path: Path, digest: str) -> PublicKey | None:
 
 
 def as_foreign(library: Library) -> Library:
-    """Returns a library of which nothing counts as measured: anybody could have written its file.
+    """Returns a library without evidence or steps: anybody could have written its file.
 
-    Where lessons come from stays; that they were learned at a step, and all evidence, does not.
+    The sources of lessons stay.
     """
-    items = tuple(
-        replace(item, step=0, evidence={}, pinned=False, author="") for item in library.items
-    )
+    blank: dict[str, Any] = {"step": 0, "evidence": {}, "pinned": False, "author": ""}
+    items = tuple(replace(item, **blank) for item in library.items)
     return replace(library, items=items, parent="", evidence={})

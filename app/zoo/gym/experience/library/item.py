@@ -1,14 +1,15 @@
-"""A lesson: a short text, where it is from, and what was measured of it."""
+"""A lesson: a short text, its origin, and its measurements."""
 
 import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from zoo.gym.errors import InputError
 
 MOST_WORDS = 32
-"""The longest lesson, as in the published prompt; enforced here."""
+"""The most words of a lesson, as in the published prompt; enforced here."""
 
 MOST_CHARACTERS = 400
 """Words can be long."""
@@ -29,10 +30,10 @@ class Item:
         model: the model that it was learned for; empty if it is not known.
         step: the step of the run that added it, from 1; 0 if it is from elsewhere.
         licence: what its author allows; empty if it is not known.
-        evidence: what a measurement of it found; empty without one.
-        author: the trusted key that signed the file which it was taken from; empty for lessons of
-            this user, and of nobody who is known.
+        evidence: the result of a measurement; empty without one.
         pinned: whether it is in every prompt, also if only the nearest lessons are.
+        author: the trusted key that signed the file which it was taken from; empty for lessons of
+            this user, and of an unknown author.
     """
 
     text: str
@@ -58,6 +59,13 @@ class Item:
         return self.step == 0 and "keys" not in self.evidence
 
 
+class LeftOut(NamedTuple):
+    """A lesson that is left out or held back, and why."""
+
+    item: Item
+    why: str
+
+
 def item_id(text: str) -> str:
     """Returns the id of the lesson with a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -69,7 +77,7 @@ def is_item_id(value: object) -> bool:
 
 
 def lesson_text(text: str) -> str:
-    """Returns a text as a lesson has it: one line, single blanks.
+    """Returns the text of a lesson: one line, single blanks.
 
     Raises:
         InputError: it is empty, too long, or contains control characters.
@@ -89,7 +97,7 @@ def lesson_text(text: str) -> str:
 
 
 def is_lesson(text: str) -> bool:
-    """Returns whether a text is one as a lesson has it."""
+    """Returns whether a text is that of a lesson."""
     try:
         return lesson_text(text) == text
     except InputError:
@@ -97,5 +105,5 @@ def is_lesson(text: str) -> bool:
 
 
 def task_hash(text: str) -> str:
-    """Returns what a source is called: a hash of the task's text."""
+    """Returns the hash of a task's text, which names a source."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -26,9 +26,9 @@ class Library:
         teacher: the model that wrote them.
         domain: what the tasks are about, in the user's words.
         parent: the digest of the file that it was made from; empty for one that was learned.
-        evidence: what the test of this version found; empty without one.
-        seen: hashes of the tasks that taught or decided in what the lessons are from, in order:
-            those are no evidence for them, also once the run is gone or a text is changed.
+        evidence: the result of the test of this version; empty without one.
+        seen: hashes of the tasks that taught or decided when the lessons were learned, in order:
+            those are no evidence for them, also after the run is deleted or a text changed.
     """
 
     items: tuple[Item, ...] = ()
@@ -49,8 +49,7 @@ class Library:
             raise InputError(
                 f"library: expected at most {MOST_ITEMS} lessons, got {len(self.items)}"
             )
-        ids = [item.id for item in self.items]
-        if len(set(ids)) < len(ids):
+        if len({item.id for item in self.items}) < len(self.items):
             raise InputError("library: expected different lessons, got one twice")
         if self.tokens > MOST_TOKENS:
             raise InputError(
@@ -61,13 +60,12 @@ class Library:
                 f"library: expected hashes of at most {MOST_SEEN:,} tasks, got {len(self.seen):,}"
             )
         object.__setattr__(self, "seen", tuple(sorted(set(self.seen))))
-        if ids != sorted(ids):
-            ordered = tuple(sorted(self.items, key=lambda item: item.id))
-            object.__setattr__(self, "items", ordered)
+        items = tuple(sorted(self.items, key=lambda item: item.id))
+        object.__setattr__(self, "items", items)
 
     @property
     def text(self) -> str:
-        """What a model reads: empty without lessons."""
+        """The text that a model reads: empty without lessons."""
         lines = [f"- {item.text}" for item in self.items]
         return "\n".join([HEADING, *lines]) if lines else ""
 
@@ -78,27 +76,27 @@ class Library:
 
     @property
     def measured_with(self) -> str:
-        """The model that the evidence is of; without one the model that the lessons are for."""
+        """The model of the evidence; without one the model that the lessons are for."""
         return str(self.evidence.get("model") or self.model)
 
     def has_lessons_of(self, other: "Library") -> bool:
         """Returns whether both put the same lessons into prompts, with the same pins."""
-        mine, theirs = ([(item.id, item.pinned) for item in one.items] for one in (self, other))
+        mine, theirs = ([(i.id, i.pinned) for i in library.items] for library in (self, other))
         return mine == theirs
 
     def find(self, start: str) -> Item | None:
         """Returns the lesson whose id is or uniquely begins with `start`, None without one."""
-        found = [item for item in self.items if item.id.startswith(start)]
-        return found[0] if start and len(found) == 1 else None
+        matches = [item for item in self.items if item.id.startswith(start)]
+        return matches[0] if start and len(matches) == 1 else None
 
     def changed(self, removed: Iterable[str], added: Iterable[Item]) -> "Library":
-        """Returns the library without some lessons and with others; its evidence is gone.
+        """Returns the library without some lessons and with others; its evidence is removed.
 
         Raises:
             InputError: see the class.
         """
         without = set(removed)
-        items = [item for item in self.items if item.id not in without]
-        known = {item.id for item in items}
-        items += [item for item in added if item.id not in known]
-        return replace(self, items=tuple(items), evidence={})
+        items = {item.id: item for item in self.items if item.id not in without}
+        for item in added:
+            items.setdefault(item.id, item)
+        return replace(self, items=tuple(items.values()), evidence={})

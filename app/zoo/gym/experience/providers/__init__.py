@@ -1,5 +1,5 @@
-"""Servers by name: their addresses, the variables of their keys, prices and limits.
+"""Servers by name: their addresses, keys, prices and limits.
 
-`table` has the servers and their file, `names` finds the model that an id names, `consent` keeps
-which hosts the user has agreed to.
+`table` has the servers, their file and their keys, `names` finds the model that an id names and
+asks for consent to send it something.
 """

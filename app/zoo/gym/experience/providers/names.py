@@ -1,7 +1,11 @@
-"""Finds the model that an id names: on a server of the table, at an address, or on this machine."""
+"""Finds the model that an id names: on a server of the table, at an address, or on this machine.
+
+Before a host gets something from this machine for the first time, the user has to agree.
+"""
 
 import difflib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -9,12 +13,15 @@ from urllib.parse import urlsplit
 from zoo.backends.openai.chat import ChatModel, Endpoint, is_loopback
 from zoo.backends.openai.secrets import NO_KEY, Secret
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.experience.providers.keys import how_to_set, read_key
-from zoo.gym.experience.providers.table import Price, Provider, providers
+from zoo.gym.experience.providers.table import Price, Provider, how_to_set, providers, read_key
+from zoo.gym.files import read_small, write_beside
+from zoo.gym.paths import ensure_folder, folders
 
 _ALIKE = 0.88
-"""How like a server's name a slip of the pen is: 0.93 of one letter left out of eight; deepseek-ai,
-whose models are on a hub, is 0.84 like deepseek."""
+"""The similarity from which a name is a typo of a server's: one letter less of eight has 0.93;
+deepseek-ai, an organisation with models on a hub, has 0.84 with deepseek."""
+
+_HOSTS_FILE = "hosts.txt"
 
 
 @dataclass(frozen=True)
@@ -74,13 +81,13 @@ class Hosted:
             InputError: it cannot be a key.
         """
         name = self.provider.key
-        found = read_key(name) if name else NO_KEY
-        if name and not found and not self.is_local:
+        key = read_key(name) if name else NO_KEY
+        if name and not key and not self.is_local:
             raise NotAvailableError(
                 f"{self.id}: expected a key in the environment variable {name}, got none",
                 hint=how_to_set(name),
             )
-        return found
+        return key
 
     def open(
         self,
@@ -115,13 +122,13 @@ def hosted(name: str) -> Hosted | None:
     if "://" in name:
         url, _, model = name.partition("#")
         if not model:
-            shown = url.rpartition("@")[2].partition("?")[0]  # what stands before or behind: a key
-            raise InputError(f"{shown}: expected the model's name behind '#', got none")
+            address = url.rpartition("@")[2].partition("?")[0]  # without what may be a key
+            raise InputError(f"{address}: expected the model's name behind '#', got none")
         return Hosted(name, Provider(url=url), model)
-    found = [name.find(mark) for mark in "/:" if mark in name]
-    if not found:
+    match = re.match("([^/:]*)[/:](.*)", name, re.DOTALL)
+    if match is None:
         return None
-    first, model = name[: min(found)], name[min(found) + 1 :]
+    first, model = match.groups()
     provider = providers().get(first)
     if provider is None:
         near = difflib.get_close_matches(first, providers(), n=1, cutoff=_ALIKE)
@@ -134,3 +141,50 @@ def hosted(name: str) -> Hosted | None:
     if not model:
         raise InputError(f"{name}: expected the name of a model behind {first}, got none")
     return Hosted(name, provider, model)
+
+
+def known_hosts() -> set[str]:
+    """Returns the hosts that the user has agreed to."""
+    try:
+        return set(read_small(folders().config / _HOSTS_FILE).decode().split())
+    except (OSError, UnicodeDecodeError):
+        return set()
+
+
+def require_consent(models: Iterable[Hosted], leaves: str, confirm: Callable[[str], bool]) -> None:
+    """Asks about each host that is new, and remembers a yes.
+
+    Args:
+        models: the models that will be called; those of this machine need no consent.
+        leaves: what is sent, and what it costs, in a sentence.
+        confirm: asks a question.
+
+    Raises:
+        NotAvailableError: the user does not agree.
+        StorageError: the answer cannot be stored.
+    """
+    hosts = known_hosts()
+    for host in dict.fromkeys(model.host for model in models if not model.is_local):
+        if host in hosts:
+            continue
+        if not confirm(f"{leaves} Send to {host}? [y/N] "):
+            raise NotAvailableError(
+                f"{host}: expected your consent, because {leaves[0].lower()}{leaves[1:]}",
+                hint="agree with --yes",
+            )
+        hosts.add(host)
+        path = ensure_folder(folders().config) / _HOSTS_FILE
+        write_beside(path, "".join(f"{agreed}\n" for agreed in sorted(hosts)))
+
+
+def refuse_offline(models: Iterable[Hosted]) -> None:
+    """Refuses models of other machines.
+
+    Raises:
+        NotAvailableError: one is not on this machine.
+    """
+    far = next((model for model in models if not model.is_local), None)
+    if far is not None:
+        raise NotAvailableError(
+            f"--offline: expected models of this machine, got {far.id} at {far.host}"
+        )

@@ -1,19 +1,23 @@
-"""The servers that ids can name: a shipped table, and `providers.yaml` of the user's.
+"""The servers that ids can name: a shipped table, and the user's `providers.yaml`.
 
-Keys are in the environment or the keyring; the file has the names of their variables alone. No
-prices are shipped: they change, and a stale one misleads.
+API keys are in the environment, else in the system's keyring, which is read through the optional
+package keyring; keys are put there with its own program. The file has only the names of their
+variables. No prices are shipped: they change, and a stale one misleads.
 """
 
 import datetime as dt
+import os
 import re
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from zoo.backends.openai.chat import check_url
+from zoo.backends.openai.secrets import NO_KEY, Secret
 from zoo.gym.config.report import unknown
 from zoo.gym.config.settings import Settings
 from zoo.gym.config.values import Number, Whole, iso_date
@@ -24,6 +28,12 @@ from zoo.gym.paths import ensure_folder, folders
 ANY_MODEL = "*"
 """The name for the price of models without a price of their own."""
 
+SERVICE = "zoo-gym"
+"""The keyring has keys under this name, each as the user named by its variable."""
+
+ENVIRONMENT, KEYRING = "environment", "keyring"
+
+_PACKAGE = "keyring"
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{2,63}")
 NAME = re.compile(r"[a-z][a-z0-9_.-]{0,39}")
 
@@ -33,7 +43,7 @@ def _refused(text: str) -> PydanticCustomError:
 
 
 def _is_variable(name: str) -> str:
-    """Refuses what is no name of a variable without showing it: it may be a key."""
+    """Refuses another text without showing it: it may be a key."""
     if name and not _VARIABLE.fullmatch(name):
         raise _refused("expected the name of an environment variable such as MY_API_KEY, not a key")
     return name
@@ -67,8 +77,9 @@ class Price(Settings, frozen=True):
             cached: those of them that were in the cache.
             completion: the tokens of the answer.
         """
-        known = self.input if self.cached is None else self.cached
-        return ((prompt - cached) * self.input + cached * known + completion * self.output) / 1e6
+        cached_price = self.input if self.cached is None else self.cached
+        usd = (prompt - cached) * self.input + cached * cached_price + completion * self.output
+        return usd / 1e6
 
 
 class Provider(Settings, frozen=True):
@@ -107,7 +118,7 @@ SHIPPED = {
 
 
 def providers_file() -> Path:
-    """Returns the place of the user's file."""
+    """Returns the path of the user's file."""
     return folders().config / "providers.yaml"
 
 
@@ -117,44 +128,45 @@ def providers() -> dict[str, Provider]:
     Raises:
         InputError: the file cannot be used.
     """
-    own = {name: _provider(name, fields) for name, fields in _read().items()}
-    return SHIPPED | own
+    return SHIPPED | {name: _provider(name, fields) for name, fields in _read().items()}
 
 
 def change_provider(name: str, fields: Mapping[str, object]) -> Provider:
-    """Stores settings of a server and returns it; None takes a setting away.
+    """Stores settings of a server and returns it; None removes a setting.
 
     Raises:
         InputError: the name or a setting is wrong.
         StorageError: the file cannot be written.
     """
-    import yaml
-
     if not NAME.fullmatch(name):
         raise InputError(f"{name}: expected a name of small letters, digits, - and _")
     stored = _read()
     entry = {**stored.get(name, {}), **fields}
     stored[name] = {key: value for key, value in entry.items() if value is not None}
-    found = _provider(name, stored[name])
-    ensure_folder(providers_file().parent)
-    write_beside(providers_file(), yaml.safe_dump(stored, sort_keys=True), sync=True)
-    return found
+    provider = _provider(name, stored[name])
+    _write(stored)
+    return provider
 
 
 def remove_provider(name: str) -> None:
-    """Removes the settings of a server from the user's file; a shipped one has its own again.
+    """Removes the settings of a server from the user's file; a shipped one gets its defaults again.
 
     Raises:
         NotAvailableError: the file has none of that name.
         StorageError: the file cannot be written.
     """
-    import yaml
-
     stored = _read()
     if name not in stored:
         listed = ", ".join(stored) or "none"
         raise NotAvailableError(f"{name}: expected a server of {providers_file()}: {listed}")
     del stored[name]
+    _write(stored)
+
+
+def _write(stored: Mapping[str, Mapping[str, object]]) -> None:
+    import yaml
+
+    ensure_folder(providers_file().parent)
     write_beside(providers_file(), yaml.safe_dump(stored, sort_keys=True), sync=True)
 
 
@@ -162,24 +174,22 @@ def _read() -> dict[str, dict[str, object]]:
     from zoo.gym.files.yaml_entries import read_entries
 
     path = providers_file()
-    if not path.exists():
-        return {}
-    found: dict[str, dict[str, object]] = {}
-    for entry in read_entries(path):
+    stored: dict[str, dict[str, object]] = {}
+    for entry in read_entries(path) if path.exists() else ():
         if not isinstance(entry.value, dict) or not NAME.fullmatch(entry.key):
             raise InputError(f"{path}:{entry.line}: expected NAME: settings of a server")
-        found[entry.key] = {str(k): v for k, v in cast("dict[object, object]", entry.value).items()}
-    return found
+        fields = cast("dict[object, object]", entry.value)
+        stored[entry.key] = {str(key): value for key, value in fields.items()}
+    return stored
 
 
 def _provider(name: str, fields: Mapping[str, object]) -> Provider:
-    shipped = SHIPPED.get(name)
-    known = {} if shipped is None else shipped.model_dump(exclude_defaults=True)
     for key in fields:
         if key not in Provider.model_fields:
             raise InputError(f"{name}: {key}: {unknown('setting', key, Provider.model_fields)}")
+    shipped = SHIPPED[name].model_dump(exclude_defaults=True) if name in SHIPPED else {}
     try:
-        return Provider.model_validate({**known, **fields})
+        return Provider.model_validate({**shipped, **fields})
     except InputError as error:
         lines = "\n".join(f"{name}: {line}" for line in error.message.splitlines())
         raise InputError(lines, hint=error.hint) from None
@@ -188,3 +198,56 @@ def _provider(name: str, fields: Mapping[str, object]) -> Provider:
 def today() -> str:
     """Returns the date of a price that is entered now."""
     return dt.datetime.now().astimezone().date().isoformat()
+
+
+def read_key(variable: str) -> Secret:
+    """Returns the key that a variable names, `NO_KEY` if neither place has one.
+
+    Raises:
+        NotAvailableError: the keyring cannot be read.
+        InputError: it cannot be a key.
+    """
+    value, origin = _key(variable)
+    source = variable if origin == ENVIRONMENT else f"{variable} of the keyring"
+    return Secret(value, source) if value else NO_KEY
+
+
+def key_place(variable: str) -> str | None:
+    """Returns where a key is: `environment`, `keyring`, or nowhere.
+
+    Raises:
+        NotAvailableError: the keyring cannot be read.
+    """
+    return _key(variable)[1]
+
+
+def how_to_set(variable: str) -> str:
+    """Returns how a user gives a key, in words."""
+    if find_spec(_PACKAGE) is None:
+        return f"export {variable}=...; keys are never stored"
+    return f"export {variable}=..., or: keyring set {SERVICE} {variable}"
+
+
+def _key(variable: str) -> tuple[str, str | None]:
+    """Returns a key and where it is."""
+    if value := os.environ.get(variable, "").strip():
+        return value, ENVIRONMENT
+    if find_spec(_PACKAGE) is None:
+        return "", None
+    import keyring  # pyright: ignore[reportMissingImports]
+    from keyring import errors  # pyright: ignore[reportMissingImports]
+
+    module: Any = keyring
+    faults: Any = errors
+    try:
+        value = str(module.get_password(SERVICE, variable) or "").strip()
+    except faults.NoKeyringError:
+        return "", None
+    except faults.KeyringError as error:
+        # without its words, which are those of another program: they may have the key
+        raise NotAvailableError(
+            f"{variable}: expected a key in the keyring, which cannot be read: "
+            f"{type(error).__name__}",
+            hint=f"unlock it, or: export {variable}=...",
+        ) from None
+    return value, KEYRING if value else None

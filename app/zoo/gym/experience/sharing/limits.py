@@ -1,19 +1,18 @@
 """Keeps lessons of others from flooding a library: none that says the same, few of one author.
 
-Two lessons say the same if at least 92 of 100 of their words are common in the same order, numbers
-and negations all of them: what differs in those may be the opposite. An author is the trusted key
+Two lessons say the same if they share at least 92 % of their words in the same order, and all
+numbers and negations: a difference in those may reverse the meaning. An author is the trusted key
 that signed the file; all others count as one, because anybody can have many keys.
 """
 
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import SequenceMatcher
-from typing import NamedTuple
 
 from zoo.gym.errors import InputError
-from zoo.gym.experience.library.item import Item
+from zoo.gym.experience.library.item import Item, LeftOut
 
 MOST_OF_ONE = 16
 """The lessons of one author in a library, a third of its limit, unless the user wants more."""
@@ -26,14 +25,7 @@ _EXACT = re.compile(
 )
 
 
-class LeftOut(NamedTuple):
-    """A lesson that is left out, and why."""
-
-    item: Item
-    why: str
-
-
-def alike(one: str, other: str) -> bool:
+def alike(text: str, other: str) -> bool:
     """Returns whether two lessons say the same.
 
     >>> alike("Check the sign first.", "check the sign, first")
@@ -41,13 +33,12 @@ def alike(one: str, other: str) -> bool:
     >>> alike("Check the sign first.", "Never check the sign first.")
     False
     """
-    return alike_words(words_of(one), words_of(other))
+    return alike_words(words_of(text), words_of(other))
 
 
 def alike_words(first: Sequence[str], second: Sequence[str]) -> bool:
     """Returns whether two lessons say the same, given their words."""
-    known = set(second)
-    common = min(len(second), sum(map(known.__contains__, first)))  # no more can match
+    common = min(len(second), sum(map(set(second).__contains__, first)))  # no more can match
     if 2 * common < _ALIKE * (len(first) + len(second)):
         return False
     if [*filter(_EXACT.search, first)] != [*filter(_EXACT.search, second)]:
@@ -57,14 +48,14 @@ def alike_words(first: Sequence[str], second: Sequence[str]) -> bool:
 
 
 def limited(
-    items: Iterable[Item], known: Sequence[Item], most: int, released: Iterable[str] = ()
+    items: Iterable[Item], library: Sequence[Item], most: int, released: Collection[str] = ()
 ) -> tuple[list[Item], list[LeftOut]]:
     """Returns the lessons that a library takes, and those that it does not.
 
     Args:
         items: lessons of others, the best first.
-        known: the lessons that the library has besides.
-        most: how many of one author it may have, those known among them.
+        library: the other lessons of the library.
+        most: how many of one author it may have, those in the library included.
         released: the ids of lessons that are taken although another says the same.
 
     Raises:
@@ -72,15 +63,15 @@ def limited(
     """
     if most < 1:
         raise InputError(f"--most: expected at least 1, got {most}")
-    wanted = set(released)
     taken: list[Item] = []
     left_out: list[LeftOut] = []
-    counts = Counter(_author(item) for item in known)
+    counts = Counter(map(_author, library))
     for item in items:
-        same = next((old for old in [*known, *taken] if alike(old.text, item.text)), None)
-        if same is not None and item.id not in wanted:
+        author = _author(item)
+        same = next((old for old in [*library, *taken] if alike(old.text, item.text)), None)
+        if same is not None and item.id not in released:
             left_out.append(LeftOut(item, f"it says the same as [{same.id[:6]}] {same.text}"))
-        elif (author := _author(item)) is not None and counts[author] >= most:
+        elif author is not None and counts[author] >= most:
             left_out.append(LeftOut(item, f"there are {most} lessons of its author"))
         else:
             taken.append(item)
@@ -89,7 +80,7 @@ def limited(
 
 
 def _author(item: Item) -> str | None:
-    """Returns whose lesson it is: a key, empty if it is not known, None for the user's own."""
+    """Returns the key of the author, empty if it is not known, None for the user's own."""
     return None if item.step and not item.author else item.author
 
 

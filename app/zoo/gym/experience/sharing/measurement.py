@@ -1,24 +1,23 @@
-"""What one user measured of one lesson, signed: the text, the model, how many tasks, and the gain.
+"""A signed record of one user's measurement of one lesson: text, model, number of tasks, and gain.
 
-It has no task, and no clock. Records are lines of a file, which may be put one behind the other.
+It has no task, and no clock. Records are lines of a file; such files may be concatenated.
 """
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
 
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.experience.library.evidence import MOST_FIGURE, is_figure
-from zoo.gym.experience.library.item import Item, item_id, lesson_text
+from zoo.gym.experience.library.evidence import MOST_COUNT, MOST_FIGURE, is_figure
+from zoo.gym.experience.library.item import item_id, lesson_text
 from zoo.gym.files import new_file, read_small
 from zoo.gym.signing import OwnKey, PublicKey, canonical, sign, verify
 
 CONTEXT = "experience measurement"
 MOST_BYTES = 16_000_000
-
-_FIELDS = {"item", "text", "model", "tasks", "effect", "low", "high"}
 
 
 @dataclass(frozen=True)
@@ -47,15 +46,16 @@ class Measurement:
         return item_id(self.text)
 
 
-def write_measurements(path: Path, found: Iterable[Measurement], key: OwnKey) -> None:
+def write_measurements(path: Path, records: Iterable[Measurement], key: OwnKey) -> None:
     """Writes signed records to a new file.
 
     Raises:
         StorageError: it cannot be written.
     """
-    signed = [sign(key, CONTEXT, _body(one)).as_json() for one in found]
+    bodies = (asdict(record) | {"item": record.item} for record in records)
+    lines = [canonical(sign(key, CONTEXT, body).as_json()) + b"\n" for body in bodies]
     with new_file(path) as beside:
-        beside.write_bytes(b"".join(canonical(one) + b"\n" for one in signed))
+        beside.write_bytes(b"".join(lines))
 
 
 def read_measurements(path: Path) -> tuple[list[tuple[PublicKey, Measurement]], list[str]]:
@@ -72,50 +72,39 @@ def read_measurements(path: Path) -> tuple[list[tuple[PublicKey, Measurement]], 
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"{path}: expected signed measurements: {reason}") from None
-    found: list[tuple[PublicKey, Measurement]] = []
+    records: list[tuple[PublicKey, Measurement]] = []
     left_out: list[str] = []
     for number, line in enumerate(lines, 1):
         try:
-            found.append(_read(line))
+            signed = verify(_json(line), CONTEXT)
+            records.append((signed.key, _measurement(signed.body)))
         except InputError as error:
             left_out.append(f"{path}:{number}: {error.message}")
-    if not found:
+    if not records:
         raise InputError(
             f"{path}: expected signed measurements, got none: {(left_out or ['empty'])[0]}",
             hint="zoo-gym experience gate FILE TASKS --model MODEL --each --out FILE makes them",
         )
-    return found, left_out
+    return records, left_out
 
 
-def _read(line: bytes) -> tuple[PublicKey, Measurement]:
+def _json(line: bytes) -> object:
     try:
-        fields: object = json.loads(line)
+        value: object = json.loads(line)
     except (ValueError, RecursionError):
         raise InputError("expected a signed object in JSON, got another line") from None
-    signed = verify(fields, CONTEXT)
-    return signed.key, _measurement(signed.body)
-
-
-def _body(one: Measurement) -> dict[str, object]:
-    return {
-        "item": one.item,
-        "text": one.text,
-        "model": one.model,
-        "tasks": one.tasks,
-        "effect": one.effect,
-        "low": one.low,
-        "high": one.high,
-    }
+    return value
 
 
 def _measurement(body: Mapping[str, object]) -> Measurement:
     """Checks what a key signed: keys sign anything."""
+    fields = {"item", *(field.name for field in dataclasses.fields(Measurement))}
     text, model, tasks = body.get("text"), body.get("model"), body.get("tasks")
-    if body.keys() != _FIELDS or not isinstance(text, str) or not isinstance(model, str):
+    if body.keys() != fields or not isinstance(text, str) or not isinstance(model, str):
         raise InputError("measurement: expected text, model and figures, got others")
-    if lesson_text(text) != text or body["item"] != Item(text).id:
+    if lesson_text(text) != text or body["item"] != item_id(text):
         raise InputError("measurement: expected the id of its lesson, got another one")
-    if type(tasks) is not int or not 0 < tasks < 1 << 31 or len(model) > 1000:
+    if type(tasks) is not int or not 0 < tasks < MOST_COUNT or len(model) > 1000:
         raise InputError("measurement: expected a number of tasks and a model, got others")
     figures = [body["low"], body["effect"], body["high"]]
     if not all(map(is_figure, figures)):
@@ -123,7 +112,7 @@ def _measurement(body: Mapping[str, object]) -> Measurement:
             f"measurement: expected an effect and its interval up to {MOST_FIGURE:g} in size, got "
             "others"
         )
-    low, effect, high = (float(cast("float", one)) for one in figures)
+    low, effect, high = (float(cast("float", figure)) for figure in figures)
     if not low <= effect <= high:
         raise InputError("measurement: expected an effect in its interval, got one outside")
     return Measurement(text, model, tasks, effect, low, high)

@@ -1,16 +1,14 @@
 """Holds back lessons of others that have addresses, code, or orders to tools or about the model.
 
-Patterns find what is written openly, in English, and nothing else: no filter makes a stranger's
-text safe, and a lesson that is held back may be harmless. Lessons that are learned here do not pass
-it.
+Patterns find only what is written openly, in English: no filter makes a stranger's text safe, and a
+lesson that is held back may be harmless. Lessons that are learned here are not filtered.
 """
 
 import re
 import unicodedata
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Collection, Iterable
 
-from zoo.gym.experience.library.item import Item
+from zoo.gym.experience.library.item import Item, LeftOut
 
 _DOMAINS = (
     "ai app biz cc ch click cloud club cn co com cz de dev edu eu fr gg gov icu info io jp kr"
@@ -180,28 +178,20 @@ _COMPILED = {
 _QUOTES = str.maketrans("\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb", '\'\'\'"""""')
 
 
-class HeldBack(NamedTuple):
-    """A lesson in quarantine, and what it has: `an address`, `code` or an order."""
-
-    item: Item
-    why: str
-
-
 def suspicion(text: str) -> str | None:
-    """Returns what of the kinds above a lesson has, None if it has none."""
+    """Returns what a lesson has: `an address`, `code` or an order; None if it has none."""
     letters = unicodedata.normalize("NFKD", text)
-    plain = "".join(one for one in letters if not unicodedata.combining(one)).translate(_QUOTES)
+    plain = "".join(c for c in letters if not unicodedata.combining(c)).translate(_QUOTES)
     plain = " ".join(plain.split())
     return next((why for why, pattern in _COMPILED.items() if pattern.search(plain)), None)
 
 
-def held_back(items: Iterable[Item], released: Iterable[str] = ()) -> list[HeldBack]:
+def held_back(items: Iterable[Item], released: Collection[str] = ()) -> list[LeftOut]:
     """Returns the lessons that are held back.
 
     Args:
         items: lessons of others.
         released: the ids of those that the user has read and wants.
     """
-    known = set(released)
-    found = [HeldBack(item, why) for item in items if (why := suspicion(item.text))]
-    return [one for one in found if one.item.id not in known]
+    suspicious = (LeftOut(item, why) for item in items if (why := suspicion(item.text)))
+    return [lesson for lesson in suspicious if lesson.item.id not in released]

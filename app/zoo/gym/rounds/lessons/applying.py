@@ -8,7 +8,6 @@ the terms of the round. Lessons that this does not keep are stored as foreign, w
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from zoo.gym.errors import GymError, InputError
 from zoo.gym.experience import store
@@ -54,7 +53,7 @@ def apply_lessons(opened: Opened, name: str | None = None) -> AppliedLessons:
         InputError: a check of the round fails, or the name is none, or that of another library.
         StorageError: the library cannot be written.
     """
-    target = store.name_of(Path(f"{opened.manifest.name}.json")) if name is None else name
+    target = store.plain_name(opened.manifest.name) if name is None else name
     store.check_name(target)
     work = work_folder(opened.state.id)
     refuse_unverified(opened, work)
