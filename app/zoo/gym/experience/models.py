@@ -95,7 +95,7 @@ def cap_of(config: ExperienceConfig, models: Named) -> Cap:
             in money that would not count it.
     """
     servers = models.on_servers
-    caps = [server.max_usd for server in servers if server.max_usd is not None]
+    caps = [server.provider.max_usd for server in servers if server.provider.max_usd is not None]
     in_money = config.max_usd is not None or caps or any(server.price for server in servers)
     unpriced = [server for server in servers if not server.is_local and server.price is None]
     if unpriced:
@@ -158,7 +158,7 @@ def open_models(
         opened: dict[str, Model] = {}
         for server in models.on_servers:
             client = stack.enter_context(server.open(tell=tell))
-            limits = (server.concurrency, server.per_minute)
+            limits = (server.provider.concurrency, server.provider.requests_per_minute)
             opened[server.id] = Model(server.id, client, server.price, *limits)
         if models.in_process and turn is not None:
             from zoo.backends.machine.detect import detect, device_key

@@ -166,8 +166,8 @@ def capped(run: Run, changes: Sequence[str]) -> dict[str, object]:
     Raises:
         InputError: a change is of another setting, or a value is wrong or would have no effect.
     """
-    config, caps = read_settings(run), caps_in(changes)
-    if not caps:
+    config = read_settings(run)
+    if not (caps := caps_in(changes)):
         return {}
     changed = ExperienceConfig.model_validate(config.model_dump() | caps)
     cap_of(changed, named_models(changed))

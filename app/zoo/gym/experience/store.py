@@ -196,7 +196,6 @@ def as_taken(stored: Stored) -> Library:
 
 
 def _is_stored(digest: str) -> bool:
-    """Returns whether a stored version that you signed has a digest."""
     start = digest_start(digest)
     for path in _files():
         with suppress(OSError, GymError), open_regular(path) as file:

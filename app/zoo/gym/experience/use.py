@@ -9,8 +9,7 @@ from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.experience import store
 from zoo.gym.experience.calls.budget import Budget, Cap, CapReachedError
 from zoo.gym.experience.calls.caller import TOO_LONG, Caller
-from zoo.gym.experience.calls.journal import Journal
-from zoo.gym.experience.calls.slot import Ask, Slot
+from zoo.gym.experience.calls.journal import Ask, Journal, Slot
 from zoo.gym.experience.learning.answers import ended, sentence
 from zoo.gym.experience.learning.prompts import lessons_for, task_turns, unmatched
 from zoo.gym.experience.library.library import Library
@@ -78,7 +77,11 @@ def cap_of_answers(config: ExperienceConfig, models: Named) -> Cap:
     Raises:
         InputError: a cap is set that cannot be kept.
     """
-    caps = [config.max_usd, config.max_tokens, *(server.max_usd for server in models.on_servers)]
+    caps = [
+        config.max_usd,
+        config.max_tokens,
+        *(server.provider.max_usd for server in models.on_servers),
+    ]
     if all(cap is None for cap in caps):
         if models.model.price is None:
             return Cap()

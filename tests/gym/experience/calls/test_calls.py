@@ -21,8 +21,7 @@ from zoo.backends.sampling import Sampling
 from zoo.gym.errors import InputError, NotAvailableError, StorageError
 from zoo.gym.experience.calls.budget import Budget, Cap, CapReachedError, bill_of, worst_case
 from zoo.gym.experience.calls.caller import TOO_LONG, Caller, Model, ReplayEndedError
-from zoo.gym.experience.calls.journal import Journal, Spent
-from zoo.gym.experience.calls.slot import Ask, Slot
+from zoo.gym.experience.calls.journal import Ask, Journal, Slot, Spent
 from zoo.gym.experience.providers.table import Price
 from zoo.gym.rewards.reward import Score, no_reward
 

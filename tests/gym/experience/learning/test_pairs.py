@@ -8,7 +8,7 @@ import pytest
 
 from tests.gym.experience.causal import lesson, task, tasks
 from zoo.backends.sampling import Sampling
-from zoo.gym.experience.calls.slot import Phase, Slot
+from zoo.gym.experience.calls.journal import Phase, Slot
 from zoo.gym.experience.learning.answers import Answer, Pairs
 from zoo.gym.experience.learning.gate import Gate
 from zoo.gym.experience.learning.learn import compared

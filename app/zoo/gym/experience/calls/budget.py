@@ -12,8 +12,7 @@ from zoo.backends.openai.failure import EndlessAnswerError, UnreadableAnswerErro
 from zoo.backends.openai.reply import Reply
 from zoo.backends.openai.usage import Usage
 from zoo.gym.errors import InterruptedRunError
-from zoo.gym.experience.calls.journal import Spent
-from zoo.gym.experience.calls.slot import Ask
+from zoo.gym.experience.calls.journal import Ask, Spent
 from zoo.gym.experience.providers.table import Price
 
 _POLL_S = 0.1

@@ -25,8 +25,7 @@ from zoo.gym.experience.calls.budget import (
     bill_of_unreadable,
     worst_case,
 )
-from zoo.gym.experience.calls.journal import Journal, Spent
-from zoo.gym.experience.calls.slot import Ask
+from zoo.gym.experience.calls.journal import Ask, Journal, Spent
 from zoo.gym.experience.providers.table import Price
 
 TOO_LONG = "too_long"
@@ -275,7 +274,6 @@ class Caller:
                 self._call_together(model, answerer, [call], sampling)
 
     def _too_long(self, key: str, ask: Ask, error: TooLongError) -> None:
-        """Stores that a call has no answer, and never will have one."""
         self.notices.put(f"{ask.slot}: no answer, and so no reward: {error.message}")
         reply = Reply("", reasoning=error.message, finish=TOO_LONG)
         self.journal.got(key, str(ask.slot), reply, Spent())

@@ -1,4 +1,4 @@
-"""The journal of a run: requests before they are sent, answers before they are used.
+"""The calls of a run, and its journal: requests before they are sent, answers before they are used.
 
 One JSON object a line, in order of arrival; everything that a run learns from has the key of a
 call, so that a killed run continues and a finished one can be repeated without its servers. Answers
@@ -7,20 +7,21 @@ another method makes other calls, so a replay by it differs.
 """
 
 import errno
+import hashlib
 import json
 import math
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from operator import add, sub
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from zoo.backends.openai.reply import Reply
 from zoo.backends.openai.usage import Usage
+from zoo.backends.sampling import Sampling
 from zoo.gym.errors import InputError
-from zoo.gym.experience.calls.slot import Ask
 from zoo.gym.files import storage_errors
 from zoo.gym.rewards.reward import Score
 
@@ -29,6 +30,74 @@ FORMAT = 1
 
 METHOD = 2
 """How calls are made: raised when prompts, their order or decisions change; a test checks that."""
+
+
+_FRAME = 256
+"""Tokens that a server's template may add to the messages."""
+
+Phase: TypeAlias = Literal[
+    "rollout", "teach", "probe", "kept", "gate", "base", "test", "prune", "infer", "label"
+]
+"""The purpose of a call: an answer of a group, a lesson, an answer with an edit, an answer to a
+gate's task with the current library or with the candidate, to a test's task without or with the
+library, to a task without a lesson, to a query, or for a label."""
+
+
+class Slot(NamedTuple):
+    """The place of a call in a run.
+
+    Attributes:
+        phase: what it is for.
+        step: the step, from 0.
+        look: the look of a gate, the edit of a probe, or what a distillation measures, from 0.
+        task: the task's place in its split.
+        draw: which of the answers to the same messages.
+    """
+
+    phase: Phase
+    step: int
+    look: int
+    task: int
+    draw: int
+
+    def __str__(self) -> str:
+        return f"{self.phase} step {self.step} look {self.look} task {self.task} draw {self.draw}"
+
+    @property
+    def seed(self) -> int:
+        """A number for servers that can draw the same answer again; never relied on."""
+        return int.from_bytes(hashlib.sha256(str(self).encode()).digest()[:4], "big") >> 1
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One call.
+
+    Attributes:
+        slot: its place.
+        messages: the turns.
+        sampling: how the answer is drawn.
+        schema: a JSON schema of the answer, None for text.
+    """
+
+    slot: Slot
+    messages: Sequence[Mapping[str, str]]
+    sampling: Sampling
+    schema: Mapping[str, object] | None = None
+
+    def key(self, model: str) -> str:
+        """Returns the key of the answer: a hash of the model, the request and the slot."""
+        s = self.sampling
+        sampling = [s.max_new_tokens, s.temperature, s.top_p, s.top_k, *s.stop_strings]
+        named = [model, list(self.messages), sampling, self.schema, list(self.slot)]
+        text = json.dumps(named, ensure_ascii=False, sort_keys=True)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    @property
+    def prompt_bytes(self) -> int:
+        """The most tokens that the messages can be: one a byte, and some for their frame."""
+        sizes = (len(turn["content"].encode("utf-8", "replace")) for turn in self.messages)
+        return sum(sizes) + 16 * len(self.messages) + _FRAME
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,6 @@ from zoo.gym.experience.distilling.start import (
     KIND,
     LESSONS_FILE,
     check_caps,
-    settings_of,
 )
 from zoo.gym.experience.learning.answers import Answer, Answers, Pairs
 from zoo.gym.experience.learning.learn import Tested, compared
@@ -71,7 +70,7 @@ def work(run: Run) -> Mapping[str, object]:
         GymError: training fails, or nothing can be scored.
     """
     env = read_env(run.env_file)
-    config = settings_of(env)
+    config = DistillationConfig.model_validate(env[KIND])
     check_same_tasks(run.folder, env.get(TASKS_KEY))
     check_same_servers(named_models(config.calls), env.get(SERVERS_KEY))
     library, _ = read_library(run.folder / LESSONS_FILE)
@@ -89,10 +88,9 @@ def capped(run: Run, changes: Sequence[str]) -> dict[str, object]:
     Raises:
         InputError: a value is wrong, or would have no effect.
     """
-    config, caps = settings_of(read_env(run.env_file)), caps_in(changes)
-    if not caps:
+    if not (caps := caps_in(changes)):
         return {}
-    changed = DistillationConfig.model_validate(config.model_dump() | caps)
+    changed = DistillationConfig.model_validate(read_env(run.env_file)[KIND] | caps)
     check_caps(changed)
     return {KIND: changed.model_dump(mode="json")}
 
@@ -102,7 +100,6 @@ RUN = KindOfRun(work, CAPS, capped, trains=True)
 
 
 def _draw_rows(run: Run, config: DistillationConfig, library: Library) -> None:
-    """Writes the rows of a teacher on a server."""
     split, calls = read_split(run.folder), config.calls
     models = named_models(calls)
     with closing(Journal(run.folder / JOURNAL_FILE)) as journal:
@@ -150,7 +147,6 @@ def rewarded_rows(
 
 
 def _train(run: Run) -> Mapping[str, Any]:
-    """Trains, and notes that it is done, so that a resumed run only measures."""
     from zoo.gym.jobs.crew.start import first_of
     from zoo.gym.train.session import run_session
 

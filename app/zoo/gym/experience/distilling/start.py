@@ -3,10 +3,9 @@
 import json
 import platform
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from zoo.gym.config import TrainConfig, dump_config, load_config
 from zoo.gym.config.load import Loaded, ours
@@ -123,7 +122,13 @@ def prepare(
         server.key()
     cap = check_caps(config)
     loaded = _training(config, stored.library, split.train, changes)
-    _refuse_idle(config, split)
+    idle = [key for key in ("test_draws", "temperature_eval") if key in config.model_fields_set]
+    if idle and not split.gate and not split.test:
+        raise InputError(
+            f"{idle[0]}: has no effect: nothing is measured: expected at least {LEAST_TASKS} "
+            "different tasks, or a file to test with, got neither",
+            hint="leave it out, or --test FILE",
+        )
     notes = [
         *(f"without effect: {key.key} ({key.origin}): {key.reason}" for key in loaded.ignored),
         *notes,
@@ -153,26 +158,6 @@ def measured_apart(split: Split, library: Library) -> tuple[Split, list[str]]:
     note = f"{count} of {total} tasks measure nothing: the lessons were learned from them"
     taught = (task for task in split.gate if task not in gate)
     return Split((*split.train, *taught), gate, test), [note]
-
-
-def _refuse_idle(config: DistillationConfig, split: Split) -> None:
-    """Refuses settings of a measurement where no task is held out for one.
-
-    Raises:
-        InputError: one is given.
-    """
-    idle = [key for key in ("test_draws", "temperature_eval") if key in config.model_fields_set]
-    if idle and not split.gate and not split.test:
-        raise InputError(
-            f"{idle[0]}: has no effect: nothing is measured: expected at least {LEAST_TASKS} "
-            "different tasks, or a file to test with, got neither",
-            hint="leave it out, or --test FILE",
-        )
-
-
-def settings_of(env: Mapping[str, Any]) -> DistillationConfig:
-    """Returns the settings of a run in its `env.json`."""
-    return DistillationConfig.model_validate(env[KIND])
 
 
 def check_caps(config: DistillationConfig) -> Cap:

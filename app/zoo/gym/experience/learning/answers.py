@@ -15,7 +15,7 @@ from zoo.backends.openai.reply import Reply
 from zoo.backends.sampling import Sampling
 from zoo.gym.errors import GuardError
 from zoo.gym.experience.calls.caller import TOO_LONG, Caller, Model
-from zoo.gym.experience.calls.slot import Ask, Phase, Slot
+from zoo.gym.experience.calls.journal import Ask, Phase, Slot
 from zoo.gym.experience.learning.prompts import lessons_for, task_turns
 from zoo.gym.experience.learning.split import same_text
 from zoo.gym.experience.library.library import Library

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from zoo.backends.sampling import Sampling
-from zoo.gym.experience.calls.slot import Phase
+from zoo.gym.experience.calls.journal import Phase
 from zoo.gym.experience.learning.answers import Answer, Answers, Pairs
 from zoo.gym.experience.learning.signflip import LEVEL, sign_flip_p, tasks_needed
 from zoo.gym.experience.learning.split import same_text

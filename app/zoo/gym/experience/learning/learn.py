@@ -78,8 +78,7 @@ Report = Callable[..., object]
 """Gets the figures of each step by name."""
 
 
-def _silent(**figures: object) -> None:
-    """Reports nothing."""
+def _silent(**figures: object) -> None: ...
 
 
 def batches(count: int, epochs: int, seed: int) -> list[list[int]]:
@@ -135,7 +134,6 @@ def learn(
 def _step(
     outcome: Learned, step: int, tasks: Sequence[Task], proposer: Proposer, gate: Gate
 ) -> Learned:
-    """Returns the outcome after one more step."""
     proposed = proposer.propose(step, tasks, outcome.library)
     verdict: Verdict | None = None
     is_accepted = bool(proposed.edits)

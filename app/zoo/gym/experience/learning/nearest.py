@@ -22,39 +22,35 @@ _K1, _B = 1.5, 0.75
 def words(text: str) -> list[str]:
     """Returns the words of a text without case, whichever way its characters are encoded."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    found: list[str] = []
+    tokens: list[str] = []
     for match in _WORD.finditer(folded):
-        word = match[0]
-        is_run = match[1] is not None and len(word) > 2
-        found += map("".join, pairwise(word)) if is_run else [word]
-    return found
+        is_run = match[1] is not None and len(match[0]) > 2
+        tokens += map("".join, pairwise(match[0])) if is_run else [match[0]]
+    return tokens
 
 
 def shares_words(query: str, texts: Sequence[str]) -> bool:
     """Returns whether any text has a word of a query."""
-    asked = set(words(query))
-    return any(not asked.isdisjoint(words(text)) for text in texts)
+    return any(not set(words(query)).isdisjoint(words(text)) for text in texts)
 
 
-def nearest(query: str, texts: Sequence[str], count: int) -> list[int]:
-    """Returns the places of the texts that are most like a query, the most like first.
+def nearest(query: str, texts: Sequence[str], most: int) -> list[int]:
+    """Returns the indices of the texts that are most like a query, the most like first.
 
     Args:
         query: the text to compare with.
         texts: all texts.
-        count: how many to return at most; of equal ones the earlier ones.
+        most: how many to return at most; of equal ones the earlier ones.
     """
     counts = [Counter(words(text)) for text in texts]
-    lengths = [sum(one.values()) for one in counts]
+    lengths = [sum(count.values()) for count in counts]
     mean = sum(lengths) / len(lengths) if lengths else 1.0
     score = [0.0] * len(texts)
     for word in sorted(set(words(query))):
-        having = [place for place, one in enumerate(counts) if one[word]]
-        if not having:
-            continue
+        having = [n for n, count in enumerate(counts) if count[word]]
         rarity = math.log(1 + (len(texts) - len(having) + 0.5) / (len(having) + 0.5))
-        for place in having:
-            often = counts[place][word]
-            size = _K1 * (1 - _B + _B * lengths[place] / max(mean, 1e-9))
-            score[place] += rarity * often * (_K1 + 1) / (often + size)
-    return sorted(range(len(texts)), key=lambda place: -score[place])[:count]
+        for n in having:
+            times = counts[n][word]
+            size = _K1 * (1 - _B + _B * lengths[n] / max(mean, 1e-9))
+            score[n] += rarity * times * (_K1 + 1) / (times + size)
+    return sorted(range(len(texts)), key=lambda n: -score[n])[:most]

@@ -1,10 +1,10 @@
-"""What is sent: fixed text and the library first, the task last, so that prompts share a prefix."""
+"""The prompts: fixed text and the library first, the task last, so that they share a prefix."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from zoo.gym.experience.learning.nearest import nearest, shares_words
-from zoo.gym.experience.learning.split import contents
+from zoo.gym.experience.learning.split import contents, task_text
 from zoo.gym.experience.library.edits import LABEL
 from zoo.gym.experience.library.item import MOST_WORDS
 from zoo.gym.experience.library.library import Library
@@ -50,36 +50,31 @@ def lessons_for(task: Task, library: Library, top_k: int | None) -> Library:
     free = [item for item in library.items if not item.pinned]
     if top_k is None or len(free) <= top_k:
         return library
-    places = nearest(contents(task), [item.text for item in free], top_k)
-    near = {free[place].id for place in places}
+    near = {free[n].id for n in nearest(contents(task), [i.text for i in free], top_k)}
     return replace(library, items=tuple(i for i in library.items if i.pinned or i.id in near))
 
 
 def unmatched(task: Task, library: Library, top_k: int | None) -> str:
     """Returns a sentence if lessons are chosen though none is near to a task; empty otherwise."""
-    free = [item for item in library.items if not item.pinned]
-    if top_k is None or len(free) <= top_k or shares_words(contents(task), [i.text for i in free]):
+    texts = [item.text for item in library.items if not item.pinned]
+    if top_k is None or len(texts) <= top_k or shares_words(contents(task), texts):
         return ""
     return f"no lesson shares a word with it: the prompt has the first {top_k} by their ids"
 
 
 def task_turns(task: Task, library: Library, system: str) -> Turns:
-    """Returns what a model answers: the user's system text, the library, then the task.
+    """Returns the prompt of a model: the user's system text, the library, then the task.
 
     Args:
-        task: the task; a system turn of its own stands behind the library.
+        task: the task; its own system turn comes after the library.
         library: the lessons.
         system: text for all tasks.
     """
-    own = [turn.content for turn in task.messages if turn.role == "system"]
-    first = "\n\n".join(filter(None, [system, library.text, *own]))
-    turns = [] if not first else [{"role": "system", "content": first}]
-    turns += [
-        {"role": turn.role, "content": turn.content}
-        for turn in task.messages
-        if turn.role != "system"
-    ]
-    return turns
+    texts = [turn.content for turn in task.messages if turn.role == "system"]
+    first = "\n\n".join(filter(None, [system, library.text, *texts]))
+    turns = [(turn.role, turn.content) for turn in task.messages if turn.role != "system"]
+    turns = [("system", first), *turns] if first else turns
+    return [{"role": role, "content": content} for role, content in turns]
 
 
 def teacher_turns(
@@ -93,16 +88,14 @@ def teacher_turns(
         answers: the answers with their rewards.
         rejected: edits that were tried and did not help, in words.
     """
-    lessons = [f"[{item.id[:LABEL]}] {item.text}" for item in library.items]
+    lessons = [f"[{item.id[:LABEL]}] {item.text}" for item in library.items] or ["none yet"]
     refused = [f"- {words}" for words in rejected]
-    shown = "\n\n".join(f"{turn.role}: {turn.content}" for turn in task.messages)
     graded = [
-        f"Answer {place}, reward {reward:g}:\n{_shortened(text)}"
-        for place, (text, reward) in enumerate(answers, 1)
+        f"Answer {number}, reward {reward:g}:\n{_shortened(text)}"
+        for number, (text, reward) in enumerate(answers, 1)
     ]
-    parts = ["Lessons:", *(lessons or ["none yet"])]
-    parts += ["", "Rejected before:", *refused] if refused else []
-    parts += ["", "Task:", shown, "", "\n\n".join(graded)]
+    parts = ["Lessons:", *lessons, *(["", "Rejected before:", *refused] if refused else [])]
+    parts += ["", "Task:", task_text(task), "", "\n\n".join(graded)]
     return [
         {"role": "system", "content": TEACHER},
         {"role": "user", "content": "\n".join(parts)},

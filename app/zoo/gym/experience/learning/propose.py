@@ -7,7 +7,7 @@ from itertools import chain
 
 from zoo.gym.errors import InputError
 from zoo.gym.experience.calls.caller import TOO_LONG, Model
-from zoo.gym.experience.calls.slot import Ask, Phase, Slot
+from zoo.gym.experience.calls.journal import Ask, Phase, Slot
 from zoo.gym.experience.learning.answers import Answer, Answers, mean_reward
 from zoo.gym.experience.learning.prompts import AGAIN, MOST_EDITS, teacher_turns
 from zoo.gym.experience.learning.retire import retire

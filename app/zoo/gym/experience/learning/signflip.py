@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from statistics import NormalDist, fmean, pstdev
 
 MOST_SUMS = 20_000
-"""Up to so many different sums are counted exactly; beyond, signs are drawn."""
+"""Up to this number of different sums are counted exactly; beyond, signs are drawn."""
 
 DRAWS = 4999
 DRAWS_A_LEVEL = 20
-"""At least so many draws for each unit of 1 / level."""
+"""The least draws for each unit of 1 / level."""
 
 LEVEL = 0.05
 POWER = 0.8
@@ -29,39 +29,39 @@ def sign_flip_p(differences: Sequence[float], level: float = LEVEL) -> float:
     """Returns the probability of a sum this large if no difference had an effect.
 
     Args:
-        differences: one a task; those of 0 say nothing.
-        level: what it is compared with: drawn signs must be able to fall below it.
+        differences: one a task; those of 0 have no effect.
+        level: the probability is compared with it: drawn signs must be able to fall below it.
     """
-    whole = [round(one * _UNIT) for one in differences if round(one * _UNIT)]
-    total = sum(whole)
+    units = [unit for difference in differences if (unit := round(difference * _UNIT))]
+    total = sum(units)
     if total <= 0:
         return 1.0
     counts: dict[int, int] = {0: 1}
-    for one in whole:
+    for unit in units:
         following: dict[int, int] = defaultdict(int)
         for value, count in counts.items():
-            following[value + one] += count
-            following[value - one] += count
+            following[value + unit] += count
+            following[value - unit] += count
         counts = following
         if len(counts) > MOST_SUMS:
-            return _drawn_p(whole, total, level)
-    return sum(count for value, count in counts.items() if value >= total) / (1 << len(whole))
+            return _drawn_p(units, total, level)
+    return sum(count for value, count in counts.items() if value >= total) / (1 << len(units))
 
 
-def _drawn_p(whole: Sequence[int], total: int, level: float) -> float:
-    rng = random.Random(repr(whole))  # noqa: S311
-    hits = sum(_flipped(whole, rng) >= total for _ in range(DRAWS))
-    found = (1 + hits) / (DRAWS + 1)
+def _drawn_p(units: Sequence[int], total: int, level: float) -> float:
+    rng = random.Random(repr(units))  # noqa: S311
+    hits = sum(_flipped(units, rng) >= total for _ in range(DRAWS))
+    p = (1 + hits) / (DRAWS + 1)
     needed = math.ceil(DRAWS_A_LEVEL / level)
-    if needed <= DRAWS or found > 10 * level:  # clear already
-        return found
-    hits += sum(_flipped(whole, rng) >= total for _ in range(needed - DRAWS))
+    if needed <= DRAWS or p > 10 * level:  # clear already
+        return p
+    hits += sum(_flipped(units, rng) >= total for _ in range(needed - DRAWS))
     return (1 + hits) / (needed + 1)
 
 
-def _flipped(whole: Sequence[int], rng: random.Random) -> int:
-    signs = rng.getrandbits(len(whole))
-    return sum(one if signs >> place & 1 else -one for place, one in enumerate(whole))
+def _flipped(units: Sequence[int], rng: random.Random) -> int:
+    signs = rng.getrandbits(len(units))
+    return sum(unit if signs >> n & 1 else -unit for n, unit in enumerate(units))
 
 
 def interval(differences: Sequence[float], level: float = 1 - LEVEL) -> tuple[float, float]:
@@ -77,20 +77,17 @@ def interval(differences: Sequence[float], level: float = 1 - LEVEL) -> tuple[fl
         differences: one a task, also those of 0.
         level: the confidence.
     """
-    subsets = 1 << len(differences)
-    if subsets <= DRAWS:
-        choices: Sequence[int] = range(subsets)
-    else:
+    count = len(differences)
+    choices: Sequence[int] = range(1 << count)
+    if len(choices) > DRAWS:
         rng = random.Random(repr(list(differences)))  # noqa: S311
-        choices = [rng.getrandbits(len(differences)) for _ in range(DRAWS)]
-    means: list[float] = []
-    for chosen in choices:
-        flipped = [one for place, one in enumerate(differences) if chosen >> place & 1]
-        if flipped:
-            means.append(fmean(flipped))
-    means.sort()
-    none = len(choices) - len(means)
-    cut = int((1 - level) / 2 * len(choices)) - none
+        choices = [rng.getrandbits(count) for _ in range(DRAWS)]
+    means = sorted(
+        fmean(difference for n, difference in enumerate(differences) if choice >> n & 1)
+        for choice in choices
+        if choice
+    )
+    cut = int((1 - level) / 2 * len(choices)) - (len(choices) - len(means))
     return (means[cut], means[-1 - cut]) if cut >= 0 else (-math.inf, math.inf)
 
 
@@ -99,9 +96,7 @@ def tasks_needed(differences: Sequence[float], level: float) -> int | None:
     mean = fmean(differences) if differences else 0.0
     if mean <= 0:
         return None
-    normal = NormalDist()
-    factor = normal.inv_cdf(1 - level) + normal.inv_cdf(POWER)
-    return math.ceil((factor * max(pstdev(differences), 1e-9) / mean) ** 2)
+    return math.ceil((_factor(level) * max(pstdev(differences), 1e-9) / mean) ** 2)
 
 
 def visible_effect(tasks: int, draws: int, level: float, variance: float) -> float:
@@ -113,6 +108,9 @@ def visible_effect(tasks: int, draws: int, level: float, variance: float) -> flo
         level: the level of the test.
         variance: the mean over tasks of p (1 - p), where p is how often an answer is right.
     """
-    normal = NormalDist()
-    factor = normal.inv_cdf(1 - level) + normal.inv_cdf(POWER)
-    return factor * math.sqrt(2 * variance / (draws * tasks)) if tasks else math.inf
+    return _factor(level) * math.sqrt(2 * variance / (draws * tasks)) if tasks else math.inf
+
+
+def _factor(level: float) -> float:
+    """Returns the effect, in standard errors, that the test finds with the probability `POWER`."""
+    return NormalDist().inv_cdf(1 - level) + NormalDist().inv_cdf(POWER)

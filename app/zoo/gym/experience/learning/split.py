@@ -1,13 +1,14 @@
 """Splits tasks: those that teach, those that decide, and those that test at the end, once.
 
-Equal texts stay together, so that no task is in two parts. Texts are equal that differ in white
-space, in case, and in ways to encode the same characters alone.
+Equal texts stay together, so that no task is in two parts. Texts are equal that differ only in
+white space, in case, or in the encoding of the same characters.
 """
 
 import random
 import unicodedata
-from collections.abc import Container, Sequence, Set
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from zoo.gym.errors import InputError
 from zoo.gym.experience.library.item import task_hash
@@ -16,8 +17,16 @@ from zoo.gym.rewards.reward import Task
 LEAST_TASKS = 40
 """With fewer different texts and no file for the gate there is no gate, and nothing is proven."""
 
-SHARES = (0.5, 0.25)
-"""Of all tasks: those that teach, and those of the gate; the rest is the test."""
+_ENDS = {
+    (False, False): (0.5, 0.75),
+    (True, False): (2 / 3, 2 / 3),
+    (False, True): (2 / 3, 1.0),
+    (True, True): (1.0, 1.0),
+}
+"""Shares of all tasks at which those that teach and those of the gate end, then comes the test.
+
+The key is whether the gate and the test have files of their own.
+"""
 
 
 @dataclass(frozen=True)
@@ -46,14 +55,14 @@ def contents(task: Task) -> str:
 
 
 def same_text(task: Task) -> str:
-    """Returns what two tasks have in common that are no evidence apart from each other."""
+    """Returns a normalised text: tasks that share it are no independent evidence."""
     turns = (f"{turn.role}: {' '.join(turn.content.split())}" for turn in task.messages)
     folded = unicodedata.normalize("NFC", "\n\n".join(turns)).casefold()
     return unicodedata.normalize("NFC", folded)
 
 
 def source_of(task: Task) -> str:
-    """Returns the hash that stands for a task, and for all that are the same, in a library."""
+    """Returns the hash of a task, and of all with the same text, in a library."""
     return task_hash(same_text(task))
 
 
@@ -70,56 +79,46 @@ def split_tasks(
     Args:
         tasks: all tasks.
         seed: another one splits otherwise.
-        gate: tasks of a file of their own, in the place of a share. The file may be sorted, but
-            early looks must see all kinds, so they are shuffled.
+        gate: tasks of a file of their own, instead of a share. The file may be sorted, but early
+            looks must see all kinds, so they are shuffled.
         test: the same for the test.
 
     Raises:
         InputError: there are no tasks, or a task of the gate or the test is also another part's.
     """
-    groups = _groups(tasks)
-    if not groups:
+    if not tasks:
         raise InputError("tasks: expected at least one task, got none")
-    _refuse_shared(groups.keys(), gate, "gate")
-    _refuse_shared({*groups, *map(same_text, gate)}, test, "test")
-    texts = _shuffled(groups, f"split {seed}")
-    gate_groups = _groups(gate)
-    gate = _tasks(_shuffled(gate_groups, f"gate {seed}"), gate_groups)
-    shares = list(SHARES)
-    if len(texts) < LEAST_TASKS and not gate:
-        return Split(_tasks(texts, groups), (), tuple(test))
-    if gate:
-        shares[1] = 0.0
-    ends = [shares[0], sum(shares)]
-    if test:
-        ends = [end / sum(shares) for end in ends]
-    elif gate:
-        ends = [2 / 3, 2 / 3]
-    first, second = (round(end * len(texts)) for end in ends)
-    own_gate, own_test = _tasks(texts[first:second], groups), _tasks(texts[second:], groups)
-    return Split(_tasks(texts[:first], groups), gate or own_gate, tuple(test) or own_test)
+    _refuse_shared(tasks, gate, "gate")
+    _refuse_shared([*tasks, *gate], test, "test")
+    groups = _shuffled(tasks, f"split {seed}")
+    gate = _flat(_shuffled(gate, f"gate {seed}"))
+    if len(groups) < LEAST_TASKS and not gate:
+        return Split(_flat(groups), (), tuple(test))
+    first, second = (round(end * len(groups)) for end in _ENDS[bool(gate), bool(test)])
+    return Split(
+        _flat(groups[:first]),
+        gate or _flat(groups[first:second]),
+        tuple(test) or _flat(groups[second:]),
+    )
 
 
-def _groups(tasks: Sequence[Task]) -> dict[str, list[Task]]:
+def _shuffled(tasks: Sequence[Task], seed: str) -> list[list[Task]]:
+    """Returns tasks grouped by text, in an order that does not depend on that of a file."""
     groups: dict[str, list[Task]] = {}
     for task in tasks:
         groups.setdefault(same_text(task), []).append(task)
-    return groups
-
-
-def _shuffled(groups: dict[str, list[Task]], seed: str) -> list[str]:
-    """Returns the texts of tasks in an order that does not depend on that of a file."""
     texts = sorted(groups)
     random.Random(seed).shuffle(texts)  # noqa: S311
-    return texts
+    return [groups[text] for text in texts]
 
 
-def _tasks(texts: Sequence[str], groups: dict[str, list[Task]]) -> tuple[Task, ...]:
-    return tuple(task for text in texts for task in groups[text])
+def _flat(groups: Sequence[Sequence[Task]]) -> tuple[Task, ...]:
+    return tuple(chain.from_iterable(groups))
 
 
-def _refuse_shared(known: Set[str], given: Sequence[Task], name: str) -> None:
-    shared = [task for task in given if same_text(task) in known]
+def _refuse_shared(others: Sequence[Task], tasks: Sequence[Task], name: str) -> None:
+    texts = set(map(same_text, others))
+    shared = [task for task in tasks if same_text(task) in texts]
     if shared:
         raise InputError(
             f"{name}: expected tasks of their own, got {len(shared)} that are in another part too, "

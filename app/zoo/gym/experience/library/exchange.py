@@ -175,7 +175,6 @@ def read_foreign(
 
 
 def _is_library(path: Path, text: str) -> bool:
-    """Returns whether JSON is a library of ours."""
     try:
         value: object = json.loads(text)
     except (ValueError, RecursionError):
@@ -184,7 +183,6 @@ def _is_library(path: Path, text: str) -> bool:
 
 
 def _in_agent(path: Path, text: str) -> _Found:
-    """Yields the lessons at the end of an agent's instructions."""
     import yaml
 
     try:
@@ -203,7 +201,6 @@ def _in_agent(path: Path, text: str) -> _Found:
 
 
 def _items(text: str, known: Library | None) -> _Found:
-    """Yields each lesson of a text with its line or key."""
     if text.lstrip()[:1] == "{":
         yield from _in_json(text)
         return
@@ -322,7 +319,6 @@ def entries(text: str) -> Iterator[Entry]:
 
 
 def _begun(number: int, line: str) -> Entry | None:
-    """Returns the entry that begins with a line, None if none does."""
     if (ace := _ACE.fullmatch(line)) is not None:
         helpful, harmful = (min(int(ace[group]), MOST_COUNT - 1) for group in (1, 2))
         return Entry(number, ace[3].strip(), helpful, harmful, "playbook")
@@ -339,7 +335,6 @@ def _is_hidden(line: str) -> bool:
 
 
 def _front_matter(lines: list[str]) -> int:
-    """Returns the number of lines of the front matter, 0 without one."""
     if not lines or lines[0].rstrip() != _FENCE:
         return 0
     return next((n for n, line in enumerate(lines[1:], 2) if line.rstrip() == _FENCE), 0)

@@ -58,21 +58,6 @@ class Hosted:
         """The price of the model, None if it is not known."""
         return self.provider.price(self.model)
 
-    @property
-    def max_usd(self) -> float | None:
-        """The cap of runs with it; None for no cap of its own."""
-        return self.provider.max_usd
-
-    @property
-    def concurrency(self) -> int:
-        """Calls at the same time."""
-        return self.provider.concurrency
-
-    @property
-    def per_minute(self) -> int | None:
-        """Calls that start in a minute at most."""
-        return self.provider.requests_per_minute
-
     def key(self) -> Secret:
         """Returns the key from the environment or the keyring.
 
@@ -89,24 +74,14 @@ class Hosted:
             )
         return key
 
-    def open(
-        self,
-        *,
-        tell: Callable[[str], None] | None = None,
-        pause: Callable[[float], None] | None = None,
-        stall_s: float | None = None,
-    ) -> ChatModel:
+    def open(self, *, tell: Callable[[str], None] | None = None) -> ChatModel:
         """Returns the client of the model.
 
         Raises:
             GymError: see `key`.
         """
-        extra = {} if stall_s is None else {"stall_s": stall_s}
-        endpoint = Endpoint(
-            self.id, self.provider.url, self.model, stream=self.provider.stream, **extra
-        )
-        more = {} if pause is None else {"pause": pause}
-        return ChatModel(endpoint, self.key(), tell=tell, **more)
+        url, stream = self.provider.url, self.provider.stream
+        return ChatModel(Endpoint(self.id, url, self.model, stream=stream), self.key(), tell=tell)
 
 
 def hosted(name: str) -> Hosted | None:

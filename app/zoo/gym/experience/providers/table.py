@@ -229,7 +229,6 @@ def how_to_set(variable: str) -> str:
 
 
 def _key(variable: str) -> tuple[str, str | None]:
-    """Returns a key and where it is."""
     if value := os.environ.get(variable, "").strip():
         return value, ENVIRONMENT
     if find_spec(_PACKAGE) is None:
