@@ -10,7 +10,7 @@ import pytest
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 FORM = re.compile(r"[a-z_]+\.[a-z_]+")
-HAVE_CODES = ("chat", "data", "doctor", "paths", "retention", "tui", "tuned")
+HAVE_CODES = ("chat", "data", "doctor", "experience", "paths", "retention", "tui", "tuned")
 """The rooms in which every error has a code."""
 
 

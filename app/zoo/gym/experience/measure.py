@@ -107,12 +107,16 @@ def measure(
         GymError: see `answering`.
     """
     if before.text == after.text:
-        raise InputError("library: expected other lessons than it is compared with, got the same")
+        raise InputError(
+            "library: expected other lessons than it is compared with, got the same",
+            code="experience.same_lessons",
+        )
     with answering(config, tasks, {"gate": [before.text, after.text]}, tell) as answers:
         measured = _measured(answers, config, tasks, before, after, look=1)
         if measured is None:
             raise InputError(
-                f"tasks: expected rewards for both libraries, got none: {answers.reason}"
+                f"tasks: expected rewards for both libraries, got none: {answers.reason}",
+                code="experience.unrewarded_tasks",
             )
         return measured
 
@@ -161,7 +165,7 @@ def measure_each(
         GymError: see `answering`.
     """
     if not items:
-        raise InputError("library: expected lessons, got none")
+        raise InputError("library: expected lessons, got none", code="experience.no_lessons")
     arms: list[tuple[Library, Library]] = []
     for item in items:
         without = beside.changed([item.id], ())
@@ -226,7 +230,7 @@ def prune(
         GymError: see `answering`.
     """
     if not library.items:
-        raise InputError("library: expected lessons, got none")
+        raise InputError("library: expected lessons, got none", code="experience.no_lessons")
     results: list[Effect] = []
     rest = replace(library, seen=(*library.seen, *map(source_of, tasks)))  # these decide
     with answering(config, tasks, {"prune": library.text, "near": near}, tell) as answers:
@@ -289,7 +293,10 @@ def answering(
         lock = path.with_suffix(".lock")
         with locked(lock) as is_locked:
             if not is_locked:
-                raise InputError("expected one such command at a time, got a second one")
+                raise InputError(
+                    "expected one such command at a time, got a second one",
+                    code="experience.already_running",
+                )
             journal = Journal(path)
             if journal.spent.calls:
                 tell(f"continues after {journal.spent.calls:,} calls of an earlier time")
@@ -299,11 +306,11 @@ def answering(
                     yield Answers(caller, model, reward, config.system, config.top_k)
             except CapReachedError as error:
                 hint = f"repeat the command with a higher {error.option}: answers are kept"
-                raise InterruptedRunError(error.message, hint=hint) from None
+                raise InterruptedRunError(error.message, hint=hint, code=error.code) from None
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(_REPEAT) from None
             except InterruptedRunError as error:
-                raise InterruptedRunError(error.message, hint=_REPEAT) from None
+                raise InterruptedRunError(error.message, hint=_REPEAT, code=error.code) from None
             finally:
                 journal.close()
             with storage_errors(path):

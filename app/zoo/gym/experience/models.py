@@ -84,6 +84,7 @@ def check_same_servers(models: Named, noted: object) -> None:
                 f"{name}: expected the server that the run began with, {addresses[name]}, got "
                 f"{url}",
                 hint="set its url back with zoo-gym providers set, or start another run",
+                code="experience.other_server",
             )
 
 
@@ -107,14 +108,21 @@ def cap_of(config: ExperienceConfig, models: Named) -> Cap:
             raise InputError(
                 f"{server.id}: expected its price, or a cap in tokens, got neither",
                 hint=f"{hint}, or --max-tokens N",
+                code="experience.no_price",
             )
         if in_money:
             raise InputError(
-                f"max_usd: does not cover {server.id}: expected its price, got none", hint=hint
+                f"max_usd: does not cover {server.id}: expected its price, got none",
+                hint=hint,
+                code="experience.no_price",
             )
     if config.max_usd is not None:
         if all(model.price is None for model in models.all):
-            raise InputError("max_usd: has no effect: no model has a price", hint="--max-tokens N")
+            raise InputError(
+                "max_usd: has no effect: no model has a price",
+                hint="--max-tokens N",
+                code="experience.no_effect",
+            )
         return Cap(config.max_usd, config.max_tokens)
     usd = min(caps) if caps else DEFAULT_USD if in_money else None
     return Cap(usd, config.max_tokens)

@@ -41,6 +41,7 @@ def load_reward(
             "reward: expected a function that this process has, got one of the program that "
             "started the run",
             hint="write it to a file and start a new run with reward=my.py:function",
+            code="experience.live_reward",
         )
     if function is None and config.reward == MAJORITY:
         if labels:
@@ -48,6 +49,7 @@ def load_reward(
         raise InputError(
             f"reward: expected another one than {MAJORITY}, which is for experience train alone",
             hint="rows with answers, or --reward judge",
+            code="experience.majority_reward",
         )
     spec = config.reward_spec if function is None else function
     return load(spec, [*split.train, *split.gate, *split.test])
@@ -94,7 +96,10 @@ def check_same_reward(env_file: Path, digests: Mapping[str, str]) -> None:
         update_env(env_file, {REWARD_FILES_KEY: dict(digests)})
         return
     if not isinstance(noted, dict):
-        raise InputError(f"{env_file}: {REWARD_FILES_KEY}: expected digests, got a damaged value")
+        raise InputError(
+            f"{env_file}: {REWARD_FILES_KEY}: expected digests, got a damaged value",
+            code="experience.damaged_run",
+        )
     first = cast("Mapping[str, Any]", noted)
     changed = [name for name, digest in digests.items() if digest not in first.values()]
     changed += [name for name, digest in first.items() if digest not in digests.values()]
@@ -103,4 +108,5 @@ def check_same_reward(env_file: Path, digests: Mapping[str, str]) -> None:
             f"reward: '{changed[0]}': expected the file that run {env_file.parent.name} began "
             "with, got a changed file",
             hint="put the old file back, or start a new run",
+            code="experience.changed_reward",
         )

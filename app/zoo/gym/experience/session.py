@@ -77,7 +77,10 @@ def read_settings(run: Run) -> ExperienceConfig:
 
     settings: Any = read_env(run.env_file).get(KIND)
     if not isinstance(settings, dict):
-        raise InputError(f"{run.env_file}: expected the settings of a run of lessons, got none")
+        raise InputError(
+            f"{run.env_file}: expected the settings of a run of lessons, got none",
+            code="experience.no_run_of_lessons",
+        )
     return ExperienceConfig.model_validate(settings)
 
 
@@ -153,11 +156,11 @@ def hints_for(run: Run) -> Generator[None]:
         yield
     except InterruptedRunError as error:
         hint = (error.hint or "").replace("RUN", run.id) or None
-        raise InterruptedRunError(error.message, hint=hint) from error
+        raise InterruptedRunError(error.message, hint=hint, code=error.code) from error
     except NotAvailableError as error:
         if (hint := error.hint or "").startswith(NOT_RUNNING):
             hint = f"{hint} then resume the run: zoo-gym runs resume {run.id}"
-        raise NotAvailableError(error.message, hint=hint or None) from error
+        raise NotAvailableError(error.message, hint=hint or None, code=error.code) from error
 
 
 def capped(run: Run, changes: Sequence[str]) -> dict[str, object]:
@@ -189,11 +192,13 @@ def caps_in(changes: Sequence[str]) -> dict[str, object]:
         key, equals, text = change.partition("=")
         if key not in CAPS or not equals:
             raise InputError(
-                f"{change}: expected max_usd=... or max_tokens=..., got another change"
+                f"{change}: expected max_usd=... or max_tokens=..., got another change",
+                code="experience.change",
             )
         if not text or key in caps:
             raise InputError(
-                f"{change}: expected one value of {key}, got {'two' if text else 'none'}"
+                f"{change}: expected one value of {key}, got {'two' if text else 'none'}",
+                code="experience.change",
             )
         caps[key] = parse_value(text)
     return caps
@@ -264,7 +269,9 @@ def _first_change(folder: Path, figures: Mapping[str, object], *, is_reported: b
     try:
         report: Any = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise NotAvailableError(f"{path}: expected the report of the run, got nothing") from None
+        raise NotAvailableError(
+            f"{path}: expected the report of the run, got nothing", code="experience.no_report"
+        ) from None
     except (ValueError, RecursionError):
         report = None
     if not isinstance(report, dict):
@@ -319,7 +326,9 @@ def replay(run: Run) -> Replayed:
     _, digest = read_library(run.result / LIBRARY_FILE)
     path = run.folder / JOURNAL_FILE
     if not path.is_file():
-        raise InputError(f"{path}: expected the journal of the run, got nothing")
+        raise InputError(
+            f"{path}: expected the journal of the run, got nothing", code="experience.no_journal"
+        )
     with closing(Journal(path, is_kept=True)) as journal, tempfile.TemporaryDirectory() as folder:
         caller = Caller(journal, Budget(Cap()), replay=True)
         model = Model(config.model, _NoAnswers())

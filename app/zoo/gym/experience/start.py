@@ -158,12 +158,14 @@ def _refuse_unusable(config: ExperienceConfig, split: Split) -> None:
                 f"{key}: has no effect: expected at least {LEAST_TASKS} different tasks, or a file "
                 f"for the {part}, got neither",
                 hint=f"leave it out, or --{part} FILE",
+                code="experience.no_effect",
             )
     count = len({same_text(task) for task in (*split.train, *split.gate)})
     if count > MOST_SEEN:
         raise InputError(
             f"tasks: expected at most {MOST_SEEN:,} that teach or decide, got {count:,}",
             hint="a library keeps the hash of each; train on a part of them",
+            code="experience.too_many_tasks",
         )
 
 

@@ -105,6 +105,7 @@ def versions(name: str) -> list[int]:
         raise NotAvailableError(
             f"no library '{name}': expected the name of one{suggestion}",
             hint="list them: zoo-gym experience list",
+            code="experience.no_library",
         )
     return numbers
 
@@ -123,11 +124,14 @@ def current(name: str) -> int:
     except FileNotFoundError:
         return numbers[-1]
     except OSError as error:
-        raise InputError(f"{path}: it cannot be read ({error.strerror})") from error
+        raise InputError(
+            f"{path}: it cannot be read ({error.strerror})", code="experience.unreadable_file"
+        ) from error
     if _number(text) not in numbers:
         raise InputError(
             f"{path}: expected a version of {', '.join(map(str, numbers))}, got {text[:20]!r}",
             hint=f"choose one: zoo-gym experience rollback {name} {numbers[-1]}",
+            code="experience.wrong_choice",
         )
     return _number(text)
 
@@ -150,12 +154,14 @@ def load(name: str, version: int | None = None) -> Stored:
         raise InputError(
             f"{signature_file(path)}: expected your signature of the library, got none",
             hint=f"as lessons of somebody else: zoo-gym experience import {path} --name NAME",
+            code="experience.not_signed",
         )
     signer = signer_name(key)
     if not signer:
         raise InputError(
             f"{signature_file(path)}: expected the signature of a key that you trust, got another",
             hint="with a key of yours that you had before: zoo-gym keys trust NAME KEY",
+            code="experience.untrusted_signature",
         )
     return Stored(name, number, path, library, digest, signer)
 
@@ -236,7 +242,9 @@ def load_candidates(library: str) -> Stored:
         return load_file(Path(library).expanduser())
     name, at, text = library.partition("@")
     if at and not _is_number(text):
-        raise InputError(f"{library}: expected NAME@VERSION with a number")
+        raise InputError(
+            f"{library}: expected NAME@VERSION with a number", code="experience.version"
+        )
     return load(name, int(text) if at else None)
 
 
@@ -331,7 +339,8 @@ def check_name(name: str) -> None:
     """
     if not NAME.fullmatch(name):
         raise InputError(
-            f"name '{name}': expected small letters, digits, '.', '-' and '_', at most 40"
+            f"name '{name}': expected small letters, digits, '.', '-' and '_', at most 40",
+            code="experience.library_name",
         )
 
 
@@ -344,7 +353,10 @@ def plain_name(text: str) -> str:
 def _refuse_missing(name: str, version: int, numbers: Sequence[int]) -> None:
     if version not in numbers:
         listed = ", ".join(map(str, numbers))
-        raise NotAvailableError(f"{name}: expected a version of {listed}, got {version}")
+        raise NotAvailableError(
+            f"{name}: expected a version of {listed}, got {version}",
+            code="experience.no_such_version",
+        )
 
 
 def _highest(folder: Path) -> int:

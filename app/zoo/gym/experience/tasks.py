@@ -50,7 +50,10 @@ def read_tasks(paths: Sequence[Path]) -> tuple[list[Task], list[str]]:
     tasks = list(map(task_of_record, dataset.records))
     for task in tasks:
         if task.tools or any(turn.calls or turn.role == "tool" for turn in task.messages):
-            raise InputError(f"{task.source}: expected a task in words, got one with tools")
+            raise InputError(
+                f"{task.source}: expected a task in words, got one with tools",
+                code="experience.task_with_tools",
+            )
     return tasks, [*dataset.notes, *(f"left out: {problem}" for problem in dataset.problems)]
 
 
@@ -140,6 +143,7 @@ def without_seen(
             f"tasks: expected at least {least} that the lessons were not learned from, got "
             f"{len(rest)}: {why}",
             hint="measure on tasks that the run which learned the lessons did not have",
+            code="experience.seen_tasks",
         )
     return rest, why
 
@@ -181,6 +185,7 @@ def check_same_tasks(folder: Path, noted: object) -> None:
             f"{folder / TASKS_FILE}: expected the tasks that run {folder.name} began with, got a "
             "changed file",
             hint="restore the file, or start a new run",
+            code="experience.changed_tasks",
         )
 
 
@@ -201,7 +206,9 @@ def read_split(folder: Path) -> Split:
             task = Task(tuple(turns), answer, fields["reference"], metadata, fields["source"])
             parts[fields["part"]].append(task)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise InputError(f"{path}:{number}: damaged: expected a task") from None
+            raise InputError(
+                f"{path}:{number}: damaged: expected a task", code="experience.damaged_tasks"
+            ) from None
     return Split(*(tuple(parts[part]) for part in _PARTS))
 
 
@@ -209,7 +216,9 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise NotAvailableError(f"{path}: expected the tasks of the run, got nothing") from None
+        raise NotAvailableError(
+            f"{path}: expected the tasks of the run, got nothing", code="experience.no_tasks_file"
+        ) from None
 
 
 def task_line(part: str, task: Task) -> str:
@@ -229,4 +238,7 @@ def task_line(part: str, task: Task) -> str:
     try:
         return json.dumps(fields) + "\n"
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"{task.source}: expected text, numbers and lists: {error}") from None
+        raise InputError(
+            f"{task.source}: expected text, numbers and lists: {error}",
+            code="experience.task_values",
+        ) from None

@@ -40,7 +40,7 @@ def infer(
         GymError: see `Caller.ask`.
     """
     if not query.strip():
-        raise InputError("query: expected some text, got none")
+        raise InputError("query: expected some text, got none", code="experience.empty_query")
     top_k = config.top_k or measured_top_k(library)
     for doubt in doubts(library, config.model, top_k):
         tell(doubt)
@@ -59,11 +59,13 @@ def infer(
         if budget is not None:
             name = "budget" if error.setting == "max_usd" else error.setting
             hint = f"a trainer with a higher {name}, or a lower max_new_tokens"
-        raise InterruptedRunError(error.message, hint=hint) from None
+        raise InterruptedRunError(error.message, hint=hint, code=error.code) from None
     except InterruptedRunError as error:  # its hint is about a run, and there is none
-        raise InterruptedRunError(error.message, hint="repeat the command later") from None
+        raise InterruptedRunError(
+            error.message, hint="repeat the command later", code=error.code
+        ) from None
     if reply.finish == TOO_LONG:
-        raise InputError(reply.reasoning)
+        raise InputError(reply.reasoning, code="experience.prompt_too_long")
     if (kind := ended(reply)) is not None:
         tell(f"the answer is {sentence(kind, config.max_new_tokens)}")
     return reply
@@ -172,7 +174,10 @@ def lessons_of(
     """
     names = [name.strip() for name in libraries.split(",") if name.strip()]
     if not names:
-        raise InputError("--experience: expected the name of a library, got an empty one")
+        raise InputError(
+            "--experience: expected the name of a library, got an empty one",
+            code="experience.no_library_named",
+        )
     stored = [store.load_given(name) for name in names]
     measured = {measured_top_k(part.library) for part in stored}
     nearest = top_k or (measured.pop() if len(measured) == 1 else None)
@@ -186,5 +191,5 @@ def lessons_of(
             library = Library(tuple(items.values()))
         except InputError as error:
             hint = "name fewer libraries, or drop lessons: zoo-gym experience prune"
-            raise InputError(f"together: {error.message}", hint=hint) from None
+            raise InputError(f"together: {error.message}", hint=hint, code=error.code) from None
     return InUse(library, nearest, notices, tell)

@@ -47,7 +47,8 @@ class CapReachedError(InterruptedRunError):
 
     def __init__(self, message: str, setting: str) -> None:
         hint = f"resume with a higher cap: zoo-gym runs resume RUN --set {setting}=..."
-        super().__init__(message, hint=f"{hint}; all answers are kept")
+        hint = f"{hint}; all answers are kept"
+        super().__init__(message, hint=hint, code="experience.cap_reached")
         self.setting = setting
 
     @property

@@ -120,7 +120,7 @@ class ReplayEndedError(GymError):
     """
 
     def __init__(self, slot: str, why: str) -> None:
-        super().__init__(f"{slot}: {why}")
+        super().__init__(f"{slot}: {why}", code="experience.replay_differs")
         self.slot = slot
 
 
@@ -318,12 +318,16 @@ class Caller:
 
     def _give_up(self) -> None:
         if self._ended.is_set():
-            raise InterruptedRunError("the run ends: a call that waited was not made")
+            raise InterruptedRunError(
+                "the run ends: a call that waited was not made", code="experience.run_stopped"
+            )
 
     def _check_leaving(self) -> None:
         if (reason := self._leaving()) is not None:
             self._is_leaving = True
-            raise InterruptedRunError(f"{reason} between calls; all answers are kept")
+            raise InterruptedRunError(
+                f"{reason} between calls; all answers are kept", code="experience.run_stopped"
+            )
 
     def _pass_on(self) -> None:
         with suppress(Empty):

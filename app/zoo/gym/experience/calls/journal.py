@@ -293,10 +293,12 @@ class Journal:
                         f"{path}: expected a journal of format {FORMAT} or before, got format "
                         f"{version}",
                         hint="a later version of zoo-gym wrote it: use that one",
+                        code="experience.newer_journal",
                     )
                 self._take(entry)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
                 raise InputError(
                     f"{path}:{number}: damaged: expected a request, an answer or a reward",
                     hint="restore the file: it has the answers that were paid for",
+                    code="experience.damaged_journal",
                 ) from None

@@ -151,6 +151,7 @@ class Lessons(Method):
                 f"{prompt.source}: with the lessons and an answer it has {longest:,} tokens: "
                 f"expected at most {self.options.cutoff_len:,}",
                 hint="a smaller max_completion_length, or fewer lessons",
+                code="experience.prompt_too_long",
             )
         return replace(prompt, ids=np.array(ids), mask=np.zeros(len(ids), np.bool_))
 
@@ -258,7 +259,10 @@ def library_in(file: str) -> Library:
     """
     library, _ = read_library(given_path(file))
     if not library.items:
-        raise InputError(f"lessons: {file}: expected a library with lessons, got none")
+        raise InputError(
+            f"lessons: {file}: expected a library with lessons, got none",
+            code="experience.no_lessons",
+        )
     return library
 
 

@@ -141,7 +141,9 @@ def rewarded_rows(
     if not lines:
         count = len(tasks) * config.group_size
         raise GuardError(
-            f"expected an answer of {answers.model.name} with a reward above 0, got none of {count}"
+            f"expected an answer of {answers.model.name} with a reward above 0, got none of "
+            f"{count}",
+            code="experience.nothing_rewarded",
         )
     return "".join(lines)
 
@@ -243,7 +245,10 @@ def compare(
         pairs = Pairs(tasks, arms["bare"], arms[way])
         if not pairs.rewards:
             reason = arms["bare"][0][0].score.reason
-            raise GuardError(f"{way}: expected rewards for both, got none: {reason}")
+            raise GuardError(
+                f"{way}: expected rewards for both, got none: {reason}",
+                code="experience.no_rewards",
+            )
         gains[way] = compared(pairs.means, 0, pairs.unscored)
     return gains
 

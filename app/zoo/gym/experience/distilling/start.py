@@ -106,12 +106,15 @@ def prepare(
     """
     stored = store.load_given(library)
     if not stored.library.items:
-        raise InputError(f"library: {library}: expected one with lessons, got none")
+        raise InputError(
+            f"library: {library}: expected one with lessons, got none", code="experience.no_lessons"
+        )
     models = named_models(config.calls)
     if config.teacher and not isinstance(models.model, Hosted):
         raise InputError(
             f"teacher: expected a model on a server, got {config.teacher}",
             hint="without a teacher the model itself learns what the lessons make likely",
+            code="experience.local_teacher",
         )
     tasks, notes = read_tasks(paths)
     test, test_notes = read_tasks([given_path(config.test)]) if config.test else ([], [])
@@ -128,6 +131,7 @@ def prepare(
             f"{idle[0]}: has no effect: nothing is measured: expected at least {LEAST_TASKS} "
             "different tasks, or a file to test with, got neither",
             hint="leave it out, or --test FILE",
+            code="experience.no_effect",
         )
     notes = [
         *(f"without effect: {key.key} ({key.origin}): {key.reason}" for key in loaded.ignored),
@@ -172,6 +176,7 @@ def check_caps(config: DistillationConfig) -> Cap:
                 raise InputError(
                     f"{key}: has no effect without --teacher: no model on a server is called",
                     hint="leave it out; --max-new-tokens N is the longest answer",
+                    code="experience.no_effect",
                 )
     return cap_of(config.calls, named_models(config.calls))
 
@@ -192,6 +197,7 @@ def _training(
                 f"{change}: expected a setting of the training alone, got one that a distillation "
                 "has itself",
                 hint=hint.format(value=value),
+                code="experience.foreign_setting",
             )
     base = resolve(config.model, offline=True)
     settings: dict[str, object] = {"model_name_or_path": config.model, "seed": config.seed}

@@ -128,6 +128,7 @@ class Answers:
                 raise GuardError(
                     f"none of {len(answers)} answers has a reward: {self.reason}",
                     hint="nothing can be learned; answers are kept: fix the reward, then resume",
+                    code="experience.no_rewards",
                 )
         return [answers[start : start + draws] for start in range(0, len(answers), draws)]
 
@@ -149,7 +150,10 @@ class Answers:
             journal.scored(new)
         scores = [score for key in keys if (score := journal.score(key)) is not None]
         if len(scores) < len(keys):
-            raise GuardError("the journal has an answer without its reward: it was cut")
+            raise GuardError(
+                "the journal has an answer without its reward: it was cut",
+                code="experience.cut_journal",
+            )
         return scores
 
 

@@ -167,7 +167,10 @@ def _tested(outcome: Learned, answers: Answers, split: Split, config: Experience
     learned = answers.draw(("test", 0, 0), tasks, draws, outcome.library, sampling)
     pairs = Pairs(split.test, base, learned)
     if not pairs.rewards:
-        raise GuardError(f"no task of the test has rewards with and without: {answers.reason}")
+        raise GuardError(
+            f"no task of the test has rewards with and without: {answers.reason}",
+            code="experience.no_rewards",
+        )
     tokens = tokens_added(base, learned, outcome.library)
     tested = compared(pairs.means, tokens, pairs.unscored)
     if not split.gate:

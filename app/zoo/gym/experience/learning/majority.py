@@ -56,6 +56,7 @@ def label_split(split: Split, answers: Answers, draws: int, sampling: Sampling) 
             raise GuardError(
                 f"{name}: expected tasks whose answers mostly agree, got none of {len(part)}",
                 hint="rows with answers, or reward=judge, measure more",
+                code="experience.no_majority",
             )
     return Split(*parts)
 

@@ -87,7 +87,7 @@ def split_tasks(
         InputError: there are no tasks, or a task of the gate or the test is also another part's.
     """
     if not tasks:
-        raise InputError("tasks: expected at least one task, got none")
+        raise InputError("tasks: expected at least one task, got none", code="experience.no_tasks")
     _refuse_shared(tasks, gate, "gate")
     _refuse_shared([*tasks, *gate], test, "test")
     groups = _shuffled(tasks, f"split {seed}")
@@ -122,5 +122,6 @@ def _refuse_shared(others: Sequence[Task], tasks: Sequence[Task], name: str) -> 
     if shared:
         raise InputError(
             f"{name}: expected tasks of their own, got {len(shared)} that are in another part too, "
-            f"first {shared[0].source or 'one without a place'}"
+            f"first {shared[0].source or 'one without a place'}",
+            code="experience.shared_tasks",
         )

@@ -93,7 +93,7 @@ def parse_edits(answer: str) -> list[Mapping[str, object]]:
         edits = _edits_in(_first_value(candidate))
         if edits is not None:
             return edits
-    raise UnreadableError('edits: expected JSON {"edits": [...]}, got none')
+    raise UnreadableError('edits: expected JSON {"edits": [...]}, got none', code="experience.edit")
 
 
 def _first_value(text: str) -> object:
@@ -133,13 +133,18 @@ def check_edit(proposal: Mapping[str, object], library: Library, origin: Item) -
     if op == "none":
         return None
     if op not in _OPERATIONS:
-        raise InputError(f"edit: expected {', '.join(_OPERATIONS)}, got another operation")
+        raise InputError(
+            f"edit: expected {', '.join(_OPERATIONS)}, got another operation",
+            code="experience.edit",
+        )
     ids = proposal.get("ids") or proposal.get("id") or []
     labels = cast("list[object]", ids) if isinstance(ids, list) else [ids]
     items = [] if op == "add" else [_labelled(label, library) for label in labels]
     expected = {"add": 0, "modify": 1, "delete": 1}.get(op)
     if len(items) < 2 if expected is None else len(items) != expected:
-        raise InputError(f"edit: {op}: expected other labels than {len(items)}")
+        raise InputError(
+            f"edit: {op}: expected other labels than {len(items)}", code="experience.edit"
+        )
     removed = tuple(dict.fromkeys(item.id for item in items))
     if op == "delete":
         return Edit(op, removed, None)
@@ -155,5 +160,7 @@ def _labelled(label: object, library: Library) -> Item:
     start = label.strip("[] ").lower() if isinstance(label, str) else ""
     item = library.find(start) if len(start) >= LABEL else None
     if item is None:
-        raise InputError("edit: expected the label of a lesson, got another one")
+        raise InputError(
+            "edit: expected the label of a lesson, got another one", code="experience.edit"
+        )
     return item

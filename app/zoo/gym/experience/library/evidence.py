@@ -63,26 +63,39 @@ def checked_evidence(value: object) -> dict[str, object]:
             another kind, an effect is outside its interval, or a proof shows no gain.
     """
     if not isinstance(value, dict):
-        raise InputError("evidence: expected names with values, got something else")
+        raise InputError(
+            "evidence: expected names with values, got something else", code="experience.evidence"
+        )
     evidence = cast("dict[str, object]", value)
     if len(evidence) > MOST_NAMES:
-        raise InputError(f"evidence: expected at most {MOST_NAMES} names, got {len(evidence)}")
+        raise InputError(
+            f"evidence: expected at most {MOST_NAMES} names, got {len(evidence)}",
+            code="experience.evidence",
+        )
     for name, figure in evidence.items():
         if not is_line(name):
-            raise InputError("evidence: expected names on one line, got another one")
+            raise InputError(
+                "evidence: expected names on one line, got another one", code="experience.evidence"
+            )
         is_valid, expected = _VALUES.get(str(name), (_is_plain, "a number or text on one line"))
         if not is_valid(figure):
-            raise InputError(f"evidence.{name}: expected {expected}, got {figure!r:.60}")
+            raise InputError(
+                f"evidence.{name}: expected {expected}, got {figure!r:.60}",
+                code="experience.evidence",
+            )
     ordered = [evidence[name] for name in ("low", "effect", "high") if name in evidence]
     figures = cast("list[float]", ordered)
     if figures != sorted(figures):
-        raise InputError(f"evidence: expected low <= effect <= high, got {figures}")
+        raise InputError(
+            f"evidence: expected low <= effect <= high, got {figures}", code="experience.evidence"
+        )
     if evidence.get("verdict") == "proven":
         proof = proof_of(evidence)
         if proof is None or not proof[1] > 0:
             raise InputError(
                 "evidence.verdict: expected an effect and its interval above 0 beside 'proven', "
-                f"got {figures or 'none'}"
+                f"got {figures or 'none'}",
+                code="experience.evidence",
             )
     return evidence
 

@@ -139,9 +139,14 @@ def read_foreign(
     try:
         text = read_small(path, most_bytes=MOST_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
-        raise NotAvailableError(f"{path}: expected a file of lessons, got nothing") from None
+        raise NotAvailableError(
+            f"{path}: expected a file of lessons, got nothing", code="experience.no_such_file"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: expected a file of lessons in UTF-8: {error}") from None
+        raise InputError(
+            f"{path}: expected a file of lessons in UTF-8: {error}",
+            code="experience.unreadable_file",
+        ) from None
     old = {item.id: item for item in known.items} if known else {}
     if text.lstrip()[:1] == "{" and _is_library(path, text):
         library = read(path)
@@ -156,7 +161,7 @@ def read_foreign(
     for place, item in _in_agent(path, text) if is_agent else _items(text, known):
         try:
             if isinstance(item, str):
-                raise InputError(item)
+                raise InputError(item, code="experience.lesson")
             lesson = replace(item, text=lesson_text(item.text))
         except InputError as error:
             left_out.append(f"{path}:{place}: {error.message}")
@@ -165,7 +170,10 @@ def read_foreign(
         parents = (i for i in item.parents if (i in old or i in ids) and i != lesson.id)
         items.setdefault(lesson.id, replace(lesson, parents=tuple(parents)))
     if not items:
-        raise InputError(f"{path}: expected lessons as a list or a known form, got none")
+        raise InputError(
+            f"{path}: expected lessons as a list or a known form, got none",
+            code="experience.no_lessons",
+        )
     lessons = tuple(old.get(item.id, item) for item in items.values())
     if known is None:
         return Library(lessons), left_out
@@ -178,7 +186,9 @@ def _is_library(path: Path, text: str) -> bool:
     try:
         value: object = json.loads(text)
     except (ValueError, RecursionError):
-        raise InputError(f"{path}: expected lessons, got broken JSON") from None
+        raise InputError(
+            f"{path}: expected lessons, got broken JSON", code="experience.broken_file"
+        ) from None
     return isinstance(value, dict) and "format" in value
 
 
@@ -188,7 +198,10 @@ def _in_agent(path: Path, text: str) -> _Found:
     try:
         value: object = yaml.safe_load(text)
     except (yaml.YAMLError, *UNREADABLE, RecursionError):
-        raise InputError(f"{path}: expected an agent of youtu-agent, got broken YAML") from None
+        raise InputError(
+            f"{path}: expected an agent of youtu-agent, got broken YAML",
+            code="experience.broken_file",
+        ) from None
     for key in ("agent", "instructions"):
         value = cast("dict[str, object]", value).get(key) if isinstance(value, dict) else None
     start, *texts = _IN_AGENT.split(value if isinstance(value, str) else "")

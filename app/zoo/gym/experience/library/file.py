@@ -43,13 +43,20 @@ def write_library(path: Path, library: Library) -> str:
         content = _bytes(library, zeros)
         same, _ = _library(json.loads(content))
     except InputError as error:
-        raise InputError(f"library: expected one that can be read again: {error.message}") from None
+        raise InputError(
+            f"library: expected one that can be read again: {error.message}",
+            code="experience.unwritable_library",
+        ) from None
     except (TypeError, ValueError, RecursionError):
-        raise InputError("library: expected finite numbers and text in UTF-8, got others") from None
+        raise InputError(
+            "library: expected finite numbers and text in UTF-8, got others",
+            code="experience.unwritable_library",
+        ) from None
     if same != library or _bytes(same, zeros) != content or len(content) > MOST_BYTES:
         raise InputError(
             f"library: expected at most {MOST_BYTES:,} bytes that are read as the same library, "
-            f"got {len(content):,}"
+            f"got {len(content):,}",
+            code="experience.unwritable_library",
         )
     with new_file(path) as beside:
         beside.write_bytes(content)
@@ -71,31 +78,41 @@ def read_library(path: Path) -> tuple[Library, str]:
         content = read_small(path, most_bytes=MOST_BYTES)
     except FileNotFoundError:
         raise NotAvailableError(
-            f"{path}: expected the file of a library, found no such file"
+            f"{path}: expected the file of a library, found no such file",
+            code="experience.no_such_file",
         ) from None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise InputError(f"{path}: expected a library: {reason}") from None
+        raise InputError(
+            f"{path}: expected a library: {reason}", code="experience.unreadable_file"
+        ) from None
     try:
         fields: object = json.loads(content)
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict) or cast("dict[str, object]", fields).get("format") != FORMAT:
-        raise InputError(f"{path}: expected a library of format '{FORMAT}', got another file")
+        raise InputError(
+            f"{path}: expected a library of format '{FORMAT}', got another file",
+            code="experience.no_library_file",
+        )
     try:
         library, digest = _library(cast("dict[str, object]", fields))
     except InputError as error:
-        raise InputError(f"{path}: {error.message}") from None
+        raise InputError(f"{path}: {error.message}", code=error.code) from None
     try:
         is_unchanged = _bytes(library, digest) == content
     except ValueError:  # such as a NaN, which no file can have
         is_unchanged = False
     if not is_unchanged:
-        raise InputError(f"{path}: expected an unchanged library, got one that was edited")
+        raise InputError(
+            f"{path}: expected an unchanged library, got one that was edited",
+            code="experience.changed_library",
+        )
     if file_digest(path, zero_at=len(_START), zero_len=_DIGITS) != digest:
         raise InputError(
             f"{path}: expected a file with the digest that it names, got a changed one",
             hint="texts changed by hand: export as Markdown, change that, and import it",
+            code="experience.changed_library",
         )
     return library, digest
 
@@ -141,13 +158,15 @@ def _library(fields: Mapping[str, Any]) -> tuple[Library, str]:
         evidence, seen = checked_evidence(fields["evidence"]), tuple(_ids(fields.get("seen", [])))
         return Library(items, model, teacher, domain, parent, evidence, seen), digest
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise InputError(f"not a library: {type(error).__name__} {error}") from None
+        raise InputError(
+            f"not a library: {type(error).__name__} {error}", code="experience.damaged_library"
+        ) from None
 
 
 def _item(fields: Mapping[str, Any]) -> Item:
     text = _text(fields["text"])
     if lesson_text(text) != text:
-        raise InputError("lesson: expected one line with single blanks")
+        raise InputError("lesson: expected one line with single blanks", code="experience.lesson")
     return Item(
         text,
         tuple(_ids(fields["parents"])),
@@ -218,7 +237,8 @@ def signer_of(path: Path, digest: str) -> PublicKey | None:
     if signed.body != {"digest": digest}:
         raise InputError(
             f"{beside}: expected the signature of '{path.name}' as it is, got another one: one of "
-            "the two files was changed"
+            "the two files was changed",
+            code="experience.wrong_signature",
         )
     return signed.key
 

@@ -84,14 +84,17 @@ def lesson_text(text: str) -> str:
     """
     plain = " ".join(text.split())
     if not plain:
-        raise InputError("lesson: expected some text, got none")
+        raise InputError("lesson: expected some text, got none", code="experience.lesson")
     if not plain.isprintable():
-        raise InputError("lesson: expected printable text, got control characters")
+        raise InputError(
+            "lesson: expected printable text, got control characters", code="experience.lesson"
+        )
     words = len(plain.split(" "))
     if words > MOST_WORDS or len(plain) > MOST_CHARACTERS:
         raise InputError(
             f"lesson: expected at most {MOST_WORDS} words and {MOST_CHARACTERS} characters, got "
-            f"{words} words and {len(plain)} characters"
+            f"{words} words and {len(plain)} characters",
+            code="experience.lesson",
         )
     return plain
 

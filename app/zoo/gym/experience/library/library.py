@@ -47,17 +47,23 @@ class Library:
         """
         if len(self.items) > MOST_ITEMS:
             raise InputError(
-                f"library: expected at most {MOST_ITEMS} lessons, got {len(self.items)}"
+                f"library: expected at most {MOST_ITEMS} lessons, got {len(self.items)}",
+                code="experience.library_too_large",
             )
         if len({item.id for item in self.items}) < len(self.items):
-            raise InputError("library: expected different lessons, got one twice")
+            raise InputError(
+                "library: expected different lessons, got one twice",
+                code="experience.duplicate_lesson",
+            )
         if self.tokens > MOST_TOKENS:
             raise InputError(
-                f"library: expected at most {MOST_TOKENS:,} tokens of text, got {self.tokens:,}"
+                f"library: expected at most {MOST_TOKENS:,} tokens of text, got {self.tokens:,}",
+                code="experience.library_too_large",
             )
         if len(self.seen) > MOST_SEEN:
             raise InputError(
-                f"library: expected hashes of at most {MOST_SEEN:,} tasks, got {len(self.seen):,}"
+                f"library: expected hashes of at most {MOST_SEEN:,} tasks, got {len(self.seen):,}",
+                code="experience.library_too_large",
             )
         object.__setattr__(self, "seen", tuple(sorted(set(self.seen))))
         items = tuple(sorted(self.items, key=lambda item: item.id))

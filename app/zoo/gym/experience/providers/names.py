@@ -71,6 +71,7 @@ class Hosted:
             raise NotAvailableError(
                 f"{self.id}: expected a key in the environment variable {name}, got none",
                 hint=how_to_set(name),
+                code="experience.no_key",
             )
         return key
 
@@ -98,7 +99,10 @@ def hosted(name: str) -> Hosted | None:
         url, _, model = name.partition("#")
         if not model:
             address = url.rpartition("@")[2].partition("?")[0]  # without what may be a key
-            raise InputError(f"{address}: expected the model's name behind '#', got none")
+            raise InputError(
+                f"{address}: expected the model's name behind '#', got none",
+                code="experience.no_model_name",
+            )
         return Hosted(name, Provider(url=url), model)
     match = re.match("([^/:]*)[/:](.*)", name, re.DOTALL)
     if match is None:
@@ -110,11 +114,15 @@ def hosted(name: str) -> Hosted | None:
         if near and not Path(first).exists():
             raise InputError(
                 f"{name}: expected the name of a server or a model, got none of '{first}'. "
-                f"Did you mean '{near[0]}{name[len(first) :]}'?"
+                f"Did you mean '{near[0]}{name[len(first) :]}'?",
+                code="experience.unknown_server",
             )
         return None
     if not model:
-        raise InputError(f"{name}: expected the name of a model behind {first}, got none")
+        raise InputError(
+            f"{name}: expected the name of a model behind {first}, got none",
+            code="experience.no_model_name",
+        )
     return Hosted(name, provider, model)
 
 
@@ -146,6 +154,7 @@ def require_consent(models: Iterable[Hosted], leaves: str, confirm: Callable[[st
             raise NotAvailableError(
                 f"{host}: expected your consent, because {leaves[0].lower()}{leaves[1:]}",
                 hint="agree with --yes",
+                code="experience.no_consent",
             )
         hosts.add(host)
         path = ensure_folder(folders().config) / _HOSTS_FILE
@@ -161,5 +170,6 @@ def refuse_offline(models: Iterable[Hosted]) -> None:
     far = next((model for model in models if not model.is_local), None)
     if far is not None:
         raise NotAvailableError(
-            f"--offline: expected models of this machine, got {far.id} at {far.host}"
+            f"--offline: expected models of this machine, got {far.id} at {far.host}",
+            code="experience.offline",
         )

@@ -139,7 +139,10 @@ def change_provider(name: str, fields: Mapping[str, object]) -> Provider:
         StorageError: the file cannot be written.
     """
     if not NAME.fullmatch(name):
-        raise InputError(f"{name}: expected a name of small letters, digits, - and _")
+        raise InputError(
+            f"{name}: expected a name of small letters, digits, - and _",
+            code="experience.server_name",
+        )
     stored = _read()
     entry = {**stored.get(name, {}), **fields}
     stored[name] = {key: value for key, value in entry.items() if value is not None}
@@ -158,7 +161,10 @@ def remove_provider(name: str) -> None:
     stored = _read()
     if name not in stored:
         listed = ", ".join(stored) or "none"
-        raise NotAvailableError(f"{name}: expected a server of {providers_file()}: {listed}")
+        raise NotAvailableError(
+            f"{name}: expected a server of {providers_file()}: {listed}",
+            code="experience.no_such_server",
+        )
     del stored[name]
     _write(stored)
 
@@ -177,7 +183,10 @@ def _read() -> dict[str, dict[str, object]]:
     stored: dict[str, dict[str, object]] = {}
     for entry in read_entries(path) if path.exists() else ():
         if not isinstance(entry.value, dict) or not NAME.fullmatch(entry.key):
-            raise InputError(f"{path}:{entry.line}: expected NAME: settings of a server")
+            raise InputError(
+                f"{path}:{entry.line}: expected NAME: settings of a server",
+                code="experience.providers_file",
+            )
         fields = cast("dict[object, object]", entry.value)
         stored[entry.key] = {str(key): value for key, value in fields.items()}
     return stored
@@ -186,13 +195,16 @@ def _read() -> dict[str, dict[str, object]]:
 def _provider(name: str, fields: Mapping[str, object]) -> Provider:
     for key in fields:
         if key not in Provider.model_fields:
-            raise InputError(f"{name}: {key}: {unknown('setting', key, Provider.model_fields)}")
+            raise InputError(
+                f"{name}: {key}: {unknown('setting', key, Provider.model_fields)}",
+                code="experience.server_setting",
+            )
     shipped = SHIPPED[name].model_dump(exclude_defaults=True) if name in SHIPPED else {}
     try:
         return Provider.model_validate({**shipped, **fields})
     except InputError as error:
         lines = "\n".join(f"{name}: {line}" for line in error.message.splitlines())
-        raise InputError(lines, hint=error.hint) from None
+        raise InputError(lines, hint=error.hint, code=error.code) from None
 
 
 def today() -> str:
@@ -248,5 +260,6 @@ def _key(variable: str) -> tuple[str, str | None]:
             f"{variable}: expected a key in the keyring, which cannot be read: "
             f"{type(error).__name__}",
             hint=f"unlock it, or: export {variable}=...",
+            code="experience.keyring",
         ) from None
     return value, KEYRING if value else None

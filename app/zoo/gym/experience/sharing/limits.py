@@ -62,7 +62,7 @@ def limited(
         InputError: `most` is less than 1.
     """
     if most < 1:
-        raise InputError(f"--most: expected at least 1, got {most}")
+        raise InputError(f"--most: expected at least 1, got {most}", code="experience.most")
     taken: list[Item] = []
     left_out: list[LeftOut] = []
     counts = Counter(map(_author, library))

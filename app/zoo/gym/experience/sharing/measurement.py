@@ -68,10 +68,14 @@ def read_measurements(path: Path) -> tuple[list[tuple[PublicKey, Measurement]], 
     try:
         lines = read_small(path, most_bytes=MOST_BYTES).splitlines()
     except FileNotFoundError:
-        raise NotAvailableError(f"{path}: expected signed measurements, got nothing") from None
+        raise NotAvailableError(
+            f"{path}: expected signed measurements, got nothing", code="experience.no_such_file"
+        ) from None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise InputError(f"{path}: expected signed measurements: {reason}") from None
+        raise InputError(
+            f"{path}: expected signed measurements: {reason}", code="experience.unreadable_file"
+        ) from None
     records: list[tuple[PublicKey, Measurement]] = []
     left_out: list[str] = []
     for number, line in enumerate(lines, 1):
@@ -84,6 +88,7 @@ def read_measurements(path: Path) -> tuple[list[tuple[PublicKey, Measurement]], 
         raise InputError(
             f"{path}: expected signed measurements, got none: {(left_out or ['empty'])[0]}",
             hint="zoo-gym experience gate FILE TASKS --model MODEL --each --out FILE makes them",
+            code="experience.no_measurements",
         )
     return records, left_out
 
@@ -92,7 +97,9 @@ def _json(line: bytes) -> object:
     try:
         value: object = json.loads(line)
     except (ValueError, RecursionError):
-        raise InputError("expected a signed object in JSON, got another line") from None
+        raise InputError(
+            "expected a signed object in JSON, got another line", code="experience.measurement"
+        ) from None
     return value
 
 
@@ -101,18 +108,31 @@ def _measurement(body: Mapping[str, object]) -> Measurement:
     fields = {"item", *(field.name for field in dataclasses.fields(Measurement))}
     text, model, tasks = body.get("text"), body.get("model"), body.get("tasks")
     if body.keys() != fields or not isinstance(text, str) or not isinstance(model, str):
-        raise InputError("measurement: expected text, model and figures, got others")
+        raise InputError(
+            "measurement: expected text, model and figures, got others",
+            code="experience.measurement",
+        )
     if lesson_text(text) != text or body["item"] != item_id(text):
-        raise InputError("measurement: expected the id of its lesson, got another one")
+        raise InputError(
+            "measurement: expected the id of its lesson, got another one",
+            code="experience.measurement",
+        )
     if type(tasks) is not int or not 0 < tasks < MOST_COUNT or len(model) > 1000:
-        raise InputError("measurement: expected a number of tasks and a model, got others")
+        raise InputError(
+            "measurement: expected a number of tasks and a model, got others",
+            code="experience.measurement",
+        )
     figures = [body["low"], body["effect"], body["high"]]
     if not all(map(is_figure, figures)):
         raise InputError(
             f"measurement: expected an effect and its interval up to {MOST_FIGURE:g} in size, got "
-            "others"
+            "others",
+            code="experience.measurement",
         )
     low, effect, high = (float(cast("float", figure)) for figure in figures)
     if not low <= effect <= high:
-        raise InputError("measurement: expected an effect in its interval, got one outside")
+        raise InputError(
+            "measurement: expected an effect in its interval, got one outside",
+            code="experience.measurement",
+        )
     return Measurement(text, model, tasks, effect, low, high)
