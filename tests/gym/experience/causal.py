@@ -147,11 +147,11 @@ def run(world: World, split: Split, journal: Journal | None = None, **changes: A
 
 def success(world: World, library: Any, count: int = 96, draws: int = 4) -> float:
     """Returns how often the policy is right on fresh tasks with a library."""
-    told = [{"role": "system", "content": library.text}] if library.items else []
+    result = [{"role": "system", "content": library.text}] if library.items else []
     hits = 0
     for one in tasks(count, 50_000):
         for draw in range(draws):
-            turns = [*told, {"role": "user", "content": one.messages[-1].content}]
+            turns = [*result, {"role": "user", "content": one.messages[-1].content}]
             hits += world.answer(turns, draw) == f"used strategy-{one.answer}"
     return hits / (count * draws)
 

@@ -84,22 +84,22 @@ def test_other_tasks_lessons_or_rewards_have_another_journal(call: Call, served:
 def test_the_estimate_is_said_before_and_is_not_passed(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("own.jsonl"), 12))
     store.save("rules", Library(tuple(RULES[:2])))
-    told = call("experience", "gate", "rules", tasks, "--model", served.model, *QUICK)
-    assert "calls, at most: 24; tokens, low / expected / high: " in told.stderr
-    assert "points of 100 is found four times of five" in told.stderr
+    result = call("experience", "gate", "rules", tasks, "--model", served.model, *QUICK)
+    assert "calls, at most: 24; tokens, low / expected / high: " in result.stderr
+    assert "points of 100 is found four times of five" in result.stderr
     assert len(served.server.requests) == 24
     seen = len(served.server.requests)
     words = ("prune", "rules", tasks, "--model", served.model, *QUICK, "--near", "3")
-    told = call("experience", *words)
-    assert "calls, at most: 12;" in told.stderr
+    result = call("experience", *words)
+    assert "calls, at most: 12;" in result.stderr
     assert len(served.server.requests) - seen <= 12
 
 
 def test_an_answer_to_a_query_stays_under_its_cap(call: Call, served: Served) -> None:
     words = ("experience", "infer", "TASK family-2 item-1", "--model", served.model)
-    told = call(*words, "--max-tokens", "100")
-    assert (told.code, served.server.requests) == (5, [])
-    assert "a lower --max-new-tokens" in told.stderr
+    result = call(*words, "--max-tokens", "100")
+    assert (result.code, served.server.requests) == (5, [])
+    assert "a lower --max-new-tokens" in result.stderr
     assert call(*words, "--max-tokens", "2000").code == 0
 
 
@@ -107,8 +107,8 @@ def test_a_library_is_read_as_it_was_measured(call: Call, served: Served) -> Non
     evidence = {"verdict": "proven", "effect": 0.2, "low": 0.1, "high": 0.3, "top_k": 1}
     store.save("some", Library(tuple(RULES[:3]), served.model, evidence=evidence))
     words = ("experience", "infer", "TASK family-2 item-1", "--model", served.model)
-    told = call(*words, "--library", "some")
-    assert "measured with" not in told.stderr
+    result = call(*words, "--library", "some")
+    assert "measured with" not in result.stderr
     assert served.server.requests[-1]["messages"][0]["content"].count("\n- ") == 1
-    told = call(*words, "--library", "some", "--top-k", "2")
-    assert "measured with the nearest 1 in a prompt: the nearest 2 are now" in told.stderr
+    result = call(*words, "--library", "some", "--top-k", "2")
+    assert "measured with the nearest 1 in a prompt: the nearest 2 are now" in result.stderr

@@ -32,23 +32,21 @@ def contents(run: Run) -> dict[str, bytes]:
 
 def test_a_server_that_is_not_there_makes_no_run(call: Call) -> None:
     tasks = str(write_tasks(Path("sums.jsonl"), 12))
-    told = call("experience", "train", tasks, "--model", "http://127.0.0.1:9/v1#m", *TINY)
-    assert (told.code, "cannot be reached" in told.stderr) == (4, True)
+    result = call("experience", "train", tasks, "--model", "http://127.0.0.1:9/v1#m", *TINY)
+    assert (result.code, "cannot be reached" in result.stderr) == (4, True)
     assert call("runs", "list", "--json").json["runs"] == []
 
 
 @pytest.mark.slow
-def test_a_run_does_not_go_on_with_another_server_of_the_same_name(
-    call: Call, served: Served
-) -> None:
+def test_a_run_refuses_another_server_of_the_same_name(call: Call, served: Served) -> None:
     change_provider("mine", {"url": served.server.url})
     tasks = str(write_tasks(Path("sums.jsonl"), 12))
-    told = call("experience", "train", tasks, "--model", "mine/m", *TINY, "--max-tokens", "900")
-    assert told.code == 5, told.stderr
+    result = call("experience", "train", tasks, "--model", "mine/m", *TINY, "--max-tokens", "900")
+    assert result.code == 5, result.stderr
     asked = len(served.server.requests)
     change_provider("mine", {"url": "https://192.0.2.2:8443/v1"})
-    told = call("runs", "resume", "last", "--set", "max_tokens=90000")
-    assert "mine/m: expected the server that the run began with" in told.stderr
+    result = call("runs", "resume", "last", "--set", "max_tokens=90000")
+    assert "mine/m: expected the server that the run began with" in result.stderr
     assert len(served.server.requests) == asked
 
 
@@ -73,8 +71,8 @@ def test_a_hint_leads_to_what_helps(
 
     monkeypatch.setattr("zoo.gym.experience.session.learn", failed)
     tasks = str(write_tasks(Path("sums.jsonl"), 12))
-    told = call("experience", "train", tasks, "--model", served.model, *TINY)
-    assert (told.code, said in told.stderr, not_said in told.stderr) == (4, True, False)
+    result = call("experience", "train", tasks, "--model", served.model, *TINY)
+    assert (result.code, said in result.stderr, not_said in result.stderr) == (4, True, False)
 
 
 @pytest.mark.parametrize(
@@ -97,9 +95,9 @@ def test_the_hint_names_the_cap_that_is_reached(cap: Cap, setting: str) -> None:
 def test_a_refused_change_leaves_a_run_of_lessons_as_it_was(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("sums.jsonl"), 12))
     words = ("experience", "train", tasks, "--model", served.model, *TINY)
-    told = call(*words, "--max-tokens", "1000")
-    assert (told.code, "resume last" in told.stderr) == (5, False)
-    assert f"runs resume {open_run('last').id} --set max_tokens=" in told.stderr
+    result = call(*words, "--max-tokens", "1000")
+    assert (result.code, "resume last" in result.stderr) == (5, False)
+    assert f"runs resume {open_run('last').id} --set max_tokens=" in result.stderr
     before = contents(open_run("last"))
     for change in ("max_usd=3", "max_tokens=-1", "max_tokens=x", "max_tokens=", "seed=3"):
         assert call("runs", "resume", "last", "--set", change).code == 2
@@ -107,14 +105,14 @@ def test_a_refused_change_leaves_a_run_of_lessons_as_it_was(call: Call, served: 
     twice = ("--set", "max_tokens=2000", "--set", "max_tokens=3000")
     assert call("runs", "resume", "last", *twice).code == 2
     assert contents(open_run("last")) == before
-    told = call("runs", "resume", "last", "--set", "max_tokens=200000")
-    assert told.code == 0
-    assert "answers so far are read from the journal" in told.stderr
-    assert "trained again" not in told.stderr
+    result = call("runs", "resume", "last", "--set", "max_tokens=200000")
+    assert result.code == 0
+    assert "answers so far are read from the journal" in result.stderr
+    assert "trained again" not in result.stderr
 
 
 @pytest.mark.slow
-def test_a_distillation_that_reached_its_cap_goes_on_under_a_higher_one(
+def test_a_capped_distillation_continues_with_a_higher_cap(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(_: Run) -> None:
@@ -131,8 +129,8 @@ def test_a_distillation_that_reached_its_cap_goes_on_under_a_higher_one(
     with chat_server(respond) as server:
         words = ("words", "tasks.jsonl", "--model", "zen-pico", "--reward", "exact")
         more = ("--max-new-tokens", "4", "--teacher", f"{server.url}#m")
-        told = call("experience", "distill", *words, *more, "--max-tokens", "600", "max_steps=1")
-        assert (told.code, "runs resume r0001 --set max_tokens=" in told.stderr) == (5, True)
+        result = call("experience", "distill", *words, *more, "--max-tokens", "600", "max_steps=1")
+        assert (result.code, "runs resume r0001 --set max_tokens=" in result.stderr) == (5, True)
         before = contents(open_run("last"))
         for change in ("max_usd=3", "max_tokens=0", "max_steps=0", "lora_rank=3"):
             also = ("--set", "max_tokens=90000") if "max_t" not in change else ()
@@ -147,5 +145,8 @@ def test_a_cap_of_a_distillation_without_a_teacher_is_refused(call: Call) -> Non
     store.save("words", Library((Item("Answer in one word."),), "zen-pico"))
     tasks = str(write_tasks(Path("sums.jsonl"), 12))
     words = ("experience", "distill", "words", tasks, "--model", "zen-pico", "--reward", "exact")
-    told = call(*words, "--max-tokens", "900")
-    assert (told.code, "max_tokens: has no effect without --teacher" in told.stderr) == (2, True)
+    result = call(*words, "--max-tokens", "900")
+    assert (result.code, "max_tokens: has no effect without --teacher" in result.stderr) == (
+        2,
+        True,
+    )

@@ -67,7 +67,7 @@ def log_softmax(logits: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_the_loss_is_the_divergence_from_the_base_that_reads_the_lessons(tmp_path: Path) -> None:
+def test_the_loss_is_the_divergence_from_the_base_with_lessons(tmp_path: Path) -> None:
     made = method(tmp_path)
     window = made.window(1)
     found = made.policy.score(
@@ -128,14 +128,14 @@ def test_a_run_that_ends_while_it_measures_does_not_train_again(
         patched.setattr("zoo.gym.experience.distilling.session.compare", stopped)
         assert call("experience", "distill", "words", tasks(40), *words).code == 5
     monkeypatch.setattr("zoo.gym.experience.distilling.session._train", stopped)
-    told = call("runs", "resume", "last", "--json")
-    assert (told.code, told.json["state"]) == (0, "done"), told.stderr
-    assert len(told.json["measured"]) == 3  # type: ignore[arg-type]
+    result = call("runs", "resume", "last", "--json")
+    assert (result.code, result.json["state"]) == (0, "done"), result.stderr
+    assert len(result.json["measured"]) == 3  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("near")
-def test_rewarded_answers_of_a_server_are_learned_without_the_lessons(call: Call) -> None:
+def test_rewarded_answers_are_learned_without_the_lessons(call: Call) -> None:
     def respond(body: Any, number: int) -> str:
         told = body["messages"][0]["content"]
         return ("good" if number % 2 else "no") if "one word" in told else "bare"
@@ -161,9 +161,9 @@ def test_what_cannot_be_distilled_is_refused_by_name(call: Call) -> None:
         (("words", few, *WORDS, "num_processes=2"), "num_processes"),
         (("words", few, *WORDS, "lesons=a"), "lesons"),
     ):
-        told = call("experience", "distill", *words)
-        assert told.code in (2, 4)
-        assert part in told.stderr
+        result = call("experience", "distill", *words)
+        assert result.code in (2, 4)
+        assert part in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -182,23 +182,21 @@ def test_what_cannot_be_distilled_is_refused_by_name(call: Call) -> None:
         "dataset_dir=elsewhere",
     ],
 )
-def test_a_setting_that_a_distillation_has_itself_is_refused_by_name(
-    change: str, call: Call
-) -> None:
-    told = call("experience", "distill", "words", tasks(3), *WORDS, change)
-    assert told.code == 2
-    assert f"{change}: expected a setting of the training alone" in told.stderr
+def test_a_setting_of_a_distillation_itself_is_refused(change: str, call: Call) -> None:
+    result = call("experience", "distill", "words", tasks(3), *WORDS, change)
+    assert result.code == 2
+    assert f"{change}: expected a setting of the training alone" in result.stderr
     assert run_folders() == []
 
 
 @pytest.mark.parametrize("cap", ["--max-usd", "--max-tokens"])
 def test_a_cap_without_a_teacher_is_refused(cap: str, call: Call) -> None:
-    told = call("experience", "distill", "words", tasks(3), *WORDS, cap, "100")
-    assert told.code == 2
-    assert "has no effect without --teacher" in told.stderr
+    result = call("experience", "distill", "words", tasks(3), *WORDS, cap, "100")
+    assert result.code == 2
+    assert "has no effect without --teacher" in result.stderr
 
 
-def test_the_training_of_a_distillation_has_the_settings_that_are_given(call: Call) -> None:
+def test_the_training_of_a_distillation_has_given_settings(call: Call) -> None:
     config = DistillationConfig(model="zen-pico", seed=7)
     changes = ["max_steps=3", "learning_rate=0.5", "logging_steps=5"]
     made = prepare(config, "words", [Path(tasks(3))], changes)

@@ -191,9 +191,9 @@ def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 def train(call: Call, served: Served, *more: str) -> tuple[int, dict[str, Any], str]:
     file = write_tasks(Path("sums.jsonl"), 64)
     words = ("experience", "train", str(file), "--model", served.model, *QUICK, *TINY, *more)
-    told = call(*words, "--json")
-    assert "Traceback" not in told.stderr
-    return told.code, told.json, told.stderr
+    result = call(*words, "--json")
+    assert "Traceback" not in result.stderr
+    return result.code, result.json, result.stderr
 
 
 def check_passes(call: Call, served: Served, odd: Callable[[Body, int], Odd | None]) -> None:
@@ -227,7 +227,7 @@ def test_a_server_that_stumbles_otherwise_changes_nothing(
 @pytest.mark.slow
 @pytest.mark.usefixtures("near", "no_waits")
 @pytest.mark.parametrize(("odd", "code"), A_SENTENCE.values(), ids=A_SENTENCE)
-def test_a_server_that_refuses_is_a_sentence_and_the_answers_stay(
+def test_a_refusal_of_a_server_is_reported_and_answers_stay(
     odd: Callable[[Body, int], Odd | None], code: int, call: Call, served: Served
 ) -> None:
     served.odd = odd
@@ -358,18 +358,18 @@ def test_a_key_is_in_no_file_and_in_no_output(
     echoes += [Odd(500, error(f"key {form}")) for form in forms]
     echoes += [Odd(429, "", headers={"Retry-After": "0", "X-Key": CANARY})]
     served.odd = lambda _, number: echoes[number % len(echoes)] if number % 2 else None
-    told = [call(*words)]
+    sentences = [call(*words)]
     redirect = Odd(302, error(CANARY), headers={"Location": f"http://127.0.0.1:9/{CANARY}"})
     for odd in (redirect, Odd(401, error(f"bad key {CANARY}")), Odd(400, error(forms[1]))):
         served.odd = every(40, odd)
-        told.append(call(*words))
+        sentences.append(call(*words))
     assert served.server.headers[-1]["Authorization"] == f"Bearer {CANARY}"
     with monkeypatch.context() as crash:
         crash.setattr("zoo.backends.openai.chat.read_stream", bug)
         with pytest.raises(TypeError) as crashed:
             call(*words)
     files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-    shown = [*(one.stdout + one.stderr for one in told), *format_exception(crashed.value)]
+    shown = [*(one.stdout + one.stderr for one in sentences), *format_exception(crashed.value)]
     everything = b"\n".join([*files, *(text.encode() for text in shown)])
     assert [form for form in forms if form.encode().lower() in everything.lower()] == []
     assert b"[key]" in everything

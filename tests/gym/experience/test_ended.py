@@ -24,10 +24,12 @@ def test_a_run_says_that_answers_are_not_whole(
     text = "" if kind == "empty" else "shelf"
     served.odd = lambda _body, _number: Odd(text=text, finish=finish)
     tasks = str(write_tasks(Path("sums.jsonl"), 20))
-    told = call("experience", "train", tasks, "--model", served.model, *QUICK, "--max-epochs", "1")
-    assert told.code == 0, told.stderr
-    assert "warning: rollout: 100 of 100 answers (100%) are " in told.stderr
-    assert "--max-new-tokens N allows more" in told.stderr
+    result = call(
+        "experience", "train", tasks, "--model", served.model, *QUICK, "--max-epochs", "1"
+    )
+    assert result.code == 0, result.stderr
+    assert "warning: rollout: 100 of 100 answers (100%) are " in result.stderr
+    assert "--max-new-tokens N allows more" in result.stderr
     [step] = [
         event for event in tail_events(open_run("last").events.path)[0] if event["kind"] == "step"
     ]
@@ -46,9 +48,9 @@ def test_an_answer_that_is_not_whole_is_said(
 ) -> None:
     served.odd = lambda _body, _number: Odd(text="", finish=finish)
     words_of = ("infer", "a", "--model", served.model, "--max-new-tokens", "16", "--json")
-    told = call("experience", *words_of)
-    assert (told.code, told.json["finish"]) == (0, finish)
-    assert words in told.stderr
+    result = call("experience", *words_of)
+    assert (result.code, result.json["finish"]) == (0, finish)
+    assert words in result.stderr
 
 
 def _change(run: Run, name: str, old: str, new: str) -> None:
@@ -91,10 +93,10 @@ def test_a_replay_notices_each_changed_file(call: Call, served: Served) -> None:
 def test_a_run_is_not_resumed_with_changed_tasks(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("sums.jsonl"), 40))
     words = (*QUICK, "--max-epochs", "1", "--max-tokens", "4000", "--json")
-    told = call("experience", "train", tasks, "--model", served.model, *words)
-    assert told.code == 5, told.stderr
+    result = call("experience", "train", tasks, "--model", served.model, *words)
+    assert result.code == 5, result.stderr
     run = open_run("last")
     _change(run, "tasks.jsonl", "strategy-", "strategy-9")
-    told = call("runs", "resume", "last", "--set", "max_tokens=9000000", "--json")
-    assert told.code == 2
-    assert f"tasks.jsonl: expected the tasks that run {run.id} began with" in told.stderr
+    result = call("runs", "resume", "last", "--set", "max_tokens=9000000", "--json")
+    assert result.code == 2
+    assert f"tasks.jsonl: expected the tasks that run {run.id} began with" in result.stderr

@@ -37,9 +37,9 @@ def test_every_command_of_the_page_runs(clerk: str, call: Call) -> None:
     for program, *words in COMMANDS:
         assert program == "zoo-gym"
         moved = [word.replace("http://127.0.0.1:8099/v1", clerk) for word in words]
-        told = call(*moved, "--json")
-        assert told.code == 0, told.stderr
-        answers[words[1]] = told.json
+        result = call(*moved, "--json")
+        assert result.code == 0, result.stderr
+        answers[words[1]] = result.json
     assert answers["train"]["verdict"] == "proven"
     assert answers["infer"]["text"] == "shelf D"
     assert answers["replay"]["same"] is True

@@ -23,9 +23,9 @@ pytestmark = pytest.mark.usefixtures("near")
 def test_draws_for_a_part_without_tasks_are_refused(part: str, call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("few.jsonl"), 12))
     words = (tasks, "--model", served.model, "--reward", "exact", f"--{part}-draws", "2")
-    told = call("experience", "estimate", *words)
-    assert told.code == 2
-    assert f"{part}_draws: has no effect: expected at least 40 different tasks" in told.stderr
+    result = call("experience", "estimate", *words)
+    assert result.code == 2
+    assert f"{part}_draws: has no effect: expected at least 40 different tasks" in result.stderr
     other = str(write_tasks(Path("other.jsonl"), 12, first=12))
     assert call("experience", "estimate", *words, f"--{part}", other).code == 0
 
@@ -33,8 +33,8 @@ def test_draws_for_a_part_without_tasks_are_refused(part: str, call: Call, serve
 def test_equal_texts_are_counted_once(call: Call, served: Served) -> None:
     row = [json.dumps({"prompt": f"a {n % 30}", "answer": "b"}) for n in range(90)]
     Path("rows.jsonl").write_text("\n".join(row))
-    told = call("experience", "estimate", "rows.jsonl", "--model", served.model)
-    assert "90 tasks of 30 texts: too few for a gate" in told.stderr
+    result = call("experience", "estimate", "rows.jsonl", "--model", served.model)
+    assert "90 tasks of 30 texts: too few for a gate" in result.stderr
 
 
 def test_more_tasks_than_a_library_remembers_are_refused(
@@ -42,16 +42,16 @@ def test_more_tasks_than_a_library_remembers_are_refused(
 ) -> None:
     monkeypatch.setattr("zoo.gym.experience.start.MOST_SEEN", 32)
     tasks = str(write_tasks(Path("many.jsonl"), 44))
-    told = call("experience", "estimate", tasks, "--model", served.model, "--reward", "exact")
-    assert told.code == 2
-    assert "tasks: expected at most 32 that teach or decide, got 33" in told.stderr
+    result = call("experience", "estimate", tasks, "--model", served.model, "--reward", "exact")
+    assert result.code == 2
+    assert "tasks: expected at most 32 that teach or decide, got 33" in result.stderr
 
 
 def test_a_provider_has_each_setting_once(call: Call) -> None:
-    told = call(
+    result = call(
         "providers", "set", "mine", "url=http://127.0.0.1:1/v1", "url=http://127.0.0.1:2/v1"
     )
-    assert (told.code, "url: expected it once, got it twice" in told.stderr) == (2, True)
+    assert (result.code, "url: expected it once, got it twice" in result.stderr) == (2, True)
 
 
 def test_a_pin_that_changes_nothing_stores_no_version(call: Call) -> None:
@@ -59,8 +59,8 @@ def test_a_pin_that_changes_nothing_stores_no_version(call: Call) -> None:
     store.save("some", Library((item,)))
     store.save("some", Library((item, Item("Carry."))))
     store.use("some", 1)
-    told = call("experience", "pin", "some", item.id, "--off", "--json")
-    assert (told.code, told.json["version"], store.versions("some")) == (0, 1, [1, 2])
+    result = call("experience", "pin", "some", item.id, "--off", "--json")
+    assert (result.code, result.json["version"], store.versions("some")) == (0, 1, [1, 2])
 
 
 @pytest.mark.usefixtures("call")
@@ -80,16 +80,18 @@ def test_offline_is_refused_with_its_own_exit_code(call: Call) -> None:
         ("train", tasks, "--model", "deepseek/x"),
         ("distill", "some", tasks, "--model", "zen-pico", "--teacher", "deepseek/x"),
     ):
-        told = call("experience", *words, "--offline")
-        assert (told.code, "--offline: expected models of this" in told.stderr) == (4, True), words
+        result = call("experience", *words, "--offline")
+        assert (result.code, "--offline: expected models of this" in result.stderr) == (4, True), (
+            words
+        )
 
 
 @pytest.mark.slow
 def test_a_run_that_a_cap_ended_says_what_it_spent(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("few.jsonl"), 12))
     words = (tasks, "--model", served.model, "--reward", "exact", "--max-tokens", "4000", "--json")
-    told = call("experience", "train", *words, "--max-new-tokens", "16")
-    assert (told.code, told.json["spent_usd"]) == (5, 0.0)
+    result = call("experience", "train", *words, "--max-new-tokens", "16")
+    assert (result.code, result.json["spent_usd"]) == (5, 0.0)
     with closing(Journal(open_run("last").folder / "journal.jsonl")) as journal:
         journal.lost("key", "no answer", Spent(1, usd=0.25))
     again = call("runs", "resume", "last", "--json")
@@ -106,18 +108,18 @@ def test_ctrl_c_says_how_to_continue(
     monkeypatch.setattr("zoo.gym.experience.calls.caller.Caller.ask", stop)
     store.save("some", Library((Item("Add."), Item("Carry."))))
     tasks = str(write_tasks(Path("few.jsonl"), 12))
-    told = call("experience", verb, "some", tasks, "--model", served.model, "--reward", "exact")
-    assert told.code == EXIT_CTRL_C
-    assert "hint: repeat the command: all answers are kept" in told.stderr
+    result = call("experience", verb, "some", tasks, "--model", served.model, "--reward", "exact")
+    assert result.code == EXIT_CTRL_C
+    assert "hint: repeat the command: all answers are kept" in result.stderr
 
 
 def test_a_number_of_lessons_without_lessons_is_refused(call: Call, served: Served) -> None:
-    told = call("experience", "infer", "a?", "--model", served.model, "--top-k", "3")
-    assert (told.code, "--top-k: has no effect without --library" in told.stderr) == (2, True)
+    result = call("experience", "infer", "a?", "--model", served.model, "--top-k", "3")
+    assert (result.code, "--top-k: has no effect without --library" in result.stderr) == (2, True)
     store.save("rules", Library((Item("Toys go to D."), Item("Books go to C."))))
     words = ("gate", "rules", str(write_tasks(Path("t.jsonl"), 12)), "--each", "--top-k", "3")
-    told = call("experience", *words, "--model", served.model, "--reward", "exact")
-    assert (told.code, "--top-k: has no effect with --each" in told.stderr) == (2, True)
+    result = call("experience", *words, "--model", served.model, "--reward", "exact")
+    assert (result.code, "--top-k: has no effect with --each" in result.stderr) == (2, True)
     assert served.server.requests == []
 
 
@@ -135,9 +137,9 @@ def test_a_distillation_without_a_test_takes_no_settings_of_one(option: str, cal
     store.save("rules", Library((Item("Toys go to D."),)))
     tasks = str(write_tasks(Path("few.jsonl"), 12))
     words = ("distill", "rules", tasks, "--model", "zen-pico", "--reward", "exact")
-    told = call("experience", *words, f"--{option}", "2", "max_steps=1")
-    assert told.code == 2
-    assert f"{option.replace('-', '_')}: has no effect: nothing is measured" in told.stderr
+    result = call("experience", *words, f"--{option}", "2", "max_steps=1")
+    assert result.code == 2
+    assert f"{option.replace('-', '_')}: has no effect: nothing is measured" in result.stderr
 
 
 @pytest.mark.slow
@@ -150,14 +152,14 @@ def test_keys_of_rows_that_nothing_reads_are_named_once(
     rows = [json.dumps({"prompt": f"a {n}", **row}) + "\n" for n in range(12)]
     Path("rows.jsonl").write_text("".join(rows))
     words = ("rows.jsonl", "--model", served.model, "--reward", reward)
-    told = call("experience", "estimate", *words)
+    result = call("experience", "estimate", *words)
     note = "tasks: keys that are not read: 'weight' (12 rows), 'difficulty' (12 rows)"
-    assert (told.code, told.stderr.count(note)) == (0, int(expected)), told.stderr
+    assert (result.code, result.stderr.count(note)) == (0, int(expected)), result.stderr
     store.save("rules", Library((Item("Toys go to D."),)))
     served.odd = lambda *_: Odd(text="b")
-    told = call("experience", "gate", "rules", *words)
-    assert told.code == 1, "no answer is better with it"
-    assert told.stderr.count(note) == int(expected)
+    result = call("experience", "gate", "rules", *words)
+    assert result.code == 1, "no answer is better with it"
+    assert result.stderr.count(note) == int(expected)
 
 
 def test_a_query_has_no_run_to_resume(
@@ -167,6 +169,6 @@ def test_a_query_has_no_run_to_resume(
         raise InterruptedRunError("gone", hint="resume the run later: answers are kept")
 
     monkeypatch.setattr("zoo.gym.experience.use.Caller.ask", ask)
-    told = call("experience", "infer", "a?", "--model", served.model)
-    assert "repeat the command later" in told.stderr
-    assert "resume" not in told.stderr
+    result = call("experience", "infer", "a?", "--model", served.model)
+    assert "repeat the command later" in result.stderr
+    assert "resume" not in result.stderr

@@ -100,7 +100,7 @@ def whole(shared: ForkServerContext, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(4))
-def test_a_distillation_killed_in_each_phase_ends_in_the_same_bytes(
+def test_a_killed_distillation_ends_in_the_same_bytes(
     seed: int, whole: Distilling, shared: ForkServerContext, tmp_path: Path
 ) -> None:
     place = Distilling(tmp_path / "killed", shared)

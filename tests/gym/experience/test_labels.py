@@ -32,7 +32,7 @@ def test_a_judge_and_a_majority_are_marked(reward: str, labels: str) -> None:
     assert marks.get("labels", "") == labels
 
 
-def test_the_first_task_without_an_answer_is_the_first_of_the_file() -> None:
+def test_the_first_unanswered_task_is_the_first_in_the_file() -> None:
     turns = (Message("user", "?"),)
     rows = tuple(Task(turns, None, "", {}, f"no.jsonl:{line}") for line in (55, 10, 9, 70))
     with pytest.raises(InputError, match=r"4 of 4 rows have none, first no.jsonl:9\b") as found:
@@ -42,9 +42,9 @@ def test_the_first_task_without_an_answer_is_the_first_of_the_file() -> None:
 
 
 def test_a_judge_without_a_model_is_told_how_to_get_one() -> None:
-    with pytest.raises(InputError, match="model: not given") as found:
+    with pytest.raises(InputError, match="model: not given") as caught:
         load_reward(ExperienceConfig(model="m", reward="judge"), Split((), (), ()))
-    assert found.value.hint == "{kind: judge, model: MODEL}"
+    assert caught.value.hint == "{kind: judge, model: MODEL}"
 
 
 def test_the_list_of_rewards_names_the_majority() -> None:
@@ -65,7 +65,8 @@ def test_the_majority_is_described_as_what_it_is(
 
 def test_a_majority_is_refused_where_no_labels_are_drawn() -> None:
     config = ExperienceConfig(model="m", reward="majority")
-    with pytest.raises(InputError, match="expected another one than majority"):
+    with pytest.raises(InputError) as caught:
         load_reward(config, Split(()))
+    assert caught.value.code == "experience.majority_reward"
     with load_reward(config, Split(()), labels=True) as reward:
         assert reward.name == "answer"

@@ -21,25 +21,25 @@ QUICK = ("--reward", "exact", "--max-new-tokens", "16", "--draws", "1")
 
 def test_lessons_stand_before_the_query(call: Call, served: Served) -> None:
     store.save("rules", Library(tuple(RULES)))
-    told = call(
+    result = call(
         *("experience", "infer", "TASK family-2 item-1", "--model", served.model),
         *("--library", "rules", "--json"),
     )
-    assert (told.code, told.json["lessons"]) == (0, 12)
+    assert (result.code, result.json["lessons"]) == (0, 12)
     system, user = served.server.requests[0]["messages"]
     assert RULES[2].text in system["content"]
     assert user["content"] == "TASK family-2 item-1"
-    assert "these lessons are unproven" in told.stderr
-    assert "were learned for an unknown model" in told.stderr
+    assert "these lessons are unproven" in result.stderr
+    assert "were learned for an unknown model" in result.stderr
 
 
 def test_few_lessons_can_stand_before_the_query(call: Call, served: Served) -> None:
     store.save("some", Library((Item("Add the numbers."), Item("Draw a map of the snow."))))
-    told = call(
+    result = call(
         *("experience", "infer", "TASK family-2 item-1: numbers", "--model", served.model),
         *("--library", "some", "--top-k", "1", "--json"),
     )
-    assert told.code == 0
+    assert result.code == 0
     system = served.server.requests[0]["messages"][0]["content"]
     assert "Add the numbers." in system
     assert "snow" not in system
@@ -83,8 +83,8 @@ def test_what_a_gate_accepts_is_evidence_of_a_new_version(call: Call, served: Se
     tasks = str(write_tasks(Path("own.jsonl"), 24))
     first = store.save("rules", Library(tuple(RULES), "m"))
     words = ("--model", served.model, *QUICK, "--json")
-    told = call("experience", "gate", "rules", tasks, *words)
-    assert (told.json["library"], store.current("rules")) == ("rules@2", 2)
+    result = call("experience", "gate", "rules", tasks, *words)
+    assert (result.json["library"], store.current("rules")) == ("rules@2", 2)
     found = store.load("rules").library
     assert (found.parent, found.items) == (first.digest, first.library.items)
     assert {key: found.evidence[key] for key in ("verdict", "by", "model", "tasks")} == {
@@ -93,16 +93,14 @@ def test_what_a_gate_accepts_is_evidence_of_a_new_version(call: Call, served: Se
         "model": served.model,
         "tasks": 24,
     }
-    assert told.json["interval"] == [found.evidence["low"], found.evidence["high"]]
+    assert result.json["interval"] == [found.evidence["low"], found.evidence["high"]]
     assert doubts(found, served.model) == []
     [doubt] = doubts(found, "m")
     assert "measured with http" in doubt
 
 
 @pytest.mark.slow
-def test_a_gate_that_is_not_passed_and_one_against_another_library_are_no_evidence(
-    call: Call, served: Served
-) -> None:
+def test_only_a_passed_gate_against_no_lessons_is_evidence(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("own.jsonl"), 24))
     store.save("rules", Library(tuple(RULES)))
     store.save("sayings", Library((Item("Read the task with care."),)))
@@ -114,9 +112,7 @@ def test_a_gate_that_is_not_passed_and_one_against_another_library_are_no_eviden
 
 
 @pytest.mark.slow
-def test_an_earlier_version_that_passes_a_gate_is_not_used_for_that(
-    call: Call, served: Served
-) -> None:
+def test_an_earlier_version_that_passes_a_gate_is_not_used(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("own.jsonl"), 24))
     store.save("rules", Library(tuple(RULES)))
     store.save("rules", Library(tuple(RULES[:1])))
@@ -125,7 +121,7 @@ def test_an_earlier_version_that_passes_a_gate_is_not_used_for_that(
     assert store.current("rules") == 2
 
 
-def test_an_import_has_the_file_or_the_version_it_was_made_from_as_its_parent(call: Call) -> None:
+def test_the_parent_of_an_import_is_its_file_or_version(call: Call) -> None:
     first = store.save("rules", Library(tuple(RULES[:2])))
     call("experience", "export", "rules", "--out", "rules.md")
     with Path("rules.md").open("a") as file:
@@ -165,15 +161,16 @@ def test_a_prune_without_a_reward_keeps_every_lesson(call: Call, served: Served)
     Path("broken.py").write_text("def score(query, response):\n    raise ValueError('down')\n")
     store.save("some", Library((RULES[1], RULES[2])))
     words = ("--reward", "broken.py:score", "--near", "1", "--draws", "1", "--yes")
-    told = call("experience", "prune", "some", tasks, "--model", served.model, *words, "--json")
-    assert (told.code, told.json["lessons"]) == (0, 2), told.stderr
-    assert "kept, because there is no reward" in told.stderr
+    result = call("experience", "prune", "some", tasks, "--model", served.model, *words, "--json")
+    assert (result.code, result.json["lessons"]) == (0, 2), result.stderr
+    assert "kept, because there is no reward" in result.stderr
 
 
 def test_a_library_that_could_not_be_read_again_is_no_version() -> None:
     store.save("rules", Library((RULES[0],)))
-    with pytest.raises(InputError, match="single blanks"):
+    with pytest.raises(InputError) as caught:
         store.save("rules", Library((Item("Check the sign. "),)))
+    assert caught.value.code == "experience.unwritable_library"
     assert store.versions("rules") == [1]
 
 
@@ -212,8 +209,8 @@ def test_what_is_not_there_or_not_meant_is_a_sentence(
 ) -> None:
     store.save("rules", Library(tuple(RULES[:3])))
     Path("rules.md").write_text("- One lesson.\n")
-    told = call("experience", *words, "--json")
-    assert (told.code, "Traceback" in told.stderr) == (code, False), told.stderr
+    result = call("experience", *words, "--json")
+    assert (result.code, "Traceback" in result.stderr) == (code, False), result.stderr
 
 
 @pytest.mark.parametrize(
@@ -242,16 +239,14 @@ def test_a_skill_has_its_own_name(call: Call, tmp_path: Path) -> None:
     assert call("experience", "import", "SKILL.md", "--json").json["name"] == "sorting"
 
 
-def test_a_file_from_elsewhere_takes_no_librarys_place_without_its_name(
-    call: Call, tmp_path: Path
-) -> None:
+def test_a_foreign_file_replaces_no_library_without_its_name(call: Call, tmp_path: Path) -> None:
     evidence = {"verdict": "proven", "effect": 0.2, "low": 0.1, "high": 0.3}
     mine = (Item("Sort by size.", step=1), Item("Sort by age.", step=1))
     store.save("sorting", Library(mine, "m", evidence=evidence))
     (tmp_path / "SKILL.md").write_text("---\nname: sorting\n---\n\n- Sort by colour.\n")
-    told = call("experience", "import", "SKILL.md")
-    assert told.code == 2
-    assert "the file has 0 of the 2 lessons of sorting@1 (proven" in told.stderr
-    assert "--name sorting; else another name" in told.stderr
+    result = call("experience", "import", "SKILL.md")
+    assert result.code == 2
+    assert "the file has 0 of the 2 lessons of sorting@1 (proven" in result.stderr
+    assert "--name sorting; else another name" in result.stderr
     assert store.versions("sorting") == [1]
     assert call("experience", "import", "SKILL.md", "--name", "sorting").code == 0

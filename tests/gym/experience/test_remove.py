@@ -14,7 +14,7 @@ def save(*texts: str) -> None:
     store.save("rules", Library(tuple(map(Item, texts)), "m"))
 
 
-def test_a_removed_version_is_gone_and_its_number_is_not_used_again(call: Call) -> None:
+def test_a_removed_version_is_gone_and_its_number_not_reused(call: Call) -> None:
     call("experience", "list")
     save("One.")
     save("Two.")
@@ -84,9 +84,9 @@ def test_a_server_is_shown_with_its_price_and_removed(call: Call) -> None:
 
 
 def test_a_chat_with_a_model_on_a_server_names_infer(call: Call) -> None:
-    found = call("chat", "--model", "http://127.0.0.1:9/v1#m", "--experience", "rules")
-    assert found.code == 2
-    assert "hint: zoo-gym experience infer QUERY --model http://127.0.0.1:9/v1#m" in found.stderr
+    result = call("chat", "--model", "http://127.0.0.1:9/v1#m", "--experience", "rules")
+    assert result.code == 2
+    assert "hint: zoo-gym experience infer QUERY --model http://127.0.0.1:9/v1#m" in result.stderr
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("trian", "train"), ("esti", "estimate")])

@@ -26,13 +26,13 @@ def test_a_prune_that_drops_nothing_stores_nothing(call: Call, served: Served) -
     tasks = str(write_tasks(Path("own.jsonl"), 24))
     store.save("some", LIBRARY)
     words = ("--model", served.model, "--reward", "exact", "--max-new-tokens", "16", "--near", "2")
-    told = call("experience", "prune", "some", tasks, *words, "--json")
-    assert (told.code, told.json["lessons"]) == (0, 2), told.stderr
-    assert "nothing was dropped: some@1 stays as it is" in told.stderr
+    result = call("experience", "prune", "some", tasks, *words, "--json")
+    assert (result.code, result.json["lessons"]) == (0, 2), result.stderr
+    assert "nothing was dropped: some@1 stays as it is" in result.stderr
     assert (store.versions("some"), store.load("some").library) == ([1], LIBRARY)
 
 
-def test_a_file_of_a_stranger_with_the_same_lessons_takes_no_evidence_away(call: Call) -> None:
+def test_a_strangers_file_with_the_same_lessons_keeps_evidence(call: Call) -> None:
     store.save("some", LIBRARY)
     theirs = tuple(Item(item.text) for item in RULES[:2])
     write_library(Path("theirs.json"), Library(theirs, "other"))
@@ -51,19 +51,19 @@ def test_keeping_all_lessons_keeps_the_evidence(call: Call) -> None:
     assert (told.json["kept"], told.json["evidence"]) == (1, {})
 
 
-def test_a_pin_that_is_there_makes_no_version_also_after_a_rollback(call: Call) -> None:
+def test_a_repeated_pin_makes_no_version_after_a_rollback(call: Call) -> None:
     pinned = replace(RULES[0], pinned=True)
     store.save("some", Library((pinned, RULES[1]), evidence=PROVEN))
     store.save("some", Library(RULES[:1]))
     call("experience", "rollback", "some", "1")
-    told = call("experience", "pin", "some", pinned.id, "--json")
-    assert (told.json["version"], store.versions("some")) == (1, [1, 2])
+    result = call("experience", "pin", "some", pinned.id, "--json")
+    assert (result.json["version"], store.versions("some")) == (1, [1, 2])
 
 
 def test_a_lesson_is_shown_with_its_probe(call: Call) -> None:
     probe = {"probe_without": 0.2, "probe_with": 1.0, "gain": 0.25, "tasks": 8}
     store.save("some", Library((replace(RULES[0], better=1, worse=4, evidence=probe),)))
-    told = call("experience", "show", "some").stdout
-    assert "learned from a group with 1 better and 4 worse answers" in told
-    assert "probe: mean reward 0.20 without it, 1.00 with it" in told
-    assert "prune: +25.0 points with it, on 8 tasks near it" in told
+    result = call("experience", "show", "some").stdout
+    assert "learned from a group with 1 better and 4 worse answers" in result
+    assert "probe: mean reward 0.20 without it, 1.00 with it" in result
+    assert "prune: +25.0 points with it, on 8 tasks near it" in result

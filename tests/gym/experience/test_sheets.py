@@ -9,13 +9,13 @@ from bench import sheets
 from bench.sheet_world import PLACES, REWARD, RULES, SHEET, SHUFFLED, conversation, sheet
 
 
-def test_a_shuffled_sheet_breaks_every_rule_and_neither_is_trained_on() -> None:
+def test_a_shuffled_sheet_breaks_every_rule() -> None:
     assert all(right != wrong for right, wrong in zip(SHEET, SHUFFLED, strict=True))
     assert len(sheet(SHEET).text.encode()) <= 300
     rng = random.Random(0)
-    told = [turn["content"] for _ in range(300) for turn in conversation(rng)[:1]]
+    result = [turn["content"] for _ in range(300) for turn in conversation(rng)[:1]]
     rules = [rule.format(letter) for rule, letter in zip(RULES, SHEET, strict=True)]
-    assert not any(all(rule in text for rule in rules) for text in told)
+    assert not any(all(rule in text for rule in rules) for text in result)
 
 
 def test_the_reward_is_the_share_of_the_rules() -> None:
@@ -28,7 +28,7 @@ def test_the_reward_is_the_share_of_the_rules() -> None:
 
 
 @pytest.mark.nightly
-def test_a_sheet_helps_in_the_prompt_and_as_weights_and_a_shuffled_one_does_not(
+def test_a_sheet_helps_as_prompt_and_weights_unless_shuffled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path))

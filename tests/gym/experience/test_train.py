@@ -26,9 +26,11 @@ SMALL = (*UNGATED, "--gate-draws", "2", "--test-draws", "1")
 def train(call: Call, served: Served, *more: str, count: int = 60) -> dict[str, Any]:
     """Learns from tasks, a quarter of which test."""
     tasks = write_tasks(Path("sums.jsonl"), count)
-    told = call("experience", "train", str(tasks), "--model", served.model, *QUICK, *more, "--json")
-    assert told.code == 0, told.stderr
-    return told.json
+    result = call(
+        "experience", "train", str(tasks), "--model", served.model, *QUICK, *more, "--json"
+    )
+    assert result.code == 0, result.stderr
+    return result.json
 
 
 def journal(run: Run) -> list[dict[str, Any]]:
@@ -71,7 +73,7 @@ def test_a_replay_gives_the_same_bytes_without_the_server(call: Call, served: Se
 
 @pytest.mark.usefixtures("near")
 @pytest.mark.slow
-def test_a_journal_of_another_version_is_named_and_not_called_different(
+def test_a_journal_of_another_version_is_named_in_a_replay(
     call: Call, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train(call, served, "--max-epochs", "1", "--group-size", "2", "--test-draws", "1", count=40)
@@ -112,18 +114,16 @@ def test_a_replay_writes_nothing(call: Call, served: Served) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("near")
-def test_tasks_without_answers_are_learned_by_majority_and_marked(
-    call: Call, served: Served
-) -> None:
+def test_tasks_without_answers_learn_by_majority_and_are_marked(call: Call, served: Served) -> None:
     rows = [json.dumps({"prompt": f"TASK family-{n % 12} item-{n}"}) for n in range(60)]
     Path("bare.jsonl").write_text("\n".join(rows))
     words = ("bare.jsonl", "--model", served.model, "--max-new-tokens", "16", "--group-size", "3")
     assert call("experience", "train", *words, "--json").code == 2  # auto finds no answers
     more = (*words, "--reward", "majority", "--max-epochs", "1")
     need = call("experience", "estimate", *more, "--json").json["calls"]
-    told = call("experience", "train", *more, "--json")
-    assert told.code == 0, told.stderr
-    assert "tasks are left out: most answers to them do not agree" in told.stderr
+    result = call("experience", "train", *more, "--json")
+    assert result.code == 0, result.stderr
+    assert "tasks are left out: most answers to them do not agree" in result.stderr
     assert len(served.server.requests) <= need["high"]  # type: ignore[index]
     assert len([one for one in journal(open_run("last")) if "label" in one.get("slot", "")]) == 360
     assert call("experience", "replay", "last", "--json").json["same"] is True
@@ -134,8 +134,8 @@ def test_a_gate_refuses_the_majority_by_name(call: Call, served: Served) -> None
     tasks = str(write_tasks(Path("sums.jsonl"), 12))
     store.save("some", Library((Item("Add."),)))
     words = ("some", tasks, "--model", served.model, "--reward", "majority")
-    told = call("experience", "gate", *words)
-    assert (told.code, "expected another one than majority" in told.stderr) == (2, True)
+    result = call("experience", "gate", *words)
+    assert (result.code, "expected another one than majority" in result.stderr) == (2, True)
 
 
 @pytest.mark.slow
@@ -143,8 +143,8 @@ def test_a_gate_refuses_the_majority_by_name(call: Call, served: Served) -> None
 def test_usage_is_within_the_estimate(call: Call, served: Served) -> None:
     tasks = write_tasks(Path("sums.jsonl"), 60)
     words = ("experience", "estimate", str(tasks), "--model", served.model, *QUICK, *SMALL)
-    told = call(*words, "--json")
-    assert told.code == 0
+    result = call(*words, "--json")
+    assert result.code == 0
     assert served.server.requests == []
     train(call, served, *SMALL)
     [end] = [one for one in tail_events(open_run("last").events.path)[0] if one["kind"] == "end"]
@@ -153,7 +153,7 @@ def test_usage_is_within_the_estimate(call: Call, served: Served) -> None:
         ("calls", used["calls"]),
         ("tokens", used["prompt_tokens"] + used["completion_tokens"]),
     ):
-        bounds = told.json[key]
+        bounds = result.json[key]
         assert isinstance(bounds, dict)
         assert bounds["low"] <= amount <= bounds["high"]
         assert bounds["low"] <= bounds["expected"] <= bounds["high"]
@@ -168,12 +168,12 @@ def test_a_run_whose_answers_are_all_wrong_shows_some(call: Call, served: Served
     served.odd = idle
     tasks = str(write_tasks(Path("sums.jsonl"), 12))
     words = (tasks, "--model", served.model, *QUICK, "--max-epochs", "1")
-    told = call("experience", "train", *words)
-    assert "all answers have the reward 0: there was nothing to compare" in told.stderr
-    assert told.stderr.count("answer: no idea; expected: used strategy-") == 3
+    result = call("experience", "train", *words)
+    assert "all answers have the reward 0: there was nothing to compare" in result.stderr
+    assert result.stderr.count("answer: no idea; expected: used strategy-") == 3
     run = open_run("last")
     rows = {task.messages[-1].content: task.answer for task in read_split(run.folder).train}
-    lines = [line.strip() for line in told.stderr.splitlines()]
+    lines = [line.strip() for line in result.stderr.splitlines()]
     for place, line in enumerate(lines):
         if line.startswith("task: "):
             assert lines[place + 1].endswith(f"expected: {rows[line.removeprefix('task: ')]}")
@@ -187,10 +187,10 @@ def test_an_estimate_needs_no_key_price_or_cap(
         monkeypatch.delenv(name, raising=False)
     tasks = str(write_tasks(Path("sums.jsonl"), 48))
     words = (tasks, "--model", model, "--reward", "exact")
-    told = call("experience", "estimate", *words, "--json")
-    assert (told.code, told.json["calls"]["expected"] > 100) == (0, True)  # type: ignore[index]
-    assert f"no price of {model} is known" in told.stderr
-    assert "a run needs more: " in told.stderr
+    result = call("experience", "estimate", *words, "--json")
+    assert (result.code, result.json["calls"]["expected"] > 100) == (0, True)  # type: ignore[index]
+    assert f"no price of {model} is known" in result.stderr
+    assert "a run needs more: " in result.stderr
     refused = call("experience", "train", *words)
     assert refused.code == 2
     name = model.partition("/")[0].partition(":")[0] if "://" not in model else "NAME url="
@@ -203,8 +203,8 @@ def test_a_cap_below_what_is_expected_is_said_before(
     cap: str, call: Call, served: Served, *, is_said: bool
 ) -> None:
     words = (str(write_tasks(Path("sums.jsonl"), 60)), "--model", served.model, *QUICK)
-    told = call("experience", "estimate", *words, "--max-tokens", cap)
-    assert ("the cap is below what is expected" in told.stderr) is is_said
+    result = call("experience", "estimate", *words, "--max-tokens", cap)
+    assert ("the cap is below what is expected" in result.stderr) is is_said
 
 
 @pytest.mark.usefixtures("near")
@@ -222,9 +222,7 @@ def test_the_same_tasks_again_show_the_gate_no_smaller_gains(call: Call, served:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("near")
-def test_a_run_without_better_answers_keeps_nothing_and_ends_well(
-    call: Call, served: Served
-) -> None:
+def test_a_run_without_better_answers_keeps_nothing(call: Call, served: Served) -> None:
     served.world.mode = "deaf"
     found = train(call, served, "--max-epochs", "1", "--group-size", "1")
     assert (found["verdict"], found["library"], found["effect"]) == ("nothing kept", None, None)
@@ -282,8 +280,8 @@ def test_what_cannot_run_is_refused_before_there_is_a_run(
     call: Call, words: tuple[str, ...], code: int, said: str
 ) -> None:
     tasks = write_tasks(Path("sums.jsonl"), 48)
-    told = call("experience", "train", str(tasks), "--reward", "exact", *words, "--json")
-    assert (told.code, said in told.stderr) == (code, True), told.stderr
+    result = call("experience", "train", str(tasks), "--reward", "exact", *words, "--json")
+    assert (result.code, said in result.stderr) == (code, True), result.stderr
     assert call("runs", "list", "--json").json["runs"] == []
 
 

@@ -18,18 +18,18 @@ real = pytest.mark.skipif(
 
 
 def test_without_a_model_nothing_is_run_and_it_says_so(call: Call) -> None:
-    told = call("experience", "trial", "--json")
-    assert (told.code, told.json["state"]) == (0, "not run")
-    assert "not run: expected --model" in told.stderr
+    result = call("experience", "trial", "--json")
+    assert (result.code, result.json["state"]) == (0, "not run")
+    assert "not run: expected --model" in result.stderr
 
 
 def test_without_the_package_it_says_what_to_install(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(package, "find_spec", lambda _: None)
-    told = call("experience", "trial", "--model", "http://127.0.0.1:1/v1#m", "--json")
-    assert told.code == 4
-    assert install_command("environments") in told.stderr
+    result = call("experience", "trial", "--model", "http://127.0.0.1:1/v1#m", "--json")
+    assert result.code == 4
+    assert install_command("environments") in result.stderr
 
 
 def test_models_that_are_too_small_to_show_anything_are_refused(
@@ -37,23 +37,23 @@ def test_models_that_are_too_small_to_show_anything_are_refused(
 ) -> None:
     monkeypatch.setattr(package, "find_spec", lambda _: object())
     monkeypatch.setitem(sys.modules, package.PACKAGE, ModuleType(package.PACKAGE))
-    told = call("experience", "trial", "--model", "zen-pico", "--json")
-    assert (told.code, "expected a model from 4 B parameters" in told.stderr) == (2, True)
+    result = call("experience", "trial", "--model", "zen-pico", "--json")
+    assert (result.code, "expected a model from 4 B parameters" in result.stderr) == (2, True)
     assert call("experience", "trial", "--model", "zen-pico", "--tasks", "3").code == 2
 
 
 @real
 @pytest.mark.slow
 @pytest.mark.usefixtures("near")
-def test_a_trial_runs_on_a_server_and_keeps_nothing_that_does_not_help(call: Call) -> None:
+def test_a_trial_on_a_server_keeps_nothing_useless(call: Call) -> None:
     def respond(body: Any, number: int) -> str:
         turns = body["messages"]
         return '{"edits": []}' if "You improve" in turns[0]["content"] else str(number % 4)
 
     with chat_server(respond) as server:
-        told = call(
+        result = call(
             *("experience", "trial", "--model", f"{server.url}#m", "--tasks", "42", "--json"),
             *("--environment", "letter_counting"),
         )
-    assert (told.code, told.json["state"]) == (0, "done"), told.stderr
-    assert told.json["verdict"] == "nothing kept"
+    assert (result.code, result.json["state"]) == (0, "done"), result.stderr
+    assert result.json["verdict"] == "nothing kept"

@@ -22,8 +22,9 @@ from zoo.gym.experience.calls.journal import Journal
 def test_a_run_that_should_end_makes_no_more_calls() -> None:
     echo, answers = Echo(), iter([None, None, "stopped"])
     caller = Caller(Journal(), Budget(Cap()), leaving=lambda: next(answers))
-    with pytest.raises(InterruptedRunError, match="stopped between calls"):
+    with pytest.raises(InterruptedRunError) as caught:
         caller.ask(Model("m", echo), [ask(task) for task in range(9)])
+    assert caught.value.code == "experience.run_stopped"
     assert echo.asked == 2
 
 
@@ -52,8 +53,9 @@ def test_while_answers_are_on_their_way_no_more_calls_are_queued(
         return "stopped"
 
     one = Caller(Journal(), Budget(Cap()), leaving=leaving)
-    with pytest.raises(InterruptedRunError, match="stopped between calls"):
+    with pytest.raises(InterruptedRunError) as caught:
         one.ask(Model("m", slow, concurrency=3), [ask(task) for task in range(30)])
+    assert caught.value.code == "experience.run_stopped"
     assert slow.asked == 3
 
 
@@ -70,8 +72,9 @@ def test_a_stopped_run_abandons_answers_that_do_not_come(monkeypatch: pytest.Mon
     monkeypatch.setattr(caller, "GRACE_S", 0.05)
     endless, journal, looks = Endless(), Journal(), iter([None, "stopped"])
     one = Caller(journal, Budget(Cap()), leaving=lambda: next(looks))
-    with pytest.raises(InterruptedRunError, match="stopped between calls"):
+    with pytest.raises(InterruptedRunError) as caught:
         one.ask(Model("m", endless, PRICE), [ask()])
+    assert caught.value.code == "experience.run_stopped"
     assert (endless.asked, journal.spent.usd) == (1, worst_case(ask(), PRICE).usd)
 
 
@@ -95,7 +98,7 @@ def test_a_run_that_is_stopped_while_it_fails_abandons_them_too(
     assert endless.asked == 1
 
 
-def test_a_call_that_waits_for_its_turn_is_not_made_when_another_one_fails() -> None:
+def test_a_waiting_call_is_not_made_when_another_fails() -> None:
     echo = Echo([NotAvailableError("no key")])
     model = Model("m", echo, concurrency=2, per_minute=600)
     with pytest.raises(NotAvailableError, match="no key"):
@@ -108,6 +111,7 @@ def test_a_wait_of_the_only_call_sees_that_the_run_should_end() -> None:
     echo = Echo([TryAgainError("busy", wait_s=500.0)])
     ends = iter([None, None, "stopped"])
     caller = Caller(Journal(), Budget(Cap()), leaving=lambda: next(ends))
-    with pytest.raises(InterruptedRunError, match="stopped between calls"):
+    with pytest.raises(InterruptedRunError) as caught:
         caller.ask(Model("m", echo), [ask(0)])
+    assert caught.value.code == "experience.run_stopped"
     assert echo.asked == 1

@@ -24,21 +24,21 @@ def test_each_kind_is_told_from_a_whole_answer() -> None:
     ],
 )
 def test_many_are_said_once_with_their_share(reply: Reply, words: str) -> None:
-    told: list[str] = []
-    ends = Ends(told.append)
+    sentences: list[str] = []
+    ends = Ends(sentences.append)
     ends.add("rollout", [reply] * 3 + [WHOLE] * 27, 16)
     ends.add("rollout", [reply] * 30, 16)
-    assert len(told) == 1
-    assert told[0].startswith("rollout: 3 of 30 answers (10%) are ")
-    assert words in told[0]
+    assert len(sentences) == 1
+    assert sentences[0].startswith("rollout: 3 of 30 answers (10%) are ")
+    assert words in sentences[0]
     kind = ended(reply)
     assert {key: one for key, one in ends.take().items() if one} == {kind: 33}
     assert set(ends.take().values()) == {0}
 
 
 def test_few_are_not_said() -> None:
-    told: list[str] = []
-    ends = Ends(told.append)
+    sentences: list[str] = []
+    ends = Ends(sentences.append)
     ends.add("rollout", [CUT] * 2, 16)
     ends.add("gate", [CUT] * 3 + [WHOLE] * 28, 16)
-    assert told == []
+    assert sentences == []

@@ -51,7 +51,7 @@ class Rewarded:
         ]
 
 
-def test_a_pair_of_which_one_answer_has_no_reward_is_left_out_and_counted() -> None:
+def test_a_pair_with_an_unscored_answer_is_left_out_and_counted() -> None:
     base, learned = [answers(0, 1), answers(0, 0)], [answers(None, 1), answers(None, None)]
     pairs = Pairs([task(0, 1), task(0, 2)], base, learned)
     assert pairs.differences == [0.0]  # the bad answer without the lessons counts no more
@@ -70,7 +70,7 @@ def test_a_library_whose_answers_lack_more_rewards_is_not_proven() -> None:
     assert compared(gains, 9, (2, 3)).as_evidence()["unscored_learned"] == 3
 
 
-def test_few_tasks_prove_nothing_and_have_no_bounds_in_the_evidence() -> None:
+def test_few_tasks_prove_nothing_and_have_no_bounds() -> None:
     found = compared([(0.0, 1.0)] * 5, 9)
     assert (found.verdict, found.interval) == ("unproven", (-math.inf, math.inf))
     assert "low" not in found.as_evidence()

@@ -44,7 +44,7 @@ def test_lessons_of_no_help_are_retired_and_the_others_stay() -> None:
     assert world.calls <= most_calls(len(TASKS), 6)
 
 
-def test_no_more_than_some_are_retired_at_once_and_pinned_ones_never() -> None:
+def test_few_are_retired_at_once_and_pinned_ones_never() -> None:
     library = Library(tuple(replace(item, pinned=n < 2) for n, item in enumerate(WRONG)))
     rest = retire(answers_of(World(mode="deaf")), library, TASKS, 0, lesson().sampling_train)
     assert len(rest.items) >= FAMILIES - MOST_RETIRED

@@ -56,19 +56,19 @@ def test_the_digests_of_a_reward_are_of_all_its_files(form: str, changed: str) -
 def test_a_run_is_not_resumed_with_a_changed_reward(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("sums.jsonl"), 40))
     words = ("--reward", "rw.py:score", "--max-new-tokens", "16", "--max-epochs", "1")
-    told = call(
+    result = call(
         "experience", "train", tasks, "--model", served.model, *words, "--max-tokens", "4000"
     )
-    assert told.code == 5, told.stderr
+    assert result.code == 5, result.stderr
     asked = len(served.server.requests)
     assert asked > 0
     run = open_run("last")
     noted = json.loads(run.env_file.read_text())["reward_digests"]
     assert {Path(file).name for file in noted} == {"rw.py", "helping.py"}
     Path("helping.py").write_text(INVERTED)
-    told = call("runs", "resume", "last", "--set", "max_tokens=9000000", "--json")
-    assert told.code == 2
-    assert f"helping.py': expected the file that run {run.id} began with, got" in told.stderr
+    result = call("runs", "resume", "last", "--set", "max_tokens=9000000", "--json")
+    assert result.code == 2
+    assert f"helping.py': expected the file that run {run.id} began with, got" in result.stderr
     assert len(served.server.requests) == asked
     Path("helping.py").write_text(HELPER)
     assert call("runs", "resume", "last", "--json").code == 0

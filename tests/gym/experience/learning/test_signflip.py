@@ -46,7 +46,7 @@ def test_drawn_signs_agree_with_counted_ones(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.slow
-def test_rewards_with_many_values_are_drawn_and_the_same_each_time() -> None:
+def test_many_different_rewards_are_drawn_reproducibly() -> None:
     rng = random.Random(4)
     differences = [rng.gauss(0.3, 1) for _ in range(60)]
     assert sign_flip_p(differences) == sign_flip_p(differences) < 0.2
@@ -82,7 +82,7 @@ def test_a_proof_needs_the_exact_test_too() -> None:
 
 @pytest.mark.slow
 @given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 0.5, 1.0]), min_size=6, max_size=8))
-def test_the_interval_of_few_tasks_has_the_means_that_the_test_accepts(gains: list[float]) -> None:
+def test_the_interval_has_the_means_that_the_test_accepts(gains: list[float]) -> None:
     low, _ = interval(gains)
     assert counted([one - low - 1e-6 for one in gains]) > 0.025
     assert counted([one - low + 1e-6 for one in gains]) <= 0.025

@@ -53,7 +53,7 @@ def test_a_text_changed_by_hand_loses_the_evidence(tmp_path: Path) -> None:
     assert (found.evidence, found.model) == ({}, "m")
 
 
-def test_a_skill_has_a_name_and_a_description_within_their_limits() -> None:
+def test_a_skill_has_a_name_and_description_within_limits() -> None:
     library = Library(LIBRARY.items, domain='sums: "two" ' + "x" * 1500)
     head = to_skill(library, "Sums & More" + "y" * 90).split("---\n")[1].splitlines()
     assert head[0] == f"name: sums-more{'y' * 55}"
@@ -82,9 +82,9 @@ def test_the_forms_of_other_programs_are_theirs() -> None:
     ]
 
 
-def test_the_lessons_of_an_agent_are_read_without_its_instructions(tmp_path: Path) -> None:
-    told = "Solve it.\n\nRead:\n\n[G0]. Signs: check\n them.\n\n[G1]. Units: 2. name them.\nEnd."
-    agent = {"type": "simple", "agent": {"name": "a", "instructions": told}}
+def test_lessons_of_an_agent_are_read_without_its_instructions(tmp_path: Path) -> None:
+    result = "Solve it.\n\nRead:\n\n[G0]. Signs: check\n them.\n\n[G1]. Units: 2. name them.\nEnd."
+    agent = {"type": "simple", "agent": {"name": "a", "instructions": result}}
     path = tmp_path / "agent.yaml"
     path.write_text("# @package _global_\n" + yaml.dump(agent, width=40))
     found, left_out = read_foreign(path)
@@ -111,7 +111,7 @@ def test_a_file_for_which_nobody_vouches_has_no_evidence(tmp_path: Path) -> None
     assert [(item.step, item.evidence) for item in found.items] == [(0, {}), (0, {})]
 
 
-def test_lessons_that_are_known_here_keep_what_is_known_in_a_foreign_file(tmp_path: Path) -> None:
+def test_known_lessons_of_a_foreign_file_keep_what_is_stored(tmp_path: Path) -> None:
     other = Library((replace(LIBRARY.items[0], better=9), Item("New.", step=4)), "n")
     write_library(tmp_path / "l.json", other)
     own = replace(LIBRARY.items[0], step=1, evidence={"probe": 1.0})
@@ -121,7 +121,7 @@ def test_lessons_that_are_known_here_keep_what_is_known_in_a_foreign_file(tmp_pa
     assert found.evidence == {}
 
 
-def test_a_text_that_was_changed_by_hand_has_the_lesson_it_replaces_as_its_parent(
+def test_a_text_changed_by_hand_has_the_old_lesson_as_parent(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "l.md"
@@ -256,12 +256,12 @@ def test_any_text_is_read_or_refused(text: str, tmp_path_factory: pytest.TempPat
         read_foreign(path)
 
 
-def test_a_playbook_does_not_count_the_answers_from_before_a_lesson() -> None:
+def test_a_playbook_has_no_counts_of_lessons_learned_here() -> None:
     learned = Item("Add.", better=1, worse=4, step=1)
     theirs = Item("Count.", better=4, worse=1)
-    told = to_ace(Library((learned, theirs)), "x")
-    assert "helpful=0 harmful=0 :: Add." in told
-    assert "helpful=4 harmful=1 :: Count." in told
+    result = to_ace(Library((learned, theirs)), "x")
+    assert "helpful=0 harmful=0 :: Add." in result
+    assert "helpful=4 harmful=1 :: Count." in result
 
 
 @pytest.mark.parametrize(

@@ -53,18 +53,19 @@ def test_each_version_is_signed_with_the_own_key() -> None:
     assert saved.signer == "you"
 
 
-def test_a_version_with_the_signature_of_another_is_refused_by_name() -> None:
+def test_a_version_with_the_signature_of_another_is_refused() -> None:
     first, second = store.save("sums", LIBRARY), store.save("sums", replace(LIBRARY, domain="x"))
     second.path.write_bytes(first.path.read_bytes())
     with pytest.raises(InputError, match=r"0002\.json\.sig: .*one of the two files was changed"):
         store.load("sums")
 
 
-def test_a_version_signed_by_a_stranger_is_refused_until_the_key_is_trusted(theirs: OwnKey) -> None:
+def test_a_version_of_a_stranger_is_refused_until_trusted(theirs: OwnKey) -> None:
     saved = store.save("sums", LIBRARY)
     write_signed(signature_file(saved.path), sign(theirs, CONTEXT, {"digest": saved.digest}))
-    with pytest.raises(InputError, match=r"0001\.json\.sig: expected the signature of a key that"):
+    with pytest.raises(InputError) as caught:
         store.load("sums")
+    assert caught.value.code == "experience.untrusted_signature"
     trust("ann", theirs.public)
     assert store.load("sums").signer == "ann"
 
@@ -79,10 +80,10 @@ def test_a_signature_of_another_kind_is_refused() -> None:
 
 def test_a_file_of_a_stranger_has_no_evidence(tmp_path: Path, theirs: OwnKey) -> None:
     for path in (written(tmp_path / "a.json"), written(tmp_path / "b.json", theirs)):
-        found = store.load_given(str(path))
-        assert (found.signer, found.library.evidence) == ("", {})
-        assert found.library.text == LIBRARY.text
-        first, second = doubts(found.library, "m")
+        stored = store.load_given(str(path))
+        assert (stored.signer, stored.library.evidence) == ("", {})
+        assert stored.library.text == LIBRARY.text
+        first, second = doubts(stored.library, "m")
         assert "unproven" in first
         assert "1 of 1 lessons are foreign" in second
     assert ExperienceLibrary.load(tmp_path / "a.json").verdict == "unproven"
@@ -92,9 +93,9 @@ def test_a_file_keeps_its_evidence_if_a_trusted_key_signed_it(
     tmp_path: Path, theirs: OwnKey
 ) -> None:
     trust("ann", theirs.public)
-    found = store.load_file(written(tmp_path / "a.json", theirs))
-    assert (found.signer, found.library) == ("ann", LIBRARY)
-    assert doubts(found.library, "m") == []
+    stored = store.load_file(written(tmp_path / "a.json", theirs))
+    assert (stored.signer, stored.library) == ("ann", LIBRARY)
+    assert doubts(stored.library, "m") == []
 
 
 def test_a_file_keeps_its_evidence_if_the_store_has_it(tmp_path: Path) -> None:
@@ -108,8 +109,9 @@ def test_a_changed_signature_beside_a_file_is_refused(tmp_path: Path, theirs: Ow
     path = written(tmp_path / "a.json", theirs)
     digest = write_library(tmp_path / "b.json", replace(LIBRARY, evidence={}))
     write_signed(signature_file(path), sign(theirs, CONTEXT, {"digest": digest}))
-    with pytest.raises(InputError, match="one of the two files was changed"):
+    with pytest.raises(InputError) as caught:
         store.load_file(path)
+    assert caught.value.code == "experience.wrong_signature"
     signature_file(path).write_bytes(b"other")
     with pytest.raises(InputError, match="expected a signed object in JSON"):
         store.load_file(path)
@@ -145,8 +147,9 @@ def test_what_is_exported_is_proven_to_those_who_trust_the_key(
 def test_a_version_without_a_signature_is_not_the_users_own(tmp_path: Path) -> None:
     made = store.save("sums", LIBRARY)
     signature_file(made.path).unlink()
-    with pytest.raises(InputError, match="expected your signature of the library, got none"):
+    with pytest.raises(InputError) as caught:
         store.load("sums")
+    assert caught.value.code == "experience.not_signed"
     copy = tmp_path / "copy.json"
     copy.write_bytes(made.path.read_bytes())
     assert store.load_file(copy).signer == ""  # nor is a copy of it
@@ -162,6 +165,6 @@ def test_a_version_that_was_never_signed_does_not_stop_new_ones() -> None:
 
 def test_a_proof_without_figures_is_shown_as_none() -> None:
     library = replace(LIBRARY, evidence={"verdict": "proven"})
-    found = store.Stored("sums", 1, Path("sums.json"), library, "0" * 64)
-    assert verdict(found) == "unproven"
-    assert verdict(replace(found, library=LIBRARY)).startswith("proven: +20.0 points")
+    stored = store.Stored("sums", 1, Path("sums.json"), library, "0" * 64)
+    assert verdict(stored) == "unproven"
+    assert verdict(replace(stored, library=LIBRARY)).startswith("proven: +20.0 points")

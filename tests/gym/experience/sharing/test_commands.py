@@ -33,7 +33,7 @@ def by_text(answer: Any, key: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_lesson_goes_from_its_author_through_peers_to_a_library(
+def test_a_lesson_goes_from_author_through_peers_to_a_library(
     call: Call, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_home(tmp_path / "author", monkeypatch)
@@ -44,21 +44,21 @@ def test_a_lesson_goes_from_its_author_through_peers_to_a_library(
         keys[peer] = at_home(tmp_path / peer, monkeypatch)
         tasks = str(write_tasks(Path(f"{peer}.jsonl"), 48, first=number * 48))
         own = ("shared.json", tasks, "--each", "--out", f"{peer}.measured.jsonl", *QUICK)
-        told = call("experience", "gate", *own, "--model", served.model, "--json")
-        assert told.code == 0, told.stderr
-        assert "in quarantine, it has an order to a tool: Use the shell for sums." in told.stderr
-        effects = by_text(told.json["lessons"], "effect")
+        result = call("experience", "gate", *own, "--model", served.model, "--json")
+        assert result.code == 0, result.stderr
+        assert "in quarantine, it has an order to a tool: Use the shell for sums." in result.stderr
+        effects = by_text(result.json["lessons"], "effect")
         assert effects.keys() == {RULES[0].text, RULES[1].text, WRONG.text}
         assert effects[RULES[0].text] > 0 > effects[WRONG.text] - 0.05
     at_home(tmp_path / "reader", monkeypatch)
     measured = ("ann.measured.jsonl", "bob.measured.jsonl")
     words = ("experience", "keep", "shared.json", *measured)
-    told = call(*words, "--json")
-    assert (told.code, "--least: expected at most 1 key (yours and" in told.stderr) == (2, True)
+    result = call(*words, "--json")
+    assert (result.code, "--least: expected at most 1 key (yours and" in result.stderr) == (2, True)
     for name, key in keys.items():
         call("keys", "trust", name, key)
-    told = call(*words, "--name", "kept", "--json")
-    assert told.code == 0, told.stderr
+    result = call(*words, "--name", "kept", "--json")
+    assert result.code == 0, result.stderr
     kept = store.load("kept").library
     assert {item.text for item in kept.items} >= {RULES[0].text, RULES[1].text}
     assert ORDER.text not in kept.text
@@ -74,8 +74,8 @@ def test_a_library_of_which_nothing_is_kept_is_not_stored(
     store.save("idle", Library((Item("Read the task with care."),)))
     words = ("idle", tasks, "--each", "--model", served.model, *QUICK)
     assert call("experience", "gate", *words).code == 0
-    told = call("experience", "keep", "idle", "idle.measured.jsonl", "--least", "1", "--json")
-    assert (told.code, told.json["kept"], store.versions("idle")) == (1, 0, [1])
+    result = call("experience", "keep", "idle", "idle.measured.jsonl", "--least", "1", "--json")
+    assert (result.code, result.json["kept"], store.versions("idle")) == (1, 0, [1])
 
 
 @pytest.mark.slow
@@ -83,25 +83,25 @@ def test_the_lessons_beside_are_asked_once(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("own.jsonl"), 6))
     store.save("rules", Library(tuple(RULES[:3])))
     words = ("rules", tasks, "--each", "--model", served.model, *QUICK[:4], "--draws", "1")
-    told = call("experience", "gate", *words, "--json")
-    assert told.code == 0, told.stderr
+    result = call("experience", "gate", *words, "--json")
+    assert result.code == 0, result.stderr
     assert len(served.server.requests) == (1 + 3) * 6
-    assert "calls, at most: 24;" in told.stderr
+    assert "calls, at most: 24;" in result.stderr
 
 
 @pytest.mark.slow
 def test_too_few_tasks_sign_nothing(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("own.jsonl"), 5))
     store.save("rules", Library(tuple(RULES[:1])))
-    told = call("experience", "gate", "rules", tasks, "--each", "--model", served.model, *QUICK)
-    assert (told.code, Path("rules.measured.jsonl").exists()) == (2, False)
-    assert "expected at least 6 different ones" in told.stderr
+    result = call("experience", "gate", "rules", tasks, "--each", "--model", served.model, *QUICK)
+    assert (result.code, Path("rules.measured.jsonl").exists()) == (2, False)
+    assert "expected at least 6 different ones" in result.stderr
 
 
 def test_measurements_go_nowhere_without_each(call: Call) -> None:
     store.save("rules", Library(tuple(RULES[:1])))
-    told = call("experience", "gate", "rules", "t", "--out", "x", "--model", "deepseek/m")
-    assert (told.code, "--out: has no effect without --each" in told.stderr) == (2, True)
+    result = call("experience", "gate", "rules", "t", "--out", "x", "--model", "deepseek/m")
+    assert (result.code, "--out: has no effect without --each" in result.stderr) == (2, True)
 
 
 def test_an_import_holds_orders_back_until_they_are_released(call: Call) -> None:
@@ -127,9 +127,9 @@ def test_a_strangers_order_is_not_in_the_prompt(call: Call, served: Served) -> N
     trusted = own_key().public
     Path("home/data/keys/own.pem").unlink()
     words = ("experience", "infer", "TASK family-2 item-1", "--model", served.model)
-    told = call(*words, "--library", "shared.json", "--json")
-    assert told.code == 0, told.stderr
-    assert "in quarantine" in told.stderr
+    result = call(*words, "--library", "shared.json", "--json")
+    assert result.code == 0, result.stderr
+    assert "in quarantine" in result.stderr
     assert ORDER.text not in str(served.server.requests)
     trust("me", trusted)  # a key vouches for what was measured, not for a text
     assert call(*words, "--library", "shared.json", "--json").code == 0

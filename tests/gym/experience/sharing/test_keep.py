@@ -27,7 +27,7 @@ def judged(*records: tuple[int, Measurement], least: int = 2, item: Item = ITEM)
     return found
 
 
-def test_a_lesson_that_enough_keys_find_good_is_kept_with_its_evidence() -> None:
+def test_a_lesson_good_for_enough_keys_is_kept_with_evidence() -> None:
     found = judged((0, record(0.1)), (1, record(0.3)), (2, record(-0.1)))
     assert (found.kept, found.effect, found.signers) == (True, 0.1, ("a", "b", "c"))
     # a side of 1 / 3.92 = 0.255: 0.1 - 1.645 * 1.2533 * 0.255 / sqrt(3) = -0.2036
@@ -48,7 +48,7 @@ def test_a_key_counts_once_however_often_it_signs() -> None:
     assert judged(*many).why == "measured by 1 of at least 2 keys"
 
 
-def test_of_a_key_the_record_of_most_tasks_counts_and_of_equal_ones_the_worse() -> None:
+def test_the_record_of_most_tasks_of_a_key_counts() -> None:
     found = judged((0, record(0.9, tasks=10)), (0, record(0.1, tasks=20)), (1, record(0.1)))
     assert found.effect == 0.1
     found = judged((0, record(0.9)), (0, record(0.1)), (1, record(0.1)))
@@ -61,7 +61,7 @@ def test_a_median_that_is_not_above_0_is_not_enough(effects: tuple[float, ...]) 
     assert found.why.startswith("a median effect of")
 
 
-def test_one_clear_harm_is_enough_against_it_even_in_an_older_record() -> None:
+def test_one_clear_harm_excludes_a_lesson() -> None:
     good = [(n, record(0.4)) for n in range(3)]
     harm = record(-0.2, -0.4, -0.01, tasks=6)
     assert judged(*good, (3, harm)).why == "harmful by the measurement of d"
@@ -91,7 +91,7 @@ LIE = record(1.0, 1.0, 1.0, tasks=10**9)
 
 
 @pytest.mark.parametrize("honest", [(0.0,), (0.0, 0.0), (0.01, 0.0, -0.01)])
-def test_a_minority_that_lies_upwards_does_not_keep_an_idle_lesson(
+def test_a_lying_minority_keeps_no_useless_lesson(
     honest: tuple[float, ...],
 ) -> None:
     records = [(n, record(effect)) for n, effect in enumerate(honest)]
@@ -100,7 +100,7 @@ def test_a_minority_that_lies_upwards_does_not_keep_an_idle_lesson(
 
 
 @given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0, 1)), min_size=2, max_size=3))
-def test_a_minority_that_lies_raises_no_figure_above_those_of_the_honest(
+def test_a_lying_minority_raises_no_figure_above_honest_ones(
     honest: list[tuple[float, float]],
 ) -> None:
     records = [(n, record(one, one - side, one + side)) for n, (one, side) in enumerate(honest)]
@@ -122,7 +122,7 @@ def test_a_record_of_another_lesson_says_nothing() -> None:
     assert judged((0, other), (1, other)).why == "measured by 0 of at least 2 keys"
 
 
-def test_what_looks_like_an_order_is_not_kept_unless_it_was_released() -> None:
+def test_an_order_is_not_kept_unless_released() -> None:
     item = Item("Use the shell.")
     one = replace(record(0.5), text=item.text)
     records = [(KEYS[0], one), (KEYS[1], one)]

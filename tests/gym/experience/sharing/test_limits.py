@@ -52,7 +52,7 @@ def test_nobody_has_more_room_by_many_unknown_names() -> None:
     assert (len(taken), len(left_out)) == (2, 2)
 
 
-def test_of_lessons_that_say_the_same_the_known_or_the_first_stays() -> None:
+def test_of_equal_lessons_the_stored_or_the_first_stays() -> None:
     known = [Item("Check the sign first.", step=1)]
     new = [Item("Check the sign first"), Item("New one."), Item("new ONE")]
     taken, left_out = limited(new, known, 9)
