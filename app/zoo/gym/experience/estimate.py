@@ -97,12 +97,8 @@ def estimate_answers(
 ) -> Estimate:
     """Returns what a command needs that compares lessons on tasks.
 
-    Args:
-        config: the model and how its answers are drawn.
-        tasks: the tasks.
-        models: the model that answers.
-        answers: the most answers to them.
-        lesson_tokens: the longest lessons in a prompt, in tokens of four bytes.
+    `answers` is the most answers to the tasks, `lesson_tokens` the length of the longest lessons in
+    a prompt, in tokens of four bytes.
     """
     prompt, length = _prompt(tasks, config), config.max_new_tokens
     longest = _longest_prompt(tasks, config, lesson_tokens)

@@ -129,11 +129,6 @@ def store_evidence(
     The new version is used if the measured one was. Nothing is stored if it was no version but a
     file, or is proven for the model already and the gate shows less.
 
-    Args:
-        stored: the library that was compared with none.
-        config: the model and how it was measured.
-        measured: the result; accepted.
-
     Raises:
         StorageError: it cannot be written.
     """
@@ -217,13 +212,8 @@ def prune(
     elsewhere, so prune on tasks like those that the library is for. Pinned lessons stay,
     unmeasured. The tasks are among those that the library has `seen`.
 
-    Args:
-        config: the model, the reward and how answers are drawn: `gate_draws` to each task.
-        tasks: tasks like those that the library is for.
-        library: the lessons.
-        near: how many tasks each lesson is compared on.
-        tell: gets notices.
-        origins: tasks that lessons were learned from: they are not answered, but near ones are.
+    Each is compared on `near` tasks, with `gate_draws` answers to each. `origins` are tasks that
+    taught the lessons: they are not answered.
 
     Raises:
         InputError: there is no lesson, or there are more tasks than a library remembers.
@@ -271,11 +261,7 @@ def answering(
 ) -> Generator[Answers]:
     """Yields what draws and scores answers, for the duration of a command.
 
-    Args:
-        config: the model, the reward, the cap.
-        tasks: all tasks of the command.
-        what: the command and its lessons: with the settings and tasks it names the journal.
-        tell: gets notices.
+    `what` is the command and its lessons: with the settings and tasks it names the journal.
 
     Raises:
         InputError: the same command is running, or the reward cannot be loaded.

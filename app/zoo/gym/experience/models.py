@@ -70,9 +70,7 @@ def addresses_of(models: Named) -> dict[str, str]:
 def check_same_servers(models: Named, noted: object) -> None:
     """Refuses to go on with another server under the same name: nobody has agreed to it.
 
-    Args:
-        models: those of the run, with the providers' current addresses.
-        noted: the addresses that the run noted; anything else of a run of an older version.
+    `noted` are the addresses of the run; anything else is of a run of an older version.
 
     Raises:
         InputError: an address is another one.
@@ -154,10 +152,7 @@ def open_models(
 ) -> Generator[tuple[Model, Model]]:
     """Yields the model and the teacher, ready for calls.
 
-    Args:
-        models: who they are.
-        tell: gets notices.
-        turn: reserves the device with a key for models of this process; None reserves nothing.
+    `turn` reserves the device with a key for models of this process; None reserves nothing.
 
     Raises:
         GymError: a key is missing or cannot be one, or a model of this machine cannot be loaded.

@@ -26,11 +26,8 @@ def load_reward(
 ) -> Reward:
     """Returns the reward of a run or a command.
 
-    Args:
-        config: names it.
-        split: the tasks.
-        function: a reward function of this process; None for the reward of the settings.
-        labels: whether labels of a majority will be drawn.
+    `function` is a reward function of this process; `labels` says whether labels of a majority will
+    be drawn.
 
     Raises:
         InputError: it cannot be loaded, a task lacks what it needs, or it is the majority without
@@ -81,10 +78,6 @@ def check_same_reward(env_file: Path, digests: Mapping[str, str]) -> None:
     """Refuses a reward of other files than a run began with; notes them if none are noted.
 
     A file that was moved is the same.
-
-    Args:
-        env_file: the run's `env.json`.
-        digests: those of the reward that is loaded.
 
     Raises:
         InputError: a file has changed.

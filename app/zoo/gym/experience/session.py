@@ -94,12 +94,9 @@ def learn_in(
 ) -> Mapping[str, object]:
     """Learns in a run folder and returns the fields of its end event.
 
-    Args:
-        run: the run; its tasks are in its folder.
-        config: the settings.
-        reward: a reward function of this process; None for the reward of the settings.
-        wait: whether models of this process wait for a device that is in use.
-        budget: what is left of a cap on more than this run; None for one on the run alone.
+    `reward` is a function of this process; None for the reward of the settings. `wait` says whether
+    models of this process wait for a device in use. `budget` is the rest of a cap on more than this
+    run.
 
     Raises:
         InterruptedRunError: the run was stopped, a cap is reached, or a server is.
@@ -257,13 +254,7 @@ def _finish(run: Run, config: ExperienceConfig, learned: Learned) -> Mapping[str
 def _first_change(folder: Path, figures: Mapping[str, object], *, is_reported: bool) -> str | None:
     """Returns which file of a finished run differs from its replay, None if none does.
 
-    Args:
-        folder: the run's.
-        figures: the figures that a report of the replay would have.
-        is_reported: whether the version that wrote the journal put digests of files in a report.
-
-    Raises:
-        NotAvailableError: the report is missing.
+    `is_reported` says whether the version that wrote the journal put digests of files in a report.
     """
     path = folder / "result" / REPORT_FILE
     try:

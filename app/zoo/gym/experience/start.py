@@ -57,11 +57,6 @@ def prepare_files(
 ) -> Prepared:
     """Returns the run that learns from files of tasks.
 
-    Args:
-        config: the settings.
-        paths: the files.
-        will_run: see `prepare`.
-
     Raises:
         GymError: a file, model, price or reward is missing or wrong.
     """
@@ -80,13 +75,7 @@ def prepare(
 ) -> Prepared:
     """Returns the run that learns from tasks.
 
-    Args:
-        config: the settings, with a name.
-        tasks: the tasks.
-        notes: what is known about their files.
-        reward: a reward function of this process.
-        will_run: whether calls follow; a key, price, cap or model that only they need is else a
-            note.
+    If no calls follow (`will_run`), a missing key, price, cap or model is only a note.
 
     Raises:
         GymError: a file, model, price or reward is missing or wrong.
@@ -122,11 +111,7 @@ def prepare(
 
 
 def _checked(config: ExperienceConfig, models: Named, *, will_run: bool) -> tuple[Cap, list[str]]:
-    """Returns the cap, and what a run still needs, in sentences.
-
-    Raises:
-        GymError: something is missing, and calls follow.
-    """
+    """Returns the cap, and what a run still needs, in sentences."""
     caps: list[Cap] = []
     missing: list[str] = []
     checks: list[Callable[[], object]] = [lambda: caps.append(cap_of(config, models))]
@@ -146,11 +131,7 @@ def _checked(config: ExperienceConfig, models: Named, *, will_run: bool) -> tupl
 
 
 def _refuse_unusable(config: ExperienceConfig, split: Split) -> None:
-    """Refuses numbers of answers that are not drawn, and more tasks than a library can remember.
-
-    Raises:
-        InputError: such a number is given, or more tasks teach or decide.
-    """
+    """Refuses numbers of answers that are not drawn, and more tasks than a library can remember."""
     for key, tasks in (("gate_draws", split.gate), ("test_draws", split.test)):
         if not tasks and key in config.model_fields_set:
             part = key.partition("_")[0]

@@ -58,12 +58,7 @@ def read_tasks(paths: Sequence[Path]) -> tuple[list[Task], list[str]]:
 
 
 def unread(tasks: Sequence[Task], kinds: Set[str]) -> list[str]:
-    """Returns a sentence about keys of rows that neither a prompt nor the reward reads, if any.
-
-    Args:
-        tasks: the tasks.
-        kinds: those of the reward's parts.
-    """
+    """Returns a sentence about keys of rows that neither a prompt nor the reward reads, if any."""
     if kinds & _READ_ROWS or ("auto" in kinds and any(map(has_tests, tasks))):
         return []
     counts = Counter(key for task in tasks for key in task.metadata)
@@ -96,9 +91,7 @@ def remembered(library: Library, known: Library | None) -> Library:
     A lesson that a stored library has, was changed from one, or says the same as one, has its
     sources; all tasks of those libraries and their runs count as seen.
 
-    Args:
-        library: the lessons.
-        known: the version that they follow, if it is another one.
+    `known` is the version that they follow, if it is another one.
     """
     stored = [*store.every(), *([known] if known else [])]
     origins = list(known.items) if known else []
@@ -125,10 +118,7 @@ def without_seen(
 ) -> tuple[list[Task], str | None]:
     """Returns the tasks that can measure lessons, and a sentence if others are left out.
 
-    Args:
-        tasks: all tasks.
-        seen: see `seen_by`.
-        least: the fewest different ones that are enough.
+    `seen` are hashes of `seen_by`; `least` is the fewest different tasks that are enough.
 
     Raises:
         InputError: tasks are left out, and too few remain.
@@ -172,9 +162,7 @@ def tasks_digest(folder: Path) -> str:
 def check_same_tasks(folder: Path, noted: object) -> None:
     """Refuses tasks other than those that a run began with.
 
-    Args:
-        folder: the run's.
-        noted: their digest in its `env.json`; None for a run that noted none.
+    `noted` is their digest in `env.json`; None if the run noted none.
 
     Raises:
         NotAvailableError: they are missing.

@@ -27,12 +27,7 @@ def infer(
 ) -> Reply:
     """Returns the model's answer to a query.
 
-    Args:
-        config: the model and how it answers.
-        query: the task.
-        library: the lessons in the prompt.
-        tell: gets notices, such as that the lessons are of another model.
-        budget: what is left of a cap on several calls; None for a cap on this one.
+    `budget` is the rest of a cap on several calls; None for a cap on this one.
 
     Raises:
         InputError: there is no query.
@@ -100,10 +95,7 @@ def measured_top_k(library: Library) -> int | None:
 def doubts(library: Library, model: str, top_k: int | None = None) -> list[str]:
     """Returns what a user should know before lessons are used, in sentences.
 
-    Args:
-        library: the lessons.
-        model: the model that will read them.
-        top_k: how many of them a prompt has at most; None for all.
+    `top_k` is the most lessons in a prompt; None for all.
     """
     sentences: list[str] = []
     items, evidence = library.items, library.evidence
@@ -161,12 +153,9 @@ def lessons_of(
 ) -> InUse:
     """Returns the lessons of libraries, and how they are read.
 
-    Args:
-        libraries: names, NAME@VERSION or files, separated by commas; a lesson of two counts once.
-        model: the model that will read them.
-        top_k: how many of them a prompt has at most; by default as they were measured, if all of
-            the libraries were measured alike.
-        tell: gets a sentence if no lesson is near to a message.
+    `libraries` are names, NAME@VERSION or files, separated by commas; a lesson of two counts once.
+    By default `top_k` is as they were measured, if all were measured alike. `tell` gets a sentence
+    if no lesson is near to a message.
 
     Raises:
         InputError: nothing is named, or together they are larger than a library may be.

@@ -40,9 +40,7 @@ class Cap:
 class CapReachedError(InterruptedRunError):
     """The next call could exceed the cap; a run can be resumed with a higher one.
 
-    Args:
-        message: the cost so far, and the worst case of the next call.
-        setting: the cap that is reached, `max_usd` or `max_tokens`.
+    `setting` is the cap that is reached, `max_usd` or `max_tokens`.
     """
 
     def __init__(self, message: str, setting: str) -> None:
@@ -74,9 +72,7 @@ class Budget:
     def reserve(self, worst: Spent, check: Callable[[], object] = lambda: None) -> None:
         """Reserves the worst case of a call.
 
-        Args:
-            worst: what it may cost.
-            check: called while the call waits for others; it may raise to give up.
+        `check` is called while the call waits for others; it may raise to give up.
 
         Raises:
             CapReachedError: it does not fit under the cap.

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import groupby, islice
 from queue import Empty, SimpleQueue
 from typing import Protocol, runtime_checkable
@@ -75,10 +76,11 @@ class AbandoningAnswerer(Protocol):
         ...
 
 
+@dataclass
 class Model:
     """A model that is called.
 
-    Args:
+    Attributes:
         name: its id, part of each call's key.
         answerer: makes the calls.
         price: what they cost; None is nothing.
@@ -86,19 +88,13 @@ class Model:
         per_minute: calls that start in a minute at most; None is no limit.
     """
 
-    def __init__(
-        self,
-        name: str,
-        answerer: Answerer,
-        price: Price | None = None,
-        concurrency: int = 1,
-        per_minute: int | None = None,
-    ) -> None:
-        self.name = name
-        self.answerer = answerer
-        self.price = price
-        self.concurrency = concurrency
-        self._gap_s = 60 / per_minute if per_minute else 0.0
+    name: str
+    answerer: Answerer
+    price: Price | None = None
+    concurrency: int = 1
+    per_minute: int | None = None
+
+    def __post_init__(self) -> None:
         self._next = 0.0
         self._lock = threading.Lock()
 
@@ -107,17 +103,12 @@ class Model:
         with self._lock:
             now = time.monotonic()
             start = max(now, self._next)
-            self._next = start + self._gap_s
+            self._next = start + (60 / self.per_minute if self.per_minute else 0.0)
             return start - now
 
 
 class ReplayEndedError(GymError):
-    """A replay needs an answer that the journal does not have.
-
-    Args:
-        slot: the place of the call.
-        why: what differs.
-    """
+    """A replay needs an answer that the journal does not have."""
 
     def __init__(self, slot: str, why: str) -> None:
         super().__init__(f"{slot}: {why}", code="experience.replay_differs")

@@ -238,11 +238,7 @@ class Journal:
                 self._take(entry)
 
     def _append(self, data: bytes) -> None:
-        """Writes whole lines or nothing: a part of one would damage the next.
-
-        Raises:
-            OSError: they cannot be written, or a part of earlier ones could not be taken back.
-        """
+        """Writes whole lines or nothing: a part of one would damage the next."""
         handle = self._handle
         assert handle is not None
         if self._is_torn:

@@ -3,11 +3,11 @@
 Legend: N prompts, G answers of each.
 
 On-policy context distillation (arXiv:2602.12275): the model samples answers without the lessons; of
-each of their tokens it learns the distribution that the model as it was before training has with
-the lessons in the system turn, by the reverse KL. One model: the teacher is the base beneath the
-adapter, and reads a prompt of its own. A step in one scroll is `Lessons.window`. An evaluation is
-the divergence on answers to held-out prompts. Left out: rewards, which choose no answers here, and
-the paper's separate teachers. `zoo-gym experience distill` starts it and measures what it taught.
+each of their tokens it learns the distribution that the untrained model has with the lessons in the
+system turn, by the reverse KL. The teacher is the base beneath the adapter, and reads its own
+prompt. `Lessons.window` is a whole step. An evaluation is the divergence on answers to held-out
+prompts. Left out: rewards, which choose no answers here, and the paper's separate teachers.
+`zoo-gym experience distill` starts it and measures the gain.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -118,11 +118,10 @@ class Lessons(Method):
             keys=[rollout_key(config.seed, step, n, g) for n, g in rows],
         )
         taught = [self._with_lessons(prompt) for prompt in prompts]
-        answers = [(n, one.ids) for (n, _), one in zip(rows, rollouts, strict=True)]
+        answers = [(n, rollout.ids) for (n, _), rollout in zip(rows, rollouts, strict=True)]
         units = alone(answered(prompts[n], ids) for n, ids in answers)
-        read = dict(
-            zip(map(id, units), alone(answered(taught[n], i) for n, i in answers), strict=True)
-        )
+        read = alone(answered(taught[n], ids) for n, ids in answers)
+        teacher = {id(unit): other for unit, other in zip(units, read, strict=True)}
         tokens = sum(unit.learned_tokens for unit in units)
         constants = {WINDOW_TOKENS: float(tokens)}
         size = config.per_device_train_batch_size
@@ -130,11 +129,11 @@ class Lessons(Method):
         batches = [
             replace(
                 collate(part, constants, temperature=config.temperature),
-                teacher=collate([read[id(one)] for one in part], temperature=config.temperature),
+                teacher=collate([teacher[id(u)] for u in part], temperature=config.temperature),
             )
             for part in micro_batches(units, max_units=size, max_batch_tokens=limit)
         ]
-        cut = sum(one.finish == "length" for one in rollouts) / len(rollouts)
+        cut = sum(rollout.finish == "length" for rollout in rollouts) / len(rollouts)
         metrics = {"completion_length": tokens / len(rollouts), "truncated": cut}
         return Window(batches, tokens, metrics)
 
@@ -185,7 +184,7 @@ class Lessons(Method):
         self.teacher = self._open.enter_context(self.policy.reference())
 
     def close(self) -> None:
-        """Lets the teacher go."""
+        """Frees the teacher."""
         if hasattr(self, "_open"):
             self._open.close()
 
@@ -267,9 +266,9 @@ def library_in(file: str) -> Library:
 
 
 def answered(prompt: Example, ids: Sequence[int]) -> Example:
-    """Returns the row of a prompt and an answer, of which the answer is learned."""
+    """Returns the row of a prompt and an answer; only the answer is learned."""
     import numpy as np
 
-    whole = np.concatenate([prompt.ids, np.array(ids, dtype=np.int64)])
-    mask = np.arange(len(whole)) >= len(prompt.ids)
-    return Example(whole, mask, prompt.source, truncated=False, extras=prompt.extras)
+    tokens = np.concatenate([prompt.ids, np.array(ids, dtype=np.int64)])
+    mask = np.arange(len(tokens)) >= len(prompt.ids)
+    return Example(tokens, mask, prompt.source, truncated=False, extras=prompt.extras)

@@ -208,15 +208,6 @@ def compare(
 ) -> dict[str, Tested]:
     """Returns what the lessons, the adapter and the delta gain on tasks, by name.
 
-    Args:
-        config: the model and how it answers.
-        tasks: the held-out tasks.
-        library: the lessons.
-        caller: makes the calls; answers in its journal are not drawn again.
-        reward: scores answers.
-        adapter: the result of the training.
-        delta: the delta made of it.
-
     Raises:
         GuardError: no task has rewards in both ways.
         GymError: see `open_chat`.

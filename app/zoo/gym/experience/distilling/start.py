@@ -95,11 +95,8 @@ def prepare(
 ) -> Prepared:
     """Returns the run that distils a library on tasks.
 
-    Args:
-        config: the settings.
-        library: its name, NAME@VERSION, or a file.
-        paths: files of tasks.
-        changes: settings of the training, `KEY=VALUE`.
+    `library` is a name, NAME@VERSION, or a file; `changes` are settings of the training,
+    `KEY=VALUE`.
 
     Raises:
         GymError: a file, model, price or setting is missing or wrong.
@@ -184,11 +181,7 @@ def check_caps(config: DistillationConfig) -> Cap:
 def _training(
     config: DistillationConfig, library: Library, tasks: Sequence[Task], changes: Sequence[str]
 ) -> Loaded:
-    """Returns the pinned settings of the training, with files that stand for those of the run.
-
-    Raises:
-        InputError: a setting is wrong, or not one of the training alone.
-    """
+    """Returns the pinned settings of the training, with files that stand for those of the run."""
     for change in changes:
         key, _, value = change.partition("=")
         hint = _OWN.get(ours(key.strip())) or _OWN.get(key.strip())

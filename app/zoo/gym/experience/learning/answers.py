@@ -99,12 +99,7 @@ class Answers:
     ) -> list[list[Answer]]:
         """Returns `draws` answers to each task.
 
-        Args:
-            slot: the phase, step and look of the calls.
-            tasks: the tasks by their number in the split.
-            draws: answers to each task.
-            library: the lessons in the prompt.
-            sampling: how answers are drawn.
+        `slot` is the phase, step and look of the calls; tasks have their number in the split.
 
         Raises:
             GuardError: none of a step's groups has a reward.
@@ -168,11 +163,6 @@ class Pairs:
 
     A pair in which one answer has no reward is left out, so that lessons gain nothing by making bad
     answers impossible to score. Equal texts are one task: they are no independent evidence.
-
-    Args:
-        tasks: the tasks.
-        base: the answers to each task without the lessons.
-        learned: as many with them.
 
     Attributes:
         rewards: the pairs of rewards of each text, without and with the lessons.

@@ -103,14 +103,7 @@ def learn(
 ) -> Learned:
     """Learns a library from tasks.
 
-    Args:
-        split: the tasks.
-        caller: makes the calls.
-        model: answers the tasks.
-        teacher: proposes edits.
-        reward: scores answers; None in a replay.
-        config: the settings.
-        report: gets the figures of each step.
+    `reward` is None in a replay; `report` gets the figures of each step.
 
     Raises:
         GymError: see `Caller.ask` and `Answers.draw`.
@@ -184,10 +177,8 @@ def compared(
 ) -> Tested:
     """Returns what pairs of rewards show, without and with a library.
 
-    Args:
-        pairs: the mean rewards of each task, at least one.
-        tokens: tokens that the library adds to a prompt.
-        unscored: answers without a reward, without and with it: with more, nothing is proven.
+    `pairs` are the mean rewards of each task, at least one; `tokens` those that the library adds to
+    a prompt. If more answers are unscored with the library than without, nothing is proven.
     """
     differences = [learned - base for base, learned in pairs]
     effect = round(fmean(differences), 6)

@@ -28,12 +28,6 @@ COMPARES = "answer"
 def label_split(split: Split, answers: Answers, draws: int, sampling: Sampling) -> Split:
     """Returns the tasks that most answers agree on, with what they say as the answer.
 
-    Args:
-        split: the tasks.
-        answers: draws answers of the model.
-        draws: answers to each task.
-        sampling: how they are drawn.
-
     Raises:
         GuardError: a part has no task left.
         GymError: see `Caller.ask`.

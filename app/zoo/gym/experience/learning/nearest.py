@@ -37,10 +37,7 @@ def shares_words(query: str, texts: Sequence[str]) -> bool:
 def nearest(query: str, texts: Sequence[str], most: int) -> list[int]:
     """Returns the indices of the texts that are most like a query, the most like first.
 
-    Args:
-        query: the text to compare with.
-        texts: all texts.
-        most: how many to return at most; of equal ones the earlier ones.
+    Of equal ones, the earlier ones come first.
     """
     counts = [Counter(words(text)) for text in texts]
     lengths = [sum(count.values()) for count in counts]

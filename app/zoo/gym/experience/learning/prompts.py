@@ -42,10 +42,7 @@ def lessons_for(task: Task, library: Library, top_k: int | None) -> Library:
 
     Near are those that share most words with it (BM25).
 
-    Args:
-        task: the task.
-        library: all lessons.
-        top_k: how many at most that are not pinned; None for all.
+    `top_k` is the most that are not pinned; None for all.
     """
     free = [item for item in library.items if not item.pinned]
     if top_k is None or len(free) <= top_k:
@@ -65,10 +62,7 @@ def unmatched(task: Task, library: Library, top_k: int | None) -> str:
 def task_turns(task: Task, library: Library, system: str) -> Turns:
     """Returns the prompt of a model: the user's system text, the library, then the task.
 
-    Args:
-        task: the task; its own system turn comes after the library.
-        library: the lessons.
-        system: text for all tasks.
+    A task's own system turn comes after the library.
     """
     texts = [turn.content for turn in task.messages if turn.role == "system"]
     first = "\n\n".join(filter(None, [system, library.text, *texts]))
@@ -82,11 +76,7 @@ def teacher_turns(
 ) -> Turns:
     """Returns what a teacher sees of one group.
 
-    Args:
-        task: the group's task.
-        library: the lessons as edited so far.
-        answers: the answers with their rewards.
-        rejected: edits that were tried and did not help, in words.
+    Answers have their rewards; `rejected` are edits that did not help, in words.
     """
     lessons = [f"[{item.id[:LABEL]}] {item.text}" for item in library.items] or ["none yet"]
     refused = [f"- {words}" for words in rejected]

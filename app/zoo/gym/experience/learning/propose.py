@@ -69,13 +69,7 @@ class Proposer:
     rejected: list[str] = field(default_factory=list[str])
 
     def propose(self, step: int, tasks: Sequence[Task], library: Library) -> Proposed:
-        """Returns a library with the edits of a step.
-
-        Args:
-            step: the step, from 0.
-            tasks: the tasks of the step.
-            library: the library of all groups' answers.
-        """
+        """Returns a library with the edits of a step."""
         groups = self.answers.draw(
             ("rollout", step, 0),
             dict(enumerate(tasks)),
@@ -128,11 +122,7 @@ class Proposer:
                 self.reject([edit.words])
 
     def _applied(self, proposed: Proposed, step: int, edit: Edit) -> Library:
-        """Returns the library with an edit; a full one makes room, once a step.
-
-        Raises:
-            InputError: there is no room.
-        """
+        """Returns the library with an edit; a full one makes room, once a step."""
         try:
             return edit.apply(proposed.library)
         except InputError:

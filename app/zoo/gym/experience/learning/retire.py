@@ -28,12 +28,7 @@ def retire(
 ) -> Library:
     """Returns a library without the lessons that do not help.
 
-    Args:
-        answers: draws answers of the model.
-        library: the lessons; pinned ones stay.
-        tasks: all tasks that teach.
-        step: the step, from 0.
-        sampling: how answers are drawn.
+    Pinned lessons stay.
 
     Raises:
         GymError: see `Answers.draw`.
@@ -62,11 +57,7 @@ def most_calls(tasks: int, items: int) -> int:
 def near_tasks(item: Item, tasks: Sequence[Task], origins: Sequence[Task], count: int) -> list[int]:
     """Returns the numbers of the tasks nearest to those that taught a lesson, else to its text.
 
-    Args:
-        item: the lesson.
-        tasks: the tasks to choose from.
-        origins: tasks that may have taught it.
-        count: how many to return at most.
+    `origins` are the tasks that may have taught it.
     """
     taught = [contents(task) for task in origins if is_among(task, item.sources)]
     return nearest("\n".join(taught) or item.text, list(map(contents, tasks)), count)

@@ -73,9 +73,7 @@ def interval(differences: Sequence[float], level: float = 1 - LEVEL) -> tuple[fl
     choice that flips none gives the same sum for every m and rejects nothing: with fewer than six
     tasks there are no bounds.
 
-    Args:
-        differences: one a task, also those of 0.
-        level: the confidence.
+    `differences` has one a task, also those of 0; `level` is the confidence.
     """
     count = len(differences)
     choices: Sequence[int] = range(1 << count)

@@ -76,12 +76,8 @@ def split_tasks(
 ) -> Split:
     """Returns the parts of the tasks; the same for the same tasks and seed.
 
-    Args:
-        tasks: all tasks.
-        seed: another one splits otherwise.
-        gate: tasks of a file of their own, instead of a share. The file may be sorted, but early
-            looks must see all kinds, so they are shuffled.
-        test: the same for the test.
+    `gate` and `test` are tasks of files of their own, instead of shares. A gate's file may be
+    sorted, but early looks must see all kinds, so it is shuffled.
 
     Raises:
         InputError: there are no tasks, or a task of the gate or the test is also another part's.

@@ -121,10 +121,8 @@ def _edits_in(value: object) -> list[Mapping[str, object]] | None:
 def check_edit(proposal: Mapping[str, object], library: Library, origin: Item) -> Edit | None:
     """Returns a proposal as an edit of the library; None if it changes nothing.
 
-    Args:
-        proposal: it has `op` or `operation`, `id` or `ids`, and `text`.
-        library: the library as the teacher sees it.
-        origin: a lesson without text: the other fields of a new one.
+    `proposal` has `op` or `operation`, `id` or `ids`, and `text`; `origin` has the other fields of
+    a new lesson.
 
     Raises:
         InputError: the operation or a label is unknown, or the text is no lesson.

@@ -208,10 +208,6 @@ def signature_file(path: Path) -> Path:
 def sign_library(path: Path, digest: str) -> None:
     """Signs a library with the user's key.
 
-    Args:
-        path: its file.
-        digest: the file's digest, which is signed.
-
     Raises:
         InputError: the user's key cannot be used.
         StorageError: the signature cannot be written.
@@ -221,10 +217,6 @@ def sign_library(path: Path, digest: str) -> None:
 
 def signer_of(path: Path, digest: str) -> PublicKey | None:
     """Returns who signed a library, None if nobody did.
-
-    Args:
-        path: its file.
-        digest: the digest of the file as it was read.
 
     Raises:
         InputError: the signature is damaged, or that of another library.

@@ -137,10 +137,7 @@ def known_hosts() -> set[str]:
 def require_consent(models: Iterable[Hosted], leaves: str, confirm: Callable[[str], bool]) -> None:
     """Asks about each host that is new, and remembers a yes.
 
-    Args:
-        models: the models that will be called; those of this machine need no consent.
-        leaves: what is sent, and what it costs, in a sentence.
-        confirm: asks a question.
+    `leaves` says what is sent, and what it costs, in a sentence.
 
     Raises:
         NotAvailableError: the user does not agree.

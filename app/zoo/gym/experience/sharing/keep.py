@@ -123,11 +123,7 @@ def crowded_out(
 
     Of equal ones, and of one author, those with the largest effects stay.
 
-    Args:
-        judged: the judged lessons.
-        library: the other lessons of the library; one that is judged anew counts as new.
-        most: how many of one author it may have.
-        released: the ids of lessons that are kept although another says the same.
+    `library` has the other lessons; one that is judged anew counts as new.
     """
     best = sorted((j for j in judged if j.kept), key=lambda j: (-(j.effect or 0.0), j.item.id))
     ids = {lesson.item.id for lesson in best}

@@ -52,11 +52,8 @@ def limited(
 ) -> tuple[list[Item], list[LeftOut]]:
     """Returns the lessons that a library takes, and those that it does not.
 
-    Args:
-        items: lessons of others, the best first.
-        library: the other lessons of the library.
-        most: how many of one author it may have, those in the library included.
-        released: the ids of lessons that are taken although another says the same.
+    `items` are lessons of others, the best first, `library` the other lessons. `released` are the
+    ids of lessons that are taken although another says the same.
 
     Raises:
         InputError: `most` is less than 1.

@@ -189,9 +189,7 @@ def suspicion(text: str) -> str | None:
 def held_back(items: Iterable[Item], released: Collection[str] = ()) -> list[LeftOut]:
     """Returns the lessons that are held back.
 
-    Args:
-        items: lessons of others.
-        released: the ids of those that the user has read and wants.
+    `released` are the ids of those that the user has read and wants.
     """
     suspicious = (LeftOut(item, why) for item in items if (why := suspicion(item.text)))
     return [lesson for lesson in suspicious if lesson.item.id not in released]
