@@ -168,7 +168,7 @@ from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.rounds.session.contributing import prepare, reveal, send_commitment, send_reveal
 from zoo.gym.rounds.session.opening import open_round
-from zoo.gym.rounds.session.known_rounds import remember_place
+from zoo.gym.rounds.session.known_rounds import remember_round
 from zoo.gym.rounds.session.writing import close_phase, create_round
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import own_key
@@ -188,7 +188,7 @@ close_phase(storage, key)
 for who in people:
     send_reveal(*reveal(open_round(storage), who), storage)
 close_phase(storage, key)
-remember_place(open_round(storage))
+remember_round(open_round(storage))
 """
 """A round of this user that ten people have revealed contributions to."""
 

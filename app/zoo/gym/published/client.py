@@ -16,7 +16,7 @@ from zoo.gym.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:
     from zoo.gym.published.soup.config import DeltaSoupConfig
-    from zoo.gym.rounds.session.contributing import Own
+    from zoo.gym.rounds.session.contributing import Prepared
     from zoo.gym.rounds.session.opening import Opened
     from zoo.gym.rounds.storage.base import Storage
     from zoo.gym.signing import Signed
@@ -129,7 +129,7 @@ class Client:
             send_reveal,
         )
         from zoo.gym.rounds.session.contributing import reveal as prepared_reveal
-        from zoo.gym.rounds.session.known_rounds import remember_place
+        from zoo.gym.rounds.session.known_rounds import remember_round
         from zoo.gym.signing import own_key
 
         text_of("user_id", user_id)
@@ -147,7 +147,7 @@ class Client:
                 raise InputError(
                     f"examples: expected {contribution.examples}, as you committed, got {examples}"
                 )
-            act: Callable[[Own, Signed, Storage], str] = send_reveal
+            act: Callable[[Prepared, Signed, Storage], str] = send_reveal
         else:
             base = model_folder("base_model", base_model)
             claimed = check_examples(opened.manifest, examples, "examples")
@@ -156,7 +156,7 @@ class Client:
             act = send_commitment
         if send and phase in {Phase.COMMIT, Phase.REVEAL}:
             receipt: str | None = act(contribution, entry, opened.storage)
-            remember_place(opened, used=True)
+            remember_round(opened, used=True)
         else:
             receipt = receipt_of(opened, entry)
         return Contributed(
@@ -213,12 +213,12 @@ class Client:
 
     def _opened(self, base_model: str, config: "DeltaSoupConfig | None") -> "Opened":
         from zoo.gym.rounds.kind import kind_of
-        from zoo.gym.rounds.session.known_rounds import find_storage, remember_place
+        from zoo.gym.rounds.session.known_rounds import find_storage, remember_round
         from zoo.gym.rounds.session.opening import open_round
 
         storage, expected = find_storage(self.node_url)
         opened = open_round(storage, expected=expected)
-        remember_place(opened)
+        remember_round(opened)
         hint = "zoo-gym round takes part in those of lessons"
         kind_of(opened.manifest).expect_weights(opened.manifest, "Client", hint)
         _check_base(opened, text_of("base_model", base_model))

@@ -194,7 +194,9 @@ class LowRank(Contributions):
     def sizes(self) -> dict[str, int]:
         """The number of columns of each tensor, multiplied out."""
         each = {name: self.tensors[name] for name in sorted(self.tensors)}
-        return {name: one.a[0].shape[1] * one.b[0].shape[1] for name, one in each.items()}
+        return {
+            name: factors.a[0].shape[1] * factors.b[0].shape[1] for name, factors in each.items()
+        }
 
     def gram(self, *, threads: int | None = None) -> "NDArray[np.uint64]":
         """Returns the exact scalar products, [n, n, 2], from the factors alone."""

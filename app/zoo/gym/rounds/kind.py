@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zoo.gym.rounds.protocol.manifest import Manifest
     from zoo.gym.rounds.protocol.records import Measured
     from zoo.gym.rounds.protocol.state import State
-    from zoo.gym.rounds.session.contributing import Own
+    from zoo.gym.rounds.session.contributing import Prepared
     from zoo.gym.rounds.session.opening import Opened
     from zoo.gym.signing import OwnKey, PublicKey, Signed
     from zoo.models import Resolved
@@ -61,7 +61,7 @@ class FineTune:
 
 
 @dataclass(frozen=True)
-class Given:
+class Request:
     """What a user gave to contribute, or to apply a result.
 
     Attributes:
@@ -168,8 +168,8 @@ class Kind(ABC, Generic[Source, Result]):
 
     @abstractmethod
     def contribute(
-        self, opened: "Opened", given: Given, key: "OwnKey", out: Prints
-    ) -> "tuple[Own, Signed, Fields]":
+        self, opened: "Opened", request: Request, key: "OwnKey", out: Prints
+    ) -> "tuple[Prepared, Signed, Fields]":
         """Prepares what a user gave and says what became of it.
 
         Returns:
@@ -187,7 +187,7 @@ class Kind(ABC, Generic[Source, Result]):
         """
 
     @abstractmethod
-    def show(self, found: Result, opened: "Opened", out: Prints) -> "tuple[Fields, str | None]":
+    def show(self, result: Result, opened: "Opened", out: Prints) -> "tuple[Fields, str | None]":
         """Prints a published result; returns it for programs, and why there is none if so."""
 
     @abstractmethod
@@ -208,7 +208,7 @@ class Kind(ABC, Generic[Source, Result]):
         """
 
     @abstractmethod
-    def apply(self, opened: "Opened", given: Given, out: Prints) -> Fields:
+    def apply(self, opened: "Opened", request: Request, out: Prints) -> Fields:
         """Verifies the result, applies it, prints that and returns it for programs."""
 
     def forget(self, manifest: "Manifest") -> None:

@@ -8,11 +8,11 @@ from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.publish import result_entry
 from zoo.gym.rounds.compute.result import FORMAT
 from zoo.gym.rounds.compute.verify import Check, published_report
-from zoo.gym.rounds.kind import Choices, Fields, Given, Kind, Prints
+from zoo.gym.rounds.kind import Choices, Fields, Kind, Prints, Request
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.records import Measured
 from zoo.gym.rounds.protocol.state import State
-from zoo.gym.rounds.session.contributing import Own, prepare_source
+from zoo.gym.rounds.session.contributing import Prepared, prepare_source
 from zoo.gym.rounds.session.opening import Opened
 from zoo.gym.rounds.session.writing import writer_of
 from zoo.gym.rounds.storage.chunks import StoredFile, describe, fetch_new, store, store_bytes
@@ -44,8 +44,8 @@ class Words(Kind[str, Path]):
             raise InputError("contribution: expected a word")
 
     def contribute(
-        self, opened: Opened, given: Given, key: OwnKey, out: Prints
-    ) -> tuple[Own, Signed, Fields]:
+        self, opened: Opened, given: Request, key: OwnKey, out: Prints
+    ) -> tuple[Prepared, Signed, Fields]:
         own, entry = prepare_source(opened, given.name, given.name, key)
         out.answer(f"{own.file.name}: {own.bytes} letters")
         return own, entry, {"letters": own.bytes}
@@ -82,7 +82,7 @@ class Words(Kind[str, Path]):
     def rewards(self, opened: Opened, folder: Path) -> tuple[str, Mapping[str, int]]:
         return "all to one", {published_report(opened)["winner"]: opened.manifest.pool}
 
-    def apply(self, opened: Opened, given: Given, out: Prints) -> Fields:
+    def apply(self, opened: Opened, given: Request, out: Prints) -> Fields:
         return {}
 
     def is_measured(self, state: State) -> bool:

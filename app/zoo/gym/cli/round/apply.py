@@ -33,13 +33,13 @@ def apply(
         yes: download the base without asking
         offline: never contact the hub
     """
-    from zoo.gym.rounds.kind import Given, kind_of
+    from zoo.gym.rounds.kind import Request, kind_of
 
     out, opened = Output(as_json), opened_round(round_, published=True)
     kind, typed = kind_of(opened.manifest), {"base": base, "threads": threads, "name": name}
     refuse_without_effect(kind, "apply", typed | {"yes": yes, "offline": offline})
     its_base = partial(round_base, opened, base, yes=yes, offline=offline)
-    given = Given("", its_base, library=name, threads=threads)
+    given = Request("", its_base, library=name, threads=threads)
     out.result(kind.apply(opened, given, out))
     return 0
 

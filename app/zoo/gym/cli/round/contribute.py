@@ -17,7 +17,7 @@ from zoo.gym.humanize import human_bytes
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zoo.gym.rounds.session.contributing import Own
+    from zoo.gym.rounds.session.contributing import Prepared
     from zoo.gym.rounds.session.opening import Opened
     from zoo.gym.signing import PublicKey, Signed
     from zoo.models import Resolved
@@ -47,7 +47,7 @@ def contribute(
         yes: commit, and download, without asking
         offline: never use the network
     """
-    from zoo.gym.rounds.kind import Given, kind_of
+    from zoo.gym.rounds.kind import Request, kind_of
     from zoo.gym.rounds.session.contributing import has_sent
     from zoo.gym.signing import own_key
 
@@ -69,7 +69,7 @@ def contribute(
 
         return resolve_tuned(source).path
 
-    given = Given(source, its_base, fine_tune, examples)
+    given = Request(source, its_base, fine_tune, examples)
     own, entry, fields = kind.contribute(opened, given, key, out)
     receipt = _commit(opened, own, entry, kind.content, out, send=send, yes=yes)
     out.result(_sent(opened, receipt, own) | dict(fields))
@@ -99,7 +99,7 @@ def reveal(
     from zoo.gym.rounds.kind import kind_of
     from zoo.gym.rounds.session.contributing import receipt_of, send_reveal
     from zoo.gym.rounds.session.contributing import reveal as prepared
-    from zoo.gym.rounds.session.known_rounds import remember_place
+    from zoo.gym.rounds.session.known_rounds import remember_round
     from zoo.gym.signing import has_key, load_key
 
     out, opened = Output(as_json), opened_round(round_)
@@ -117,7 +117,7 @@ def reveal(
         out.say(f"revealed before in {opened.storage.address}: nothing was sent again")
     elif send or confirmed(f"{what}{whose}. Send? [y/N] ", yes=yes):
         receipt = send_reveal(own, entry, opened.storage)
-        remember_place(opened, used=True)
+        remember_round(opened, used=True)
         out.answer(f"revealed in {opened.storage.address}: {size}")
     else:
         out.say(f"nothing was sent. {what} with --send")
@@ -125,7 +125,7 @@ def reveal(
     return 0
 
 
-def _sent(opened: "Opened", receipt: str | None, own: "Own") -> dict[str, object]:
+def _sent(opened: "Opened", receipt: str | None, own: "Prepared") -> dict[str, object]:
     """Returns for programs what was contributed, and the name of its entry if it was sent."""
     return {
         "round": opened.state.id,
@@ -139,11 +139,18 @@ def _sent(opened: "Opened", receipt: str | None, own: "Own") -> dict[str, object
 
 
 def _commit(
-    opened: "Opened", own: "Own", entry: "Signed", no: str, out: Output, *, send: bool, yes: bool
+    opened: "Opened",
+    prepared: "Prepared",
+    entry: "Signed",
+    no: str,
+    out: Output,
+    *,
+    send: bool,
+    yes: bool,
 ) -> str | None:
     """Sends a commitment and returns its receipt, also of one that was sent before; or None."""
     from zoo.gym.rounds.session.contributing import receipt_of, send_commitment
-    from zoo.gym.rounds.session.known_rounds import remember_place
+    from zoo.gym.rounds.session.known_rounds import remember_round
 
     address = opened.storage.address
     what = f"A commitment (a hash, no {no}) goes to {address}."
@@ -153,8 +160,8 @@ def _commit(
     elif receipt and not send:
         out.say(f"committed before in {address}: nothing was sent again")
     elif send or confirmed(f"{what} It cannot be taken back. Send? [y/N] ", yes=yes):
-        receipt = send_commitment(own, entry, opened.storage)
-        remember_place(opened, used=True)
+        receipt = send_commitment(prepared, entry, opened.storage)
+        remember_round(opened, used=True)
         out.answer(
             f"committed in {address}; reveal it once this phase is closed, which is due at "
             f"{opened.state.deadline}: {command('show', opened)} says whether it is"

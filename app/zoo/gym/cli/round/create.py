@@ -177,13 +177,13 @@ def _begin(
     storage: "Storage", manifest: "Manifest", key: "OwnKey", standings: bytes | None = None
 ) -> "Opened":
     """Starts a round in a storage, and keeps where it is."""
-    from zoo.gym.rounds.session.known_rounds import remember_place
+    from zoo.gym.rounds.session.known_rounds import remember_round
     from zoo.gym.rounds.session.opening import open_round
     from zoo.gym.rounds.session.writing import create_round
 
     create_round(storage, manifest, key, standings)
     opened = open_round(storage)
-    remember_place(opened, used=True)
+    remember_round(opened, used=True)
     return opened
 
 

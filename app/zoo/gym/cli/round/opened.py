@@ -24,7 +24,7 @@ def opened_round(given: str | None, *, offline: bool = False, published: bool = 
         offline: refuses an address.
         published: whether the only round with a result is the default, or the only open one.
     """
-    from zoo.gym.rounds.session.known_rounds import find_storage, remember_place
+    from zoo.gym.rounds.session.known_rounds import find_storage, remember_round
     from zoo.gym.rounds.session.opening import open_round
     from zoo.gym.rounds.storage.base import is_address
 
@@ -35,7 +35,7 @@ def opened_round(given: str | None, *, offline: bool = False, published: bool = 
         opened = open_round(storage, expected=expected)
     except InputError as error:
         raise InputError(error.message, hint=error.hint or _seen_elsewhere(storage)) from None
-    remember_place(opened)
+    remember_round(opened)
     return opened
 
 

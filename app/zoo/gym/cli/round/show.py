@@ -41,10 +41,10 @@ def show(round_: Positional = None, /, *, as_json: Json = False) -> int:
 def list_rounds(*, as_json: Json = False) -> int:
     """Lists the rounds that were seen on this machine."""
     from zoo.gym.rounds.session.contributing import has_sent
-    from zoo.gym.rounds.session.known_rounds import current_phase, known_places
+    from zoo.gym.rounds.session.known_rounds import current_phase, known_rounds
 
     out, rounds = Output(as_json), list[dict[str, object]]()
-    places = known_places()
+    places = known_rounds()
     for place in places:
         phase = current_phase(place)
         yours = [*place.roles, *(["contributor"] if has_sent(place.id) else [])]

@@ -49,7 +49,7 @@ def take(
 
 def _check_copy(opened: "Opened", *, yes: bool) -> None:
     """Asks before the log of a copy of a round is written: that of the original ends by it."""
-    from zoo.gym.rounds.session.known_rounds import kept_address, remember_place
+    from zoo.gym.rounds.session.known_rounds import kept_address, remember_round
     from zoo.gym.rounds.storage.base import is_address
 
     kept, address = kept_address(opened.state.id), opened.storage.address
@@ -60,7 +60,7 @@ def _check_copy(opened: "Opened", *, yes: bool) -> None:
             f"{address}: expected the round's folder {kept}, where its log was written, got a copy",
             hint="copy its inbox and chunks there, and take there; or go on in the copy with --yes",
         )
-    remember_place(opened, used=True)
+    remember_round(opened, used=True)
 
 
 def _check_close(opened: "Opened", out: Output, *, yes: bool) -> None:
@@ -103,7 +103,7 @@ def void(
         yes: make it void without asking
     """
     from zoo.gym.rounds.kind import kind_of
-    from zoo.gym.rounds.session.known_rounds import remember_place
+    from zoo.gym.rounds.session.known_rounds import remember_round
     from zoo.gym.rounds.session.writing import void_round
     from zoo.gym.signing import load_key
 
@@ -119,7 +119,7 @@ def void(
             hint="agree with --yes",
         )
     state = void_round(opened.storage, key, because)
-    remember_place(replace(opened, state=state))
+    remember_round(replace(opened, state=state))
     out.answer(f"round {name} is void: {because}")
     if note := kind_of(opened.manifest).void_note:
         out.answer(note)

@@ -134,15 +134,15 @@ def choose(
     collected = _without_refused(candidates, state)
     members = members_of(state, storage, collected.keys)
     collected = with_seats(collected, members, state)
-    found = len(collected.deltas)
-    if found < state.manifest.quorum:
-        raise TooFewError(state.manifest, found, collected.refused)
-    rule = state.manifest.rule(found)
+    count = len(collected.deltas)
+    if count < state.manifest.quorum:
+        raise TooFewError(state.manifest, count, collected.refused)
+    rule = state.manifest.rule(count)
     contributions = in_form(collected.deltas, state.manifest, divide)
     counted = set(collected.keys)
     gram = gram_of(products, [row for row, key in enumerate(candidates.keys) if key in counted])
-    given = _given(rule, collected, state, members)
-    selection = select(rule, contributions, given, gram=gram, threads=threads)
+    claims = _given(rule, collected, state, members)
+    selection = select(rule, contributions, claims, gram=gram, threads=threads)
     selection = with_cap(selection, collected, members, state.manifest)
     return Chosen(state, collected, contributions, selection, gram, members)
 
@@ -211,13 +211,13 @@ def _given(
     if not what:
         return None
     if what == "reputations":
-        found = [members.reputation(key).value for key in collected.keys]
+        claims = [members.reputation(key).value for key in collected.keys]
     else:
-        found = [state.reveals[key].examples for key in collected.keys]
-    if not any(found):
-        said = f"{rule.method.value}: expected {what} above 0, got none"
-        raise NoResultError(state.manifest, said, f"all {what} are 0", collected.refused)
-    return np.array(found, np.float32)
+        claims = [state.reveals[key].examples for key in collected.keys]
+    if not any(claims):
+        expected = f"{rule.method.value}: expected {what} above 0, got none"
+        raise NoResultError(state.manifest, expected, f"all {what} are 0", collected.refused)
+    return np.array(claims, np.float32)
 
 
 def _computed(chosen: Chosen, delta: Delta) -> Computed:
@@ -266,7 +266,7 @@ def _standings(chosen: Chosen, refused: Mapping[PublicKey, str]) -> Standings:
     keys, members = chosen.collected.keys, chosen.members
     counted = [key for key in keys if key not in refused]
     if chosen.state.manifest.evaluation:
-        quality = {key: float(one) for key, one in qualities(chosen.state, counted).items()}
+        quality = {key: float(share) for key, share in qualities(chosen.state, counted).items()}
     else:  # the weight against an equal part
         parts = dict(zip(keys, chosen.selection.shares, strict=True))
         quality = {key: min(1.0, parts[key] * len(counted)) for key in counted}
@@ -276,17 +276,17 @@ def _standings(chosen: Chosen, refused: Mapping[PublicKey, str]) -> Standings:
 
 def worse_than_one(state: State, report: Report) -> str | None:
     """Returns in words that the result gains less than one of its contributions alone."""
-    found = state.measured.results.get(report.result.digest)
+    gate = state.measured.results.get(report.result.digest)
     gates = state.measured.gates
     alone = {key: gates[key].loss for key in report.counted if key in gates}
     means = {key: loss.mean for key, loss in alone.items() if loss is not None}
-    if found is None or not means:
+    if gate is None or not means:
         return None
     best = min(means, key=lambda key: means[key])
-    if found.base.mean <= means[best]:
+    if gate.base.mean <= means[best]:
         return None
     return (
-        f"the result's loss is {below(found.base.mean)} the base's, worse than that of "
+        f"the result's loss is {below(gate.base.mean)} the base's, worse than that of "
         f"{best.fingerprint} alone, {below(means[best])}"
     )
 

@@ -46,8 +46,8 @@ def model_folder_of(base: Path, result: str) -> Path:
     weights = open_weights(base)
     read = [base / "config.json", *copied_files(base)]
     other = {str(file.relative_to(base)): _digest(file) for file in read if file.is_file()}
-    whole = {"weights": identity(weights, sorted(weights.tensors)), "files": other}
-    return folders().data / "models" / f"round-{result[:16]}-{digest(canonical(whole))[:16]}"
+    content = {"weights": identity(weights, sorted(weights.tensors)), "files": other}
+    return folders().data / "models" / f"round-{result[:16]}-{digest(canonical(content))[:16]}"
 
 
 def build(folder: Path, delta: Path, base: Path) -> None:
@@ -79,11 +79,11 @@ def is_whole(folder: Path) -> bool:
     written = read_json_object(folder / WRITTEN_FILE)
     if not written:
         return False
-    there = {str(file.relative_to(folder)): file for file in _files(folder)}
-    if any(not file.name.startswith(".") for name, file in there.items() if name not in written):
+    present = {str(file.relative_to(folder)): file for file in _files(folder)}
+    if any(not file.name.startswith(".") for name, file in present.items() if name not in written):
         return False  # such as weights that a loader prefers
-    found = {name: folder / name for name in written}
-    return all(file.is_file() and _digest(file) == written[name] for name, file in found.items())
+    expected = {name: folder / name for name in written}
+    return all(file.is_file() and _digest(file) == written[name] for name, file in expected.items())
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -144,12 +144,15 @@ def apply_result(opened: Opened, base: Path, *, threads: int | None = None) -> A
     content = {"base": str(base), "parents": [*parents_of(base), digest]}
     write_beside(file / PARENTS_FILE, json.dumps(content, indent=2) + "\n")
     with _alone():
-        known = applied_results()
-        others = [one for one in known if one.base == base and one.digest != digest]
-        previous = others[-1].digest if others else None
-        found = Applied(state.id, base, file, digest, previous)
-        _keep([one for one in known if (one.base, one.digest) != (base, digest)] + [found])
-    return found
+        results = applied_results()
+        earlier = [result for result in results if result.base == base and result.digest != digest]
+        previous = earlier[-1].digest if earlier else None
+        applied = Applied(state.id, base, file, digest, previous)
+        _keep(
+            [result for result in results if (result.base, result.digest) != (base, digest)]
+            + [applied]
+        )
+    return applied
 
 
 def refuse_unverified(opened: Opened, work: Path, *, threads: int | None = None) -> str:
@@ -167,7 +170,7 @@ def refuse_unverified(opened: Opened, work: Path, *, threads: int | None = None)
         raise NotAvailableError(
             f"round {name}: expected a published result, got {state.phase}", code="rounds.no_result"
         )
-    failed = [one for one in verify(opened, work, threads=threads) if one.ok is False]
+    failed = [check for check in verify(opened, work, threads=threads) if check.ok is False]
     if failed:
         raise InputError(
             f"round {name}: expected a result that can be verified, got a failed check: "
@@ -190,23 +193,23 @@ def undo_result(base: Path | None = None) -> Applied:
         StorageError: the list cannot be written, or another process holds it.
     """
     with _alone():
-        known = applied_results()
+        results = applied_results()
         newest = newest_result(base)
         if newest is None:
-            about = "" if base is None else f" to {base}"
+            target = "" if base is None else f" to {base}"
             raise NotAvailableError(
-                f"undo: expected a result that was applied{about}, got none",
+                f"undo: expected a result that was applied{target}, got none",
                 code="rounds.nothing_applied",
             )
-        _keep([one for one in known if one != newest])
+        _keep([result for result in results if result != newest])
     return newest
 
 
 def newest_result(base: Path | None = None) -> Applied | None:
     """Returns the result that was applied last, to a base if one is given; None if none was."""
-    wanted = None if base is None else base.resolve()
-    found = [one for one in applied_results() if wanted is None or one.base == wanted]
-    return found[-1] if found else None
+    folder = None if base is None else base.resolve()
+    results = [result for result in applied_results() if folder is None or result.base == folder]
+    return results[-1] if results else None
 
 
 def refuse_changed(applied: Applied) -> None:
@@ -231,12 +234,14 @@ def applied_results() -> list[Applied]:
     Raises:
         InputError: the list is damaged: nothing is written over it.
     """
-    found: list[Applied] = []
+    results: list[Applied] = []
     for row in _rows():
         base = Path(row["base"])
-        before = next((one.digest for one in reversed(found) if one.base == base), None)
-        found.append(Applied(row["round"], base, Path(row["file"]), row["digest"], before))
-    return found
+        previous = next(
+            (result.digest for result in reversed(results) if result.base == base), None
+        )
+        results.append(Applied(row["round"], base, Path(row["file"]), row["digest"], previous))
+    return results
 
 
 def _rows() -> list[Mapping[str, str]]:
@@ -276,8 +281,13 @@ def _alone() -> Generator[None]:
 
 def _keep(results: list[Applied]) -> None:
     rows = [
-        {"round": one.round, "base": str(one.base), "file": str(one.file), "digest": one.digest}
-        for one in results
+        {
+            "round": result.round,
+            "base": str(result.base),
+            "file": str(result.file),
+            "digest": result.digest,
+        }
+        for result in results
     ]
     write_beside(_path(), json.dumps({"applied": rows}, indent=2) + "\n", sync=True)
 

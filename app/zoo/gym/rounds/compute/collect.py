@@ -49,8 +49,8 @@ def fetch_revealed(reveal: Reveal, storage: Storage, path: Path) -> None:
     try:
         fetch_new(StoredFile(reveal.digest, reveal.bytes, reveal.chunks), storage, path)
     except (InputError, NotAvailableError) as error:
-        said = error.message.removeprefix(f"{storage.address}: ")
-        raise NotAvailableError(f"{NOT_STORED}: {said}", code="rounds.not_stored") from None
+        reason = error.message.removeprefix(f"{storage.address}: ")
+        raise NotAvailableError(f"{NOT_STORED}: {reason}", code="rounds.not_stored") from None
 
 
 def fetch_all(
@@ -69,18 +69,18 @@ def fetch_all(
         StorageError: the storage cannot be read, or a file not be written: nobody is refused.
     """
     position = {key: number for number, key in enumerate(state.commits)}
-    shown = sorted(state.reveals, key=lambda key: (state.reveals[key].digest, position[key]))
-    found: list[tuple[PublicKey, Contribution]] = []
+    keys = sorted(state.reveals, key=lambda key: (state.reveals[key].digest, position[key]))
+    fetched: list[tuple[PublicKey, Contribution]] = []
     refused = refused_by_word(state)
-    for key in (key for key in shown if key not in refused):
+    for key in (key for key in keys if key not in refused):
         reveal = state.reveals[key]
         try:
             fetch_revealed(reveal, storage, folder / reveal.digest)
-            found.append((key, opened(folder / reveal.digest)))
+            fetched.append((key, opened(folder / reveal.digest)))
         except (InputError, NotAvailableError) as error:
             # it may quote what the contributor sent: such an error has no path, and quotes `quoted`
             refused[key] = as_text(error.message)
-    return found, refused
+    return fetched, refused
 
 
 def refused_by_word(state: State) -> dict[PublicKey, str]:
@@ -135,16 +135,18 @@ def copies(
 
     products = exact_products(gram)
     least = SAME[form] ** 2
-    found: dict[int, int] = {}
+    matches: dict[int, int] = {}
     originals: list[int] = []
     rows = (row for row in range(len(positions)) if row not in but)
     for row in sorted(rows, key=positions.__getitem__):
-        match = next((one for one in originals if _is_copy(products, row, one, least)), None)
+        match = next(
+            (original for original in originals if _is_copy(products, row, original, least)), None
+        )
         if match is None:
             originals.append(row)
         else:
-            found[row] = match
-    return found
+            matches[row] = match
+    return matches
 
 
 def _is_copy(products: list[list[int]], row: int, other: int, least: Fraction) -> bool:
@@ -164,11 +166,11 @@ class NoResultError(InputError):
     """What was revealed makes no result, whoever computes it: the round can be made void."""
 
     def __init__(
-        self, manifest: Manifest, said: str, reason: str, refused: Mapping[PublicKey, str]
+        self, manifest: Manifest, message: str, reason: str, refused: Mapping[PublicKey, str]
     ) -> None:
         """Names the round, and the reason for which it may become void."""
         super().__init__(
-            f"round {manifest.name}: {said}",
+            f"round {manifest.name}: {message}",
             hint=f"its maker can make the round void: {manifest.command('aggregate', '--yes')}",
             code="rounds.no_result_possible",
         )
@@ -179,12 +181,12 @@ class NoResultError(InputError):
 class TooFewError(NoResultError):
     """Fewer contributions count than the quorum."""
 
-    def __init__(self, manifest: Manifest, found: int, refused: Mapping[PublicKey, str]) -> None:
+    def __init__(self, manifest: Manifest, count: int, refused: Mapping[PublicKey, str]) -> None:
         """Says how many count, and why others do not."""
         why = f"; refused {refusals_text(refused)}" if refused else ""
-        counts = f"{found} of {manifest.quorum}"
-        said = f"expected {manifest.quorum} contributions, got {counts}{why}"
-        super().__init__(manifest, said, f"{counts} contributions count", refused)
+        counts = f"{count} of {manifest.quorum}"
+        message = f"expected {manifest.quorum} contributions, got {counts}{why}"
+        super().__init__(manifest, message, f"{counts} contributions count", refused)
 
 
 @dataclass(frozen=True)
@@ -203,27 +205,27 @@ class Collected:
 
     def without(self, refused: Mapping[PublicKey, str]) -> "Collected":
         """Returns the contributions without some that are refused for a reason."""
-        kept = [row for row, key in enumerate(self.keys) if key not in refused]
+        rows = [row for row, key in enumerate(self.keys) if key not in refused]
         return Collected(
-            [self.deltas[row] for row in kept],
-            [self.keys[row] for row in kept],
+            [self.deltas[row] for row in rows],
+            [self.keys[row] for row in rows],
             {**self.refused, **refused},
         )
 
 
 def collect(state: State, storage: Storage, folder: Path) -> Collected:
     """Fetches the contributions of a round about weights, see `fetch_all`."""
-    found, refused = fetch_all(
+    fetched, refused = fetch_all(
         state, storage, folder, partial(open_contribution, manifest=state.manifest)
     )
-    return Collected([delta for _, delta in found], [key for key, _ in found], refused)
+    return Collected([delta for _, delta in fetched], [key for key, _ in fetched], refused)
 
 
 def refusals_text(refused: Mapping[PublicKey, str]) -> str:
     """Returns the first refusals as text."""
-    shown = [f"{key.fingerprint}: {refused[key]}" for key in sorted(refused)[:_SHOWN]]
-    rest = len(refused) - len(shown)
-    return "; ".join([*shown, f"and {rest} more"] if rest else shown)
+    texts = [f"{key.fingerprint}: {refused[key]}" for key in sorted(refused)[:_SHOWN]]
+    rest = len(refused) - len(texts)
+    return "; ".join([*texts, f"and {rest} more"] if rest else texts)
 
 
 def in_form(
@@ -241,5 +243,5 @@ def in_form(
         raise InputError(
             "contributions: expected at least 1, got 0", code="rounds.no_contributions"
         )
-    found = views_of(deltas, manifest)
-    return found if divide is None else divide(deltas, found)
+    contributions = views_of(deltas, manifest)
+    return contributions if divide is None else divide(deltas, contributions)

@@ -53,15 +53,15 @@ def members_of(state: State, storage: Storage, keys: Collection[PublicKey]) -> M
     if terms is None:
         return Members({})
     standings = read_standings(read_chunk(storage, terms.standings))
-    found = Members(standings)
-    known = established(standings, terms.rounds)
-    if not known:
-        return found  # nobody could be preferred
-    new = set(keys) - known
+    members = Members(standings)
+    regulars = established(standings, terms.rounds)
+    if not regulars:
+        return members  # nobody could be preferred
+    new = set(keys) - regulars
     if keys and len(new) == len(keys):
-        said = "a contribution of somebody who is not new, as the standings know some, got none"
+        missing = "a contribution of somebody who is not new, as the standings know some, got none"
         reason = "nobody contributes whom the standings know"
-        raise NoResultError(state.manifest, f"expected {said}", reason, {})
+        raise NoResultError(state.manifest, f"expected {missing}", reason, {})
     if state.nonce is None:
         raise InputError(
             f"round {state.manifest.name}: expected the nonce of the lot among newcomers, got none",
@@ -73,16 +73,16 @@ def members_of(state: State, storage: Storage, keys: Collection[PublicKey]) -> M
     return Members(standings, frozenset(seated), tuple(sorted(new - seated)))
 
 
-def _seats(manifest: Manifest, known: int) -> int:
+def _seats(manifest: Manifest, regulars: int) -> int:
     """Returns how many newcomers may count beside those who are known.
 
     Where a rule has weights, which are capped by themselves, they fill up the quorum: or few known
     contributors would make a round void that has enough of all.
     """
     assert manifest.newcomers is not None, "only rounds with a cap come here"
-    seats = seats_of(known, manifest.newcomers.share)
-    room = max(0, manifest.most - known)
-    least = 0 if manifest.method in BY_COLUMNS else manifest.quorum - known
+    seats = seats_of(regulars, manifest.newcomers.share)
+    room = max(0, manifest.most - regulars)
+    least = 0 if manifest.method in BY_COLUMNS else manifest.quorum - regulars
     return room if seats is None else max(min(seats, room), least)
 
 
@@ -119,11 +119,11 @@ def with_cap(
     terms = manifest.newcomers
     if terms is None or selection.weighing is None or not members.capped:
         return selection
-    kept = [collected.keys[row] for row in selection.kept]
-    weights = dict(zip(kept, map(float, selection.weighing.weights), strict=True))
+    keys = [collected.keys[row] for row in selection.kept]
+    weights = dict(zip(keys, map(float, selection.weighing.weights), strict=True))
     capped = capped_weights(weights, members.capped & weights.keys(), terms.share)
     if not any(capped.values()):
-        said = "expected weights of contributors who are not new, got none"
-        raise NoResultError(manifest, said, "only newcomers have weight", collected.refused)
-    values = np.array([float(capped[key]) for key in kept], np.float32)
+        message = "expected weights of contributors who are not new, got none"
+        raise NoResultError(manifest, message, "only newcomers have weight", collected.refused)
+    values = np.array([float(capped[key]) for key in keys], np.float32)
     return replace(selection, weighing=replace(selection.weighing, weights=values))

@@ -118,12 +118,12 @@ def publish_private(
         if settled is None:
             with voiding(append, key, agreed=void):
                 settled = _draw(state, storage, folder, force=force, threads=threads)
-        found, content = _drawn(state, folder, settled)
-        store_all([found.delta.path], [content], storage)
-        result = result_entry(state, key, stored_file(found.report).digest, content)
-        append.add([*refusals_of(found.refused, state, key), result])
+        drawn, content = _drawn(state, folder, settled)
+        store_all([drawn.delta.path], [content], storage)
+        result = result_entry(state, key, stored_file(drawn.report).digest, content)
+        append.add([*refusals_of(drawn.refused, state, key), result])
         forget_round_key(privacy_of(state.manifest).key)
-        return found
+        return drawn
 
 
 Sealed: TypeAlias = tuple[list[tuple[PublicKey, Path]], dict[PublicKey, str]]
@@ -145,23 +145,23 @@ def _draw(state: State, storage: Storage, folder: Path, *, force: bool, threads:
     from zoo.core import digest
 
     privacy, manifest = privacy_of(state.manifest), state.manifest
-    total, kept, refused = _exact_sum(state, storage, folder)
-    if len(kept) < manifest.quorum:
-        raise TooFewError(manifest, len(kept), refused)
+    total, counted, refused = _exact_sum(state, storage, folder)
+    if len(counted) < manifest.quorum:
+        raise TooFewError(manifest, len(counted), refused)
     forced, ended = manifest.command("aggregate", "--force"), manifest.command("void")
     hint = f"its terms and contributors are fixed: {forced} publishes it; {ended} --because TEXT"
     hint += " ends the round without a result"
-    check_signal(privacy, values_of(manifest), len(kept), force=force, hint=hint)
+    check_signal(privacy, values_of(manifest), len(counted), force=force, hint=hint)
     spending = ledger.Spending(privacy.epsilon, privacy.delta, privacy.noise)
-    number = ledger.spend(state.id, [str(key) for key in kept], spending)
+    number = ledger.spend(state.id, [str(key) for key in counted], spending)
     add_noise(total, privacy, threads=threads)
     recipe: dict[str, JsonValue] = {"round": state.id, "rule": dict(PRIVATE_RULE)}
-    delta = write_private_result(total, len(kept), manifest, privacy, recipe, folder / _RESULT)
-    report = canonical(private_report(state, kept, refused, describe(delta.path)[0]))
+    delta = write_private_result(total, len(counted), manifest, privacy, recipe, folder / _RESULT)
+    report = canonical(private_report(state, counted, refused, describe(delta.path)[0]))
     write_beside(folder / _REPORT, report.decode(), sync=True)
-    found = digest(report)
-    ledger.settle(state.id, number, found)
-    return found
+    settled = digest(report)
+    ledger.settle(state.id, number, settled)
+    return settled
 
 
 def _exact_sum(
@@ -173,30 +173,30 @@ def _exact_sum(
     privacy, manifest = privacy_of(state.manifest), state.manifest
     private = load_round_key(privacy.key, manifest.command("void", "--because TEXT"))
     sealed, refused = collect_sealed(state, storage, folder)
-    kept: list[PublicKey] = []
+    counted: list[PublicKey] = []
     total = np.zeros(values_of(manifest), np.int64)
     for key, path in sealed:
         info = sealing.info_for(state.id, str(key))
         try:
             total += open_values(path, manifest, privacy, private, info)
-            kept.append(key)
+            counted.append(key)
         except InputError as error:
             refused[key] = as_text(f"contribution: {error.message}")
-    return total, kept, refused
+    return total, counted, refused
 
 
 def private_report(
-    state: State, kept: Sequence[PublicKey], refused: Mapping[PublicKey, str], stored: StoredFile
+    state: State, counted: Sequence[PublicKey], refused: Mapping[PublicKey, str], stored: StoredFile
 ) -> dict[str, Any]:
     """Returns the fields of a report, given who is in the sum, who is not, and the result."""
     manifest = state.manifest
-    record = record_of(privacy_of(manifest), values_of(manifest), len(kept))
+    record = record_of(privacy_of(manifest), values_of(manifest), len(counted))
     return report_body(
         state.id,
         PRIVATE_RULE,
-        [(key, state.reveals[key].digest) for key in kept],
+        [(key, state.reveals[key].digest) for key in counted],
         refused,
-        _equal_rewards(state, [str(key) for key in kept]),
+        _equal_rewards(state, [str(key) for key in counted]),
         stored,
         weights=None,
         rest=0.0,
@@ -219,9 +219,9 @@ def checked_points(state: State, report: Mapping[str, Any]) -> dict[str, int]:
             no equal parts.
     """
     counted = {
-        str(key): one.digest for key, one in state.reveals.items() if key not in state.refused
+        str(key): entry.digest for key, entry in state.reveals.items() if key not in state.refused
     }
-    listed = [(one["key"], one["digest"]) for one in report["contributions"]]
+    listed = [(entry["key"], entry["digest"]) for entry in report["contributions"]]
     rewards = _equal_rewards(state, list(counted))
     if sorted(listed) != sorted(counted.items()):
         got = "other contributions than the log counts"
@@ -277,7 +277,7 @@ def published(opened: Opened, folder: Path) -> PrivateResult:
 
 
 def _refused(report: Mapping[str, Any]) -> dict[PublicKey, str]:
-    return {parse_key(one["key"]): str(one["reason"]) for one in report["refused"]}
+    return {parse_key(entry["key"]): str(entry["reason"]) for entry in report["refused"]}
 
 
 _UNLIKELY = 10.0
@@ -294,13 +294,13 @@ def private_checks(opened: Opened, folder: Path) -> Iterator[Check]:
     sealed: list[Sealed] = []
 
     def read() -> str:
-        found = published(opened, folder)
-        if not found.report["contributions"]:
+        result = published(opened, folder)
+        if not result.report["contributions"]:
             raise InputError(
                 "report.contributions: expected a contribution, got none",
                 code="rounds.report_damaged",
             )
-        results.append(found)
+        results.append(result)
         return f"{results[0].report['result']['bytes']} bytes"
 
     def collect() -> str:
@@ -313,8 +313,8 @@ def private_checks(opened: Opened, folder: Path) -> Iterator[Check]:
         yield made(name, act)
     if results and sealed:
         yield from _of_result(opened.state, results[0], sealed[0])
-    said = "contributions are sealed and the noise is secret: not computed again"
-    yield Check("noisy sum", said, ok=None)
+    detail = "contributions are sealed and the noise is secret: not computed again"
+    yield Check("noisy sum", detail, ok=None)
 
 
 def _of_result(state: State, result: PrivateResult, sealed: Sealed) -> Iterator[Check]:
@@ -336,12 +336,12 @@ def _of_result(state: State, result: PrivateResult, sealed: Sealed) -> Iterator[
         yield made(name, act)
 
 
-def _same(found: object, expected: object, said: object = "") -> str:
-    if found != expected:
+def _same(actual: object, expected: object, detail: object = "") -> str:
+    if actual != expected:
         raise InputError(
-            f"expected {str(expected)[:150]}, got {str(found)[:150]}", code="rounds.other_report"
+            f"expected {str(expected)[:150]}, got {str(actual)[:150]}", code="rounds.other_report"
         )
-    return str(said)
+    return str(detail)
 
 
 def _texts(refused: Mapping[PublicKey, str]) -> dict[str, str]:
@@ -350,33 +350,33 @@ def _texts(refused: Mapping[PublicKey, str]) -> dict[str, str]:
 
 def _members(state: State, result: PrivateResult, sealed: Sealed) -> str:
     """Checks that nobody was left out but for an unfit file, or a seal that did not open."""
-    listed = [(one["key"], one["digest"]) for one in result.report["contributions"]]
+    listed = [(entry["key"], entry["digest"]) for entry in result.report["contributions"]]
     files, refused = sealed
     fit = [(str(key), state.reveals[key].digest) for key, _ in files]
-    _same(listed, [one for one in fit if one in listed])
-    broken, said = _texts(refused), _texts(result.refused)
-    _same({key: said.get(key) for key in broken}, broken)
+    _same(listed, [entry for entry in fit if entry in listed])
+    broken, reasons = _texts(refused), _texts(result.refused)
+    _same({key: reasons.get(key) for key in broken}, broken)
     members = {key for key, _ in listed}
-    _same(sorted(members | said.keys()), sorted(str(key) for key in state.reveals))
-    if both := members & said.keys():
+    _same(sorted(members | reasons.keys()), sorted(str(key) for key in state.reveals))
+    if both := members & reasons.keys():
         raise InputError(
             f"expected each contribution once, got {min(both)} counted and refused",
             code="rounds.other_report",
         )
-    unopened = len(said) - len(broken)
+    unopened = len(reasons) - len(broken)
     more = f"; {unopened} refused by the maker's word alone" if unopened else ""
-    return f"{len(listed)} contributions, {len(said)} refused{more}"
+    return f"{len(listed)} contributions, {len(reasons)} refused{more}"
 
 
 def _rewards(state: State, report: Mapping[str, Any]) -> str:
-    expected = _equal_rewards(state, [one["key"] for one in report["contributions"]])
+    expected = _equal_rewards(state, [entry["key"] for entry in report["contributions"]])
     return _same(report.get("rewards"), expected, f"{state.manifest.pool} points in equal parts")
 
 
 def _fields(state: State, result: PrivateResult) -> str:
     """Checks that the report says nothing but what follows from who is in the sum."""
     report = result.report
-    keys = [parse_key(one["key"]) for one in report["contributions"]]
+    keys = [parse_key(entry["key"]) for entry in report["contributions"]]
     if strange := [key for key in keys if key not in state.reveals]:
         raise InputError(
             f"expected contributors who revealed, got {strange[0].fingerprint}",
@@ -386,12 +386,13 @@ def _fields(state: State, result: PrivateResult) -> str:
     return f"{_check_fields(expected, report)} of them"
 
 
-def _check_fields(expected: Mapping[str, Any], found: Mapping[str, Any]) -> int:
-    names = sorted(expected.keys() | found.keys())
-    if wrong := [name for name in names if not same_field(expected, found, name)]:
-        said = ", ".join(ascii(name)[:40] for name in wrong[:5])
+def _check_fields(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> int:
+    names = sorted(expected.keys() | actual.keys())
+    if wrong := [name for name in names if not same_field(expected, actual, name)]:
+        wrong_names = ", ".join(ascii(name)[:40] for name in wrong[:5])
         raise InputError(
-            f"expected what follows from the round, got another {said}", code="rounds.other_report"
+            f"expected what follows from the round, got another {wrong_names}",
+            code="rounds.other_report",
         )
     return len(expected)
 

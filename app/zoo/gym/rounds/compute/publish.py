@@ -121,11 +121,11 @@ def refuse_other_result(state: State, digest: str | None) -> None:
 
 def _refuse_fewer(computed: Computed, least: int) -> None:
     report = computed.report
-    found = len(report.counted)
-    if found < least:
+    count = len(report.counted)
+    if count < least:
         why = f": refused {refusals_text(report.refused)}" if report.refused else ""
         raise InputError(
-            f"min_contributors: expected at least {least} that count, got {found}{why}",
+            f"min_contributors: expected at least {least} that count, got {count}{why}",
             hint="nothing was added to the log; without min_contributors the quorum counts",
             code="rounds.too_few",
         )
@@ -133,8 +133,8 @@ def _refuse_fewer(computed: Computed, least: int) -> None:
 
 def _refuse_failed(computed: Computed, append: Appender) -> None:
     terms = append.state.manifest.evaluation
-    found = append.state.measured.results.get(computed.report.result.digest)
-    reason = found.refusal(terms.margin) if terms and found else None
+    gate = append.state.measured.results.get(computed.report.result.digest)
+    reason = gate.refusal(terms.margin) if terms and gate else None
     if reason is not None:
         append(objects.VOID, reason=reason)
         raise GymError(f"round {append.state.manifest.name} is void: {reason}", code="rounds.void")
@@ -159,9 +159,9 @@ def _store(computed: Computed, storage: Storage) -> None:
 def refusals_of(refused: Mapping[PublicKey, str], state: State, key: OwnKey) -> list[Signed]:
     """Returns the signed refusals that are not in the log yet."""
     return [
-        sign(key, objects.REFUSAL, objects.body_of(state.id, key=str(one), reason=reason))
-        for one, reason in sorted(refused.items())
-        if one not in state.refused
+        sign(key, objects.REFUSAL, objects.body_of(state.id, key=str(contributor), reason=reason))
+        for contributor, reason in sorted(refused.items())
+        if contributor not in state.refused
     ]
 
 

@@ -143,20 +143,20 @@ def read_report(content: bytes) -> Mapping[str, Any]:
         InputError: it is none.
     """
     try:
-        found: object = json.loads(content)
+        parsed: object = json.loads(content)
     except (ValueError, RecursionError):
-        found = None
-    fields = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        parsed = None
+    fields = cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else {}
     if fields.get("format") != FORMAT or canonical(fields) != content:
         raise InputError(
             f"report: expected canonical JSON of format '{FORMAT}', got other bytes",
             code="rounds.report_damaged",
         )
-    for name, wanted in (("contributions", {"key", "digest"}), ("refused", {"key", "reason"})):
-        if not _lists_texts(fields.get(name), wanted):
-            said = " and ".join(sorted(wanted, reverse=True))
+    for name, keys in (("contributions", {"key", "digest"}), ("refused", {"key", "reason"})):
+        if not _lists_texts(fields.get(name), keys):
+            listed = " and ".join(sorted(keys, reverse=True))
             raise InputError(
-                f"report.{name}: expected a list of {said}, got another value",
+                f"report.{name}: expected a list of {listed}, got another value",
                 code="rounds.report_damaged",
             )
     for name in ("gram", "standings"):
@@ -172,10 +172,10 @@ def _lists_texts(value: object, names: set[str]) -> bool:
     if not isinstance(value, list):
         return False
     return all(
-        isinstance(one, dict)
-        and cast("dict[str, object]", one).keys() == names
-        and all(isinstance(text, str) for text in cast("dict[str, object]", one).values())
-        for one in cast("list[object]", value)
+        isinstance(entry, dict)
+        and cast("dict[str, object]", entry).keys() == names
+        and all(isinstance(text, str) for text in cast("dict[str, object]", entry).values())
+        for entry in cast("list[object]", value)
     )
 
 
@@ -187,13 +187,13 @@ def stored_file(report: Mapping[str, Any]) -> StoredFile:
     """
     fields = report.get("result")
     expected = {"digest": str, "bytes": int, "chunks": str}
-    found = cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
-    if {name: type(value) for name, value in found.items()} != expected:
+    stored = cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
+    if {name: type(value) for name, value in stored.items()} != expected:
         raise InputError(
             "report.result: expected digest, bytes and chunks, got others",
             code="rounds.report_damaged",
         )
-    return StoredFile(**found)
+    return StoredFile(**stored)
 
 
 EIGHT_BITS = Dense("int", bits=8)

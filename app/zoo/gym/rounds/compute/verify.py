@@ -78,9 +78,10 @@ def refuse_unlogged(refused: Mapping[PublicKey, str], state: State) -> None:
     """
     unlogged = {key: why for key, why in refused.items() if key not in state.refused}
     if unlogged:
-        said = refusals_text(unlogged)
+        refusals = refusals_text(unlogged)
         raise InputError(
-            f"expected no refusals but those in the log, got {said}", code="rounds.other_refusals"
+            f"expected no refusals but those in the log, got {refusals}",
+            code="rounds.other_refusals",
         )
 
 
@@ -88,58 +89,58 @@ def compared(
     opened: Opened,
     read: Callable[[], Mapping[str, Any]],
     repeat: Callable[[], tuple[Mapping[str, Any], str]],
-    shown: Mapping[str, str],
+    titles: Mapping[str, str],
 ) -> Iterator[Check]:
     """Yields the checks of a round that is computed again.
 
     Args:
         read: returns the published report, its files fetched.
         repeat: computes the report again, empty without a result, and says in words of what.
-        shown: the title of the check of each field, see `compared_fields`.
+        titles: the title of the check of each field, see `compared_fields`.
     """
     stored: dict[str, Any] = {}
-    again: list[Mapping[str, Any]] = []
+    repeated: list[Mapping[str, Any]] = []
 
     def fetched() -> str:
         stored.update(read())
         return f"{stored['result']['bytes']} bytes"
 
     def computed() -> str:
-        ours, said = repeat()
-        again.append(ours)
-        return said
+        ours, detail = repeat()
+        repeated.append(ours)
+        return detail
 
     yield made("published files", fetched)
     yield made("contributions", computed)
-    if not (stored and again):
+    if not (stored and repeated):
         return
-    if not again[0]:
+    if not repeated[0]:
         yield Check("kept lessons", "expected none, got a result", ok=False)
         return
-    yield from compared_fields(again[0], stored, shown)
+    yield from compared_fields(repeated[0], stored, titles)
     logged = {str(key): reason for key, reason in opened.state.refused.items()}
-    told = {one["key"]: one["reason"] for one in again[0]["refused"]}
-    yield Check("refusals in the log", f"{len(logged)} refused", ok=logged == told)
+    reported = {entry["key"]: entry["reason"] for entry in repeated[0]["refused"]}
+    yield Check("refusals in the log", f"{len(logged)} refused", ok=logged == reported)
 
 
 def compared_fields(
-    ours: Mapping[str, Any], stored: Mapping[str, Any], shown: Mapping[str, str]
+    ours: Mapping[str, Any], stored: Mapping[str, Any], titles: Mapping[str, str]
 ) -> list[Check]:
     """Returns a check for each field of a report, and one that it has no other fields.
 
     Args:
         stored: the published one, whose format and round were checked when it was read.
     """
-    assert ours.keys() == {*shown, "format", "round"}, "every field is compared"
+    assert ours.keys() == {*titles, "format", "round"}, "every field is compared"
     checks = [
         Check(title, short(ours[field], stored.get(field)), ok=same_field(ours, stored, field))
-        for field, title in shown.items()
+        for field, title in titles.items()
     ]
     more, less = sorted(stored.keys() - ours.keys()), sorted(ours.keys() - stored.keys())
-    said = f"{len(ours)} of them"
+    detail = f"{len(ours)} of them"
     if more or less:
-        said = f"expected {said}, got {_listed(more)} as well and {_listed(less)} missing"
-    return [*checks, Check("fields of the report", said, ok=not more and not less)]
+        detail = f"expected {detail}, got {_listed(more)} as well and {_listed(less)} missing"
+    return [*checks, Check("fields of the report", detail, ok=not more and not less)]
 
 
 def same_field(ours: Mapping[str, Any], stored: Mapping[str, Any], field: str) -> bool:
@@ -168,8 +169,8 @@ def _in_words(value: object) -> str:
     if isinstance(value, dict):
         named = cast("dict[str, object]", value)
         parts = (
-            f"{key} of {len(one)}" if isinstance(one, dict) else f"{key} {one}"
-            for key, one in named.items()
+            f"{key} of {len(part)}" if isinstance(part, dict) else f"{key} {part}"
+            for key, part in named.items()
         )
         return ", ".join(parts)
     return str(value)
@@ -205,8 +206,10 @@ def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> Itera
     yield _witnessed(opened)
     state = opened.state
     if by_word := len(refused_by_word(state)):  # which nobody can check afterwards
-        said = f"{by_word} of {len(state.reveals)} refused by the maker's word alone: {NOT_STORED}"
-        yield Check("missing files", said, ok=None)
+        detail = (
+            f"{by_word} of {len(state.reveals)} refused by the maker's word alone: {NOT_STORED}"
+        )
+        yield Check("missing files", detail, ok=None)
     if state.phase is Phase.VOID:
         yield _void(opened, folder, threads)
     elif state.phase is not Phase.PUBLISHED:
@@ -217,31 +220,31 @@ def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> Itera
 
 def _void(opened: Opened, folder: Path, threads: int | None) -> Check:
     """Tells why a round is void: what the log shows of it, or else its writer's word."""
-    state, before = opened.state, state_of(opened.entries[:-1])
+    state, last = opened.state, state_of(opened.entries[:-1])
     by_word = f"there is no result, by the word of the log's writer alone: {state.reason}"
-    said = before.too_few
-    if before.misses_quorum and before.phase in before.extended and state.reason == said:
-        return Check("void", f"there is no result: {said}, which was extended once")
-    found = kind_of(state.manifest).void_check(opened, folder, threads)
-    return Check("void", by_word, ok=None) if found is None else found
+    reason = last.too_few
+    if last.misses_quorum and last.phase in last.extended and state.reason == reason:
+        return Check("void", f"there is no result: {reason}, which was extended once")
+    check = kind_of(state.manifest).void_check(opened, folder, threads)
+    return Check("void", by_word, ok=None) if check is None else check
 
 
 def failed_gate(opened: Opened, folder: Path, threads: int | None) -> Check | None:
     """Returns whether the result of a void round fails the gate; None if none was measured to."""
     state = opened.state
     terms, measured = state.manifest.evaluation, state.measured.results
-    if terms is None or all(one.refusal(terms.margin) is None for one in measured.values()):
+    if terms is None or all(gate.refusal(terms.margin) is None for gate in measured.values()):
         return None
 
     def failed() -> str:
         digest = compute(state, opened.storage, folder, threads=threads).report.result.digest
-        said = measured[digest].refusal(terms.margin) if digest in measured else None
-        if said is None:
+        reason = measured[digest].refusal(terms.margin) if digest in measured else None
+        if reason is None:
             raise InputError(
                 f"expected a result that fails the gate, got: {state.reason}",
                 code="rounds.gate_passed",
             )
-        return f"there is no result: {said}"
+        return f"there is no result: {reason}"
 
     return made("void", failed)
 
@@ -283,9 +286,9 @@ def kept_head_check(opened: Opened, path: Path) -> Check:
         NotAvailableError: there is no file.
         InputError: it is no head of this round.
     """
-    kept = read_kept_head(path, opened.state.id, known_keys(opened.state.id, opened.manifest))
+    head = read_kept_head(path, opened.state.id, known_keys(opened.state.id, opened.manifest))
     try:
-        refuse_other_history(kept, opened.head, opened.log, "who kept the head")
+        refuse_other_history(head, opened.head, opened.log, "who kept the head")
     except InputError as error:
         return Check("kept head", error.message, ok=False)
-    return Check("kept head", f"the log continues its {kept.size} entries")
+    return Check("kept head", f"the log continues its {head.size} entries")

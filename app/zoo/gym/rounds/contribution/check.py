@@ -104,12 +104,12 @@ class _Mapped:
         }
 
     def part(self, name: str) -> "NDArray[np.float32]":
-        found: NDArray[np.float32] = self._view(name, "<f4")
-        return found
+        part: NDArray[np.float32] = self._view(name, "<f4")
+        return part
 
     def bits(self, name: str) -> "NDArray[np.uint8]":
-        found: NDArray[np.uint8] = self._view(name, "|u1").reshape(-1)
-        return found
+        bits: NDArray[np.uint8] = self._view(name, "|u1").reshape(-1)
+        return bits
 
     def _view(self, name: str, kind: str) -> "NDArray[Any]":
         info = self._delta.parts[name]
@@ -212,8 +212,8 @@ def _parsed(path: Path) -> Delta:
         check_characters(container.metadata["header"])
         return parse(path, file, container)
     except InputError as error:
-        said = "contribution: expected a whole delta file of version 1"
-        raise InputError(said, hint=error.message, code="rounds.no_delta") from None
+        message = "contribution: expected a whole delta file of version 1"
+        raise InputError(message, hint=error.message, code="rounds.no_delta") from None
 
 
 def _check_whole(delta: Delta) -> None:
@@ -232,12 +232,12 @@ def check_characters(header: str) -> None:
         InputError: the header has some, escaped or not, or is no JSON.
     """
     try:
-        shown = json.dumps(json.loads(header), ensure_ascii=False)
+        text = json.dumps(json.loads(header), ensure_ascii=False)
     except (ValueError, RecursionError):
         raise InputError(
             "header: expected JSON, got something else", code="rounds.header_damaged"
         ) from None
-    if not is_known_everywhere(shown):
+    if not is_known_everywhere(text):
         raise InputError(
             "header: expected characters of Unicode 3.2, got others", code="rounds.not_unicode"
         )
@@ -255,19 +255,19 @@ def _check_header(delta: Delta, manifest: Coding) -> None:
         raise InputError(
             f"expected a change of the round's base, got one of {other}", code="rounds.other_base"
         )
-    said = (header.recipe, header.seed, header.data, header.quality, header.base.revision)
-    if said != ({}, None, None, None, None) or header.tool != ROUND_TOOL or header.version != "1":
+    extras = (header.recipe, header.seed, header.data, header.quality, header.base.revision)
+    if extras != ({}, None, None, None, None) or header.tool != ROUND_TOOL or header.version != "1":
         raise InputError(
             "expected a header without recipe, seed, data, quality, parents and program",
             code="rounds.header_extra",
         )
     expected = [(tensor.name, tensor.shape) for tensor in manifest.tensors]
     got = [(tensor.name, tensor.shape) for tensor in header.tensors]
-    for wanted, found in zip(expected, got, strict=False):
-        if wanted != found:
+    for ours, theirs in zip(expected, got, strict=False):
+        if ours != theirs:
             raise InputError(
-                f"expected tensor {quoted(wanted[0])} {list(wanted[1])}, got {quoted(found[0])} "
-                f"{list(found[1])}",
+                f"expected tensor {quoted(ours[0])} {list(ours[1])}, got {quoted(theirs[0])} "
+                f"{list(theirs[1])}",
                 code="rounds.other_tensors",
             )
     if len(expected) != len(got):

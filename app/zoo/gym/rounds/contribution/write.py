@@ -143,12 +143,12 @@ def write_contribution(source: Path, base: Path, manifest: Coding, out: Path) ->
         _check_zeros(zeros, manifest, source)
         write_delta(out, contribution_header(terms, manifest), spool)
     try:
-        found = open_contribution(out, manifest)
-        _check_change(found, manifest, source)
+        delta = open_contribution(out, manifest)
+        _check_change(delta, manifest, source)
     except InputError:
         out.unlink()  # beyond a cap, or nothing
         raise
-    return found
+    return delta
 
 
 def checked_changes(source: Path, base: Path, weights: Weights, manifest: Coding) -> Changes:
@@ -217,9 +217,9 @@ def _how_to_train(changes: Changes, manifest: Coding) -> str:
     return f"{freezes} freeze_trainable_modules={modules} trains these alone; {adapters}"
 
 
-def _check_change(found: "Delta", manifest: Coding, source: Path) -> None:
+def _check_change(delta: "Delta", manifest: Coding, source: Path) -> None:
     """Refuses what a round would refuse, with the same arithmetic: a squared norm of 0."""
-    if not views_of([found], manifest).gram().any():
+    if not views_of([delta], manifest).gram().any():
         raise _no_change(source)
 
 
@@ -243,13 +243,13 @@ def kept_of_adapter(source: Path, base: Path, coding: Coding) -> float | None:
     if coding.form != "signs" or not is_adapter(source):
         return None
     changes = open_tuned(source, base).changes
-    kept = whole = 0.0
+    coded = total = 0.0
     for name in changes.names:
         change = changes.change(name)
         scale = float(np.abs(change).mean(dtype=np.float64))
-        kept += change.size * scale * scale
-        whole += float(np.square(change, dtype=np.float64).sum())
-    return kept / whole if whole > 0 else None
+        coded += change.size * scale * scale
+        total += float(np.square(change, dtype=np.float64).sum())
+    return coded / total if total > 0 else None
 
 
 def _encode(changes: Changes, tensor: Tensor, manifest: Coding) -> tuple[Encoded, int]:
@@ -259,8 +259,8 @@ def _encode(changes: Changes, tensor: Tensor, manifest: Coding) -> tuple[Encoded
     if manifest.form == "lowrank":
         rows, columns = tensor.shape
         none = np.zeros((1, columns), np.float32), np.zeros((1, rows), np.float32)
-        found = changes.factors(tensor.name) if changed else none
-        if found is None:
+        factors = changes.factors(tensor.name) if changed else none
+        if factors is None:
             made_of = "the run or the adapter that the delta was made of"
             raise InputError(
                 f"{changes.source}: expected factors for a round of form lowrank, got "
@@ -268,7 +268,7 @@ def _encode(changes: Changes, tensor: Tensor, manifest: Coding) -> tuple[Encoded
                 hint=f"contribute {made_of if changes.kind == CODED_FACTORS else 'a LoRA adapter'}",
                 code="rounds.no_factors",
             )
-        term, arrays = code_factors(tensor.name, *found, LowRank(FACTORS))
+        term, arrays = code_factors(tensor.name, *factors, LowRank(FACTORS))
         return _encoded(tensor, term, arrays), 0
     change = changes.change(tensor.name) if changed else np.zeros(tensor.shape, np.float32)
     zeros = change.size - int(np.count_nonzero(change))

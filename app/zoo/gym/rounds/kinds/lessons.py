@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zoo.gym.humanize import counted, human_bytes
-from zoo.gym.rounds.kind import Choices, Fields, Given, Kind, Prints, listed
+from zoo.gym.rounds.kind import Choices, Fields, Kind, Prints, Request, listed
 from zoo.gym.rounds.protocol.lessons import check_lessons_round, terms_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zoo.gym.rounds.protocol.manifest import Manifest
     from zoo.gym.rounds.protocol.records import Measured
     from zoo.gym.rounds.protocol.state import State
-    from zoo.gym.rounds.session.contributing import Own
+    from zoo.gym.rounds.session.contributing import Prepared
     from zoo.gym.rounds.session.opening import Opened
     from zoo.gym.signing import OwnKey, PublicKey, Signed
 
@@ -64,20 +64,22 @@ class LessonsRound(Kind["Library", "Combined"]):
         read_lessons(path, manifest)
 
     def contribute(
-        self, opened: "Opened", given: Given, key: "OwnKey", out: Prints
-    ) -> "tuple[Own, Signed, Fields]":
+        self, opened: "Opened", request: Request, key: "OwnKey", out: Prints
+    ) -> "tuple[Prepared, Signed, Fields]":
         """Reduces a library to what is published."""
         from zoo.gym.experience import store
         from zoo.gym.rounds.session.contributing import prepare_source
 
-        library, model = store.load_candidates(given.name).library, opened.manifest.base.model
+        library, model = store.load_candidates(request.name).library, opened.manifest.base.model
         _warn_of_own_gate(opened.manifest, key.public, out)
-        own, entry = prepare_source(opened, library, given.name, key)
+        prepared, entry = prepare_source(opened, library, request.name, key)
         count = counted(len(library.items), "lesson")
-        out.answer(f"{own.file}: {human_bytes(own.bytes)}, {count} without sources and evidence")
+        out.answer(
+            f"{prepared.file}: {human_bytes(prepared.bytes)}, {count} without sources and evidence"
+        )
         if library.measured_with not in ("", model):
             out.say(f"note: the round is for {model}, the library for {library.measured_with}")
-        return own, entry, {}
+        return prepared, entry, {}
 
     def publish(
         self, opened: "Opened", key: "OwnKey", choices: Choices, *, void: bool = False
@@ -87,20 +89,24 @@ class LessonsRound(Kind["Library", "Combined"]):
 
         return publish_lessons(opened.storage, key, force=choices.force, void=void)
 
-    def show(self, found: "Combined", opened: "Opened", out: Prints) -> "tuple[Fields, str | None]":
+    def show(
+        self, result: "Combined", opened: "Opened", out: Prints
+    ) -> "tuple[Fields, str | None]":
         """Prints what is known of each lesson, and which are kept."""
         from zoo.gym.rounds.lessons.result import NOTHING_KEPT
 
-        for key, reason in found.refused.items():
+        for key, reason in result.refused.items():
             out.answer(f"refused {key.fingerprint}: {reason}")
-        fields = _show_judged(found, out)
-        if found.file is None:
+        fields = _show_judged(result, out)
+        if result.file is None:
             return fields, f"round {opened.manifest.name} is void: {NOTHING_KEPT}"
-        digest = found.fields["result"]["digest"]
-        out.answer(f"result {digest[:12]}: {counted(found.kept, 'lesson')} of {len(found.judged)}")
-        out.answer(f"the result is a library: {found.file}")
-        late = _show_late(found, out)
-        return {"result": str(found.file), "digest": digest, **fields, "late": late}, None
+        digest = result.fields["result"]["digest"]
+        out.answer(
+            f"result {digest[:12]}: {counted(result.kept, 'lesson')} of {len(result.judged)}"
+        )
+        out.answer(f"the result is a library: {result.file}")
+        late = _show_late(result, out)
+        return {"result": str(result.file), "digest": digest, **fields, "late": late}, None
 
     def checks(self, opened: "Opened", folder: Path, threads: int | None) -> "Iterator[Check]":
         """Yields the comparison with what is computed again."""
@@ -121,25 +127,25 @@ class LessonsRound(Kind["Library", "Combined"]):
         from zoo.gym.rounds.compute.publish import refuse_other_result
         from zoo.gym.rounds.lessons.result import combine
 
-        found = combine(opened.state, opened.storage, folder)
-        refuse_other_result(opened.state, found.digest)
-        rewards = found.fields["rewards"]
+        result = combine(opened.state, opened.storage, folder)
+        refuse_other_result(opened.state, result.digest)
+        rewards = result.fields["rewards"]
         points: dict[str, int] = rewards["points"]
         return str(rewards["rule"]), points
 
-    def apply(self, opened: "Opened", given: Given, out: Prints) -> Fields:
+    def apply(self, opened: "Opened", request: Request, out: Prints) -> Fields:
         """Stores the lessons as a new version of a library."""
         from zoo.gym.rounds.lessons.applying import apply_lessons
 
-        applied = apply_lessons(opened, given.library)
+        applied = apply_lessons(opened, request.library)
         saved, least = applied.saved, terms_of(opened.manifest).least
         label, count = f"{saved.name}@{saved.version}", len(saved.library.items)
         out.answer(
             f"verified; {label}: {counted(count, 'lesson')}, {applied.believed} with evidence of "
             "keys that you trust"
         )
-        for key, known in applied.gates.items():
-            out.say(f"measured: {key}, {known or 'not a key that you trust'}")
+        for key, owner in applied.gates.items():
+            out.say(f"measured: {key}, {owner or 'not a key that you trust'}")
         if applied.believed < count:
             out.say(
                 f"the others are foreign: trust {least} of these keys (zoo-gym keys trust NAME "
@@ -148,7 +154,7 @@ class LessonsRound(Kind["Library", "Combined"]):
         if applied.before is not None:
             back = f"zoo-gym experience rollback {saved.name} {applied.before}"
             out.say(f"before it {saved.name}@{applied.before} was used: {back}")
-        gates = {str(key): known for key, known in applied.gates.items()}
+        gates = {str(key): owner for key, owner in applied.gates.items()}
         more = {"believed": applied.believed, "gates": gates, "previous": applied.before}
         return saved.facts | more
 
@@ -179,35 +185,36 @@ def _warn_of_own_gate(manifest: "Manifest", key: "PublicKey", out: Prints) -> No
         )
 
 
-def _show_late(found: "Combined", out: Prints) -> list[dict[str, object]]:
+def _show_late(result: "Combined", out: Prints) -> list[dict[str, object]]:
     """Warns of each lesson that is kept although keys of role gate have not measured it."""
-    times = Counter(item.text for left in found.late.values() for item in left)
+    times = Counter(lesson.text for left in result.late.values() for lesson in left)
     for text, count in times.items():
         have = f"{counted(count, 'key')} of role gate {'has' if count == 1 else 'have'}"
         out.say(f"note: kept although {have} not measured it: {text}")
     return [
-        {"key": str(key), "lessons": [item.id for item in left]} for key, left in found.late.items()
+        {"key": str(key), "lessons": [lesson.id for lesson in left]}
+        for key, left in result.late.items()
     ]
 
 
-def _show_judged(found: "Combined", out: Prints) -> dict[str, Any]:
+def _show_judged(result: "Combined", out: Prints) -> dict[str, Any]:
     lessons: list[dict[str, object]] = []
-    for of, one in found.judged:
-        word = "kept" if one.kept else "left out"
-        effect = "" if one.effect is None else f"{100 * one.effect:+.1f} points, "
-        keys = counted(len(one.signers), "key")
+    for of, judgement in result.judged:
+        word = "kept" if judgement.kept else "left out"
+        effect = "" if judgement.effect is None else f"{100 * judgement.effect:+.1f} points, "
+        keys = counted(len(judgement.signers), "key")
         out.answer(f"{word:<8} {effect}measured by {keys}: {of.item.text}")
-        if one.why:
-            out.say(f"         {one.why}")
+        if judgement.why:
+            out.say(f"         {judgement.why}")
         lessons.append(
             {
                 "id": of.item.id,
                 "contributor": str(of.contributor),
-                "kept": one.kept,
-                "effect": one.effect,
-                "low": one.low,
-                "signers": list(one.signers),
-                "why": one.why,
+                "kept": judgement.kept,
+                "effect": judgement.effect,
+                "low": judgement.low,
+                "signers": list(judgement.signers),
+                "why": judgement.why,
             }
         )
-    return {"kept": found.kept, "lessons": lessons, "refused": listed(found.refused)}
+    return {"kept": result.kept, "lessons": lessons, "refused": listed(result.refused)}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
-from zoo.gym.rounds.kind import Choices, Fields, FineTune, Given, Prints
+from zoo.gym.rounds.kind import Choices, Fields, FineTune, Prints, Request
 from zoo.gym.rounds.kinds.weights import OfWeights, WeightsRound, show_delta
 from zoo.gym.rounds.protocol.privacy import check_private_round, privacy_of
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zoo.gym.rounds.privacy.contribution import Written
     from zoo.gym.rounds.privacy.ledger import Spending
     from zoo.gym.rounds.protocol.manifest import Manifest
-    from zoo.gym.rounds.session.contributing import Own
+    from zoo.gym.rounds.session.contributing import Prepared
     from zoo.gym.rounds.session.opening import Opened
     from zoo.gym.signing import OwnKey, Signed
 
@@ -66,27 +66,29 @@ class PrivateRound(OfWeights["PrivateResult"]):
         return Spending(privacy.epsilon, privacy.delta, privacy.noise)
 
     def contribute(
-        self, opened: "Opened", given: Given, key: "OwnKey", out: Prints
-    ) -> "tuple[Own, Signed, Fields]":
+        self, opened: "Opened", request: Request, key: "OwnKey", out: Prints
+    ) -> "tuple[Prepared, Signed, Fields]":
         """Seals a fine-tune, and says what is left of it and what that spends."""
         from zoo.gym.rounds.privacy.ledger import all_spent
 
-        own, entry, _ = super().contribute(opened, given, key, out)
-        assert own.written, "a private round keeps what became of it"
-        assert own.spends, "and what it spends"
-        left, spends = own.written, own.spends
+        prepared, entry, _ = super().contribute(opened, request, key, out)
+        assert prepared.written, "a private round keeps what became of it"
+        assert prepared.spends, "and what it spends"
+        left, spends = prepared.written, prepared.spends
         out.answer(
             f"kept in the round's factors: {left.kept:.1%} of the squared norm; norm "
             f"{left.norm:.3g}, clipped to {left.clipped:.1%} of it"
         )
-        said = "nothing before"
-        for before in all_spent(str(key.public), but=opened.state.id):
-            rounds = counted(before.rounds, "round")
-            said = f"before, in {rounds}, epsilon {before.epsilon:.3g} at delta {before.delta:g}"
+        history = "nothing before"
+        for earlier in all_spent(str(key.public), but=opened.state.id):
+            rounds = counted(earlier.rounds, "round")
+            history = (
+                f"before, in {rounds}, epsilon {earlier.epsilon:.3g} at delta {earlier.delta:g}"
+            )
         spent = f"epsilon {spends.epsilon:g} at delta {spends.delta:g}"
-        out.answer(f"this round spends {spent}; {said}")
+        out.answer(f"this round spends {spent}; {history}")
         private = {**vars(left), "epsilon": spends.epsilon, "delta": spends.delta}
-        return own, entry, {"private": private}
+        return prepared, entry, {"private": private}
 
     def publish(
         self, opened: "Opened", key: "OwnKey", choices: Choices, *, void: bool = False
@@ -99,23 +101,23 @@ class PrivateRound(OfWeights["PrivateResult"]):
         )
 
     def show(
-        self, found: "PrivateResult", opened: "Opened", out: Prints
+        self, result: "PrivateResult", opened: "Opened", out: Prints
     ) -> "tuple[Fields, str | None]":
         """Prints the result and what it promises."""
         from zoo.gym.rounds.compute.result import stored_file
         from zoo.gym.rounds.privacy.promise import in_words
 
-        count = len(found.report["contributions"])
+        count = len(result.report["contributions"])
         promised = _promised(opened.manifest, count)
         useless = promised["noise_to_signal"] > 1
         fields = show_delta(
             out,
-            found.delta.path,
-            stored_file(found.report),
-            rule={**found.report["rule"], "f": 0},
+            result.delta.path,
+            stored_file(result.report),
+            rule={**result.report["rule"], "f": 0},
             count=count,
-            said=in_words(promised),
-            refused=found.refused,
+            lines=in_words(promised),
+            refused=result.refused,
             warnings=["more noise than signal: of no use"] if useless else [],
         )
         return {**fields, "privacy": promised}, None
@@ -136,19 +138,19 @@ class PrivateRound(OfWeights["PrivateResult"]):
         del folder
         return BY_WEIGHT, checked_points(opened.state, published_report(opened))
 
-    def _say_verified(self, made: str, opened: "Opened", out: Prints) -> None:
+    def _say_verified(self, summary: str, opened: "Opened", out: Prints) -> None:
         """Says of a result that is used what nobody could verify, and how much noise it has."""
-        out.answer(f"verified but for its numbers; {made}")
+        out.answer(f"verified but for its numbers; {summary}")
         out.answer(
             "its contributions are sealed and its noise is secret: nobody can compute its numbers "
             "again"
         )
         ratio = self.promise(opened)["noise_to_signal"]
-        said = f"the noise is {ratio:.3g} times the norm of what all contributors can agree on"
+        noise = f"the noise is {ratio:.3g} times the norm of what all contributors can agree on"
         if ratio > 1:
-            out.say(f"warning: of no use: {said}")
+            out.say(f"warning: of no use: {noise}")
         else:
-            out.answer(said)
+            out.answer(noise)
 
     def forget(self, manifest: "Manifest") -> None:
         """Deletes the key that opens the contributions."""

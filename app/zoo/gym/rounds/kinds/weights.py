@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted, human_bytes
-from zoo.gym.rounds.kind import Choices, Fields, FineTune, Given, Kind, Prints, Result, listed
+from zoo.gym.rounds.kind import Choices, Fields, FineTune, Kind, Prints, Request, Result, listed
 from zoo.gym.rounds.rules.method import AggregationMethod, takes_f
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zoo.gym.rounds.protocol.manifest import Form, Manifest, Tensor
     from zoo.gym.rounds.protocol.records import Measured
     from zoo.gym.rounds.protocol.state import State
-    from zoo.gym.rounds.session.contributing import Own
+    from zoo.gym.rounds.session.contributing import Prepared
     from zoo.gym.rounds.session.opening import Opened
     from zoo.gym.rounds.storage.chunks import StoredFile
     from zoo.gym.signing import OwnKey, PublicKey, Signed
@@ -50,40 +50,40 @@ class OfWeights(Kind[FineTune, Result]):
         """Refuses nothing."""
 
     def contribute(
-        self, opened: "Opened", given: Given, key: "OwnKey", out: Prints
-    ) -> "tuple[Own, Signed, Fields]":
+        self, opened: "Opened", request: Request, key: "OwnKey", out: Prints
+    ) -> "tuple[Prepared, Signed, Fields]":
         """Codes a fine-tune, and says what the form keeps of it."""
         from zoo.gym.rounds.contribution.write import kept_of_adapter
         from zoo.gym.rounds.session.contributing import check_examples, prepare
 
         manifest = opened.manifest
-        claimed = check_examples(manifest, given.examples, "--examples")
-        base = given.base().folder
-        source = given.fine_tune()
-        own, entry = prepare(opened, source, base, key, examples=claimed)
-        out.answer(f"{own.file}: {human_bytes(own.bytes)}, coded as {manifest.form}")
-        kept = kept_of_adapter(source, base, manifest)
-        if kept is not None:
-            part = f"{kept:.0%} of this adapter's change (of its squared norm)"
+        claimed = check_examples(manifest, request.examples, "--examples")
+        base = request.base().folder
+        source = request.fine_tune()
+        prepared, entry = prepare(opened, source, base, key, examples=claimed)
+        out.answer(f"{prepared.file}: {human_bytes(prepared.bytes)}, coded as {manifest.form}")
+        share = kept_of_adapter(source, base, manifest)
+        if share is not None:
+            part = f"{share:.0%} of this adapter's change (of its squared norm)"
             out.say(f"note: form signs keeps {part}")
             out.say(
                 "its result may be much worse; a round of form lowrank takes adapters as they are"
             )
         if claimed:
             out.answer(f"weighed by {claimed} examples: as you say, nobody can check it")
-        return own, entry, {}
+        return prepared, entry, {}
 
-    def apply(self, opened: "Opened", given: Given, out: Prints) -> Fields:
+    def apply(self, opened: "Opened", request: Request, out: Prints) -> Fields:
         """Writes base plus result as a model to train on."""
         from zoo.gym.rounds.compute.applying import apply_result
 
-        model = given.base()
-        applied = apply_result(opened, model.folder, threads=given.threads)
-        made = f"{model.id} plus result {applied.digest[:12]} is {applied.file}"
-        self._say_verified(made, opened, out)
+        model = request.base()
+        applied = apply_result(opened, model.folder, threads=request.threads)
+        summary = f"{model.id} plus result {applied.digest[:12]} is {applied.file}"
+        self._say_verified(summary, opened, out)
         if applied.previous:
-            before = f"before it {applied.previous[:12]} was applied"
-            out.answer(f"{before}: zoo-gym round undo goes back")
+            previous = f"before it {applied.previous[:12]} was applied"
+            out.answer(f"{previous}: zoo-gym round undo goes back")
         out.say(f"train on it: zoo-gym train model_name_or_path={applied.file} dataset=FILE")
         out.say(f"chat with it: zoo-gym chat --model {applied.file}")
         return {
@@ -92,9 +92,9 @@ class OfWeights(Kind[FineTune, Result]):
             "previous": applied.previous,
         }
 
-    def _say_verified(self, made: str, opened: "Opened", out: Prints) -> None:
+    def _say_verified(self, summary: str, opened: "Opened", out: Prints) -> None:
         del opened
-        out.answer(f"verified; {made}")
+        out.answer(f"verified; {summary}")
 
     def is_measured(self, state: "State") -> bool:
         """Returns whether all that the terms name was measured.
@@ -106,7 +106,7 @@ class OfWeights(Kind[FineTune, Result]):
             return False
         if manifest.evaluation is None:
             return True
-        failed = [one.refusal(manifest.evaluation.margin) for one in measured.results.values()]
+        failed = [gate.refusal(manifest.evaluation.margin) for gate in measured.results.values()]
         return any(failed) or bool(measured.values if manifest.pool else measured.results)
 
     def measure_options(self, manifest: "Manifest", measured: "Measured") -> str:
@@ -124,9 +124,9 @@ class OfWeights(Kind[FineTune, Result]):
     def rule(self, manifest: "Manifest") -> str:
         """Returns rule, form and number of tensors."""
         claims = manifest.method == AggregationMethod.FEDERATED_AVERAGE
-        said = " by the examples that contributors say they have" if claims else ""
+        weighing = " by the examples that contributors say they have" if claims else ""
         tensors = counted(len(manifest.tensors), "tensor")
-        return f"{manifest.method}{said}, form {manifest.form}, {tensors}"
+        return f"{manifest.method}{weighing}, form {manifest.form}, {tensors}"
 
 
 class WeightsRound(OfWeights["Computed"]):
@@ -169,28 +169,30 @@ class WeightsRound(OfWeights["Computed"]):
             opened.storage, key, threads=threads, dividing=dividing, void=void, least=choices.least
         )
 
-    def show(self, found: "Computed", opened: "Opened", out: Prints) -> "tuple[Fields, str | None]":
+    def show(
+        self, computed: "Computed", opened: "Opened", out: Prints
+    ) -> "tuple[Fields, str | None]":
         """Prints the result, who was refused or left out, and what to know of it."""
         from zoo.gym.rounds.measure.probes import probe_lines
         from zoo.gym.rounds.session.opening import open_round
 
-        report = found.report
+        report = computed.report
         gated = opened.manifest.evaluation is not None  # records are taken with the result
         taken = open_round(opened.storage).state if gated else opened.state
         measured = taken.measured.results.get(report.result.digest)
-        said = [] if report.refit is None else [f"re-fit: the change times {report.refit:g}"]
-        said += [] if measured is None else probe_lines(measured)
+        lines = [] if report.refit is None else [f"re-fit: the change times {report.refit:g}"]
+        lines += [] if measured is None else probe_lines(measured)
         weights = report.weights or [1.0] * len(report.contributions)
         keys = [key for key, _ in report.contributions]
         pairs = zip(keys, weights, strict=True)
         fields = show_delta(
             out,
-            found.delta.path,
+            computed.delta.path,
             report.result,
             rule=report.rule,
             count=len(keys),
             withstands=f" with f = {report.rule['f']}",
-            said=said,
+            lines=lines,
             refused=report.refused,
             left_out=[key for key, part in pairs if part == 0 and key not in report.refused],
             warnings=_warnings(report, taken),
@@ -259,7 +261,7 @@ def show_delta(
     rule: Mapping[str, Any],
     count: int,
     withstands: str = "",
-    said: Sequence[str],
+    lines: Sequence[str],
     refused: "Mapping[PublicKey, str]",
     left_out: "Sequence[PublicKey]" = (),
     warnings: Sequence[str],
@@ -271,7 +273,7 @@ def show_delta(
     """
     what = f"{counted(count, 'contribution')}, {rule['method']}{withstands}"
     out.answer(f"result {result.digest[:12]}, {human_bytes(result.bytes)}: {what}")
-    for line in said:
+    for line in lines:
         out.answer(line)
     for key, reason in refused.items():
         out.answer(f"refused {key.fingerprint}: {reason}")

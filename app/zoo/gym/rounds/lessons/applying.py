@@ -61,46 +61,46 @@ def apply_lessons(opened: Opened, name: str | None = None) -> AppliedLessons:
     names = {key: name for name, key in trusted_keys().items()}
     if name is None and target in store.names():
         _refuse_other(store.load(target), digest, opened)
-    own = load_key().public if has_key() else None
+    own_key = load_key().public if has_key() else None
     gates = {
-        key: "you" if key == own else names.get(key, "")
+        key: "you" if key == own_key else names.get(key, "")
         for key in sorted(opened.manifest.keys_of("gate"))
     }
     trusted = [key for key, name in gates.items() if name]
-    found = judged_in(opened.state, candidates_of(opened.state, opened.storage, work), trusted)
-    judged = {one.item.id: one for of, one in found if of.same is None}
-    items = tuple(_stored(item, judged[item.id], names) for item in library.items)
-    before = store.current(target) if target in store.names() else None
+    judgements = judged_in(opened.state, candidates_of(opened.state, opened.storage, work), trusted)
+    judged = {judgement.item.id: judgement for of, judgement in judgements if of.same is None}
+    items = tuple(_stored(lesson, judged[lesson.id], names) for lesson in library.items)
+    previous = store.current(target) if target in store.names() else None
     saved = store.save(target, replace(library, items=items, parent=digest))
-    believed = sum(not item.is_foreign for item in items)
-    return AppliedLessons(saved, None if before == saved.version else before, gates, believed)
+    believed = sum(not lesson.is_foreign for lesson in items)
+    return AppliedLessons(saved, None if previous == saved.version else previous, gates, believed)
 
 
-def _refuse_other(before: store.Stored, result: str, opened: Opened) -> None:
+def _refuse_other(stored: store.Stored, result: str, opened: Opened) -> None:
     """Refuses to put a result into the place of a library that was not made of it."""
     parents: dict[str, str] = {}
-    for number in store.versions(before.name):
+    for number in store.versions(stored.name):
         with suppress(GymError):  # one that cannot be used was made of nothing
-            one = store.load(before.name, number)
-            parents[one.digest] = one.library.parent
-    parent = before.library.parent
+            version = store.load(stored.name, number)
+            parents[version.digest] = version.library.parent
+    parent = stored.library.parent
     while parent != result and parent in parents:
         parent = parents.pop(parent)
     if parent != result:
-        command = opened.manifest.command("apply", f"--name {before.name}", word=word_for(opened))
+        command = opened.manifest.command("apply", f"--name {stored.name}", word=word_for(opened))
         raise InputError(
-            f"{before.name}: expected a name that is free, or that of a library from this round, "
-            f"got that of another one: {before.name}@{before.version}, "
-            f"{counted(len(before.library.items), 'lesson')}, which would be used no longer",
+            f"{stored.name}: expected a name that is free, or that of a library from this round, "
+            f"got that of another one: {stored.name}@{stored.version}, "
+            f"{counted(len(stored.library.items), 'lesson')}, which would be used no longer",
             hint=f"if you want that: {command}; else another name",
             code="rounds.library_taken",
         )
 
 
-def _stored(item: Item, judged: Judged, names: Mapping[PublicKey, str]) -> Item:
+def _stored(lesson: Item, judged: Judged, names: Mapping[PublicKey, str]) -> Item:
     """Returns a lesson with the evidence of trusted keys, and its author if that is one of them."""
-    author = item.author if parse_key(item.author) in names else ""
-    return replace(item, author=author, evidence=judged.item.evidence if judged.kept else {})
+    author = lesson.author if parse_key(lesson.author) in names else ""
+    return replace(lesson, author=author, evidence=judged.item.evidence if judged.kept else {})
 
 
 def refuse_library(name: str) -> None:

@@ -32,7 +32,7 @@ _NO_LIBRARY = "expected a library as zoo-gym writes it, got another file"
 
 def reduced(library: Library, model: str) -> Library:
     """Returns what is published of a library."""
-    items = (Item(one.text, one.parents, licence=one.licence) for one in library.items)
+    items = (Item(lesson.text, lesson.parents, licence=lesson.licence) for lesson in library.items)
     return Library(tuple(items), model)
 
 
@@ -43,9 +43,9 @@ def write_lessons(library: Library, manifest: Manifest, out: Path) -> Library:
         InputError: a lesson is in quarantine or beyond a limit; it is named.
         StorageError: the file cannot be written.
     """
-    found = reduced(library, manifest.base.model)
-    _refuse(_fault(found, manifest))
-    write_library(out, found)
+    published = reduced(library, manifest.base.model)
+    _refuse(_fault(published, manifest))
+    write_library(out, published)
     try:
         return read_lessons(out, manifest)
     except InputError:
@@ -90,23 +90,23 @@ def _fault(library: Library, manifest: Manifest) -> str | None:
     count, most = len(library.items), terms_of(manifest).most
     if not 1 <= count <= most:
         return f"expected 1 to {most} lessons of a contributor, got {count}"
-    for item in library.items:
-        if not is_known_everywhere(f"{item.text}{item.licence}"):
-            return f"lesson {_named(item)}: expected characters of Unicode 3.2, got others"
-        if (found := suspicion(item.text)) is not None:
-            return f"lesson {_named(item)}: expected one without {found}"
+    for lesson in library.items:
+        if not is_known_everywhere(f"{lesson.text}{lesson.licence}"):
+            return f"lesson {_named(lesson)}: expected characters of Unicode 3.2, got others"
+        if (reason := suspicion(lesson.text)) is not None:
+            return f"lesson {_named(lesson)}: expected one without {reason}"
     return _alike(library.items)
 
 
 def _alike(items: Sequence[Item]) -> str | None:
-    for one, other in combinations(items, 2):
-        if alike(one.text, other.text):
-            return f"expected different lessons, got {_named(one)} and {_named(other)}"
+    for lesson, other in combinations(items, 2):
+        if alike(lesson.text, other.text):
+            return f"expected different lessons, got {_named(lesson)} and {_named(other)}"
     return None
 
 
-def _named(item: Item) -> str:
-    return f"[{item.id[:6]}] {item.text}"
+def _named(lesson: Item) -> str:
+    return f"[{lesson.id[:6]}] {lesson.text}"
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,8 @@ class Candidate:
         """What a copy is one of, in words; empty for the first."""
         if self.same is None:
             return ""
-        said, whose = f"[{self.same.item.id[:6]}]", self.same.contributor.fingerprint
-        return f"it says the same as {said} of {whose}, earlier in the log"
+        name, whose = f"[{self.same.item.id[:6]}]", self.same.contributor.fingerprint
+        return f"it says the same as {name} of {whose}, earlier in the log"
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Candidates:
     @property
     def first(self) -> list[Candidate]:
         """Those that are no copies: what is measured."""
-        return [one for one in self.lessons if one.same is None]
+        return [lesson for lesson in self.lessons if lesson.same is None]
 
 
 def candidates_of(state: State, storage: Storage, folder: Path) -> Candidates:
@@ -161,36 +161,46 @@ def candidates_of(state: State, storage: Storage, folder: Path) -> Candidates:
     Raises:
         StorageError: the storage cannot be read, or a file not be written.
     """
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     counted: list[PublicKey] = []
     words: list[Sequence[str]] = []
     read = partial(read_lessons, manifest=state.manifest)
     allowed, refused = fetch_all(state, storage, folder, read)
     libraries = dict(allowed)
     for key in (key for key in state.commits if key in libraries):
-        own = [_candidate(item, key, found, words) for item in libraries[key].items]
-        if all(one.same for one in own):
-            refused[key] = f"a copy of earlier contributions: {own[0].copied}"
+        contributed = [
+            _candidate(lesson, key, candidates, words) for lesson in libraries[key].items
+        ]
+        if all(candidate.same for candidate in contributed):
+            refused[key] = f"a copy of earlier contributions: {contributed[0].copied}"
         else:
             counted.append(key)
-        found += own
-        words += [words_of(one.item.text) for one in own]
-    return Candidates(_with_authors(found), counted, refused)
+        candidates += contributed
+        words += [words_of(candidate.item.text) for candidate in contributed]
+    return Candidates(_with_authors(candidates), counted, refused)
 
 
 def _candidate(
-    item: Item, key: PublicKey, earlier: Sequence[Candidate], words: Sequence[Sequence[str]]
+    lesson: Item, key: PublicKey, earlier: Sequence[Candidate], words: Sequence[Sequence[str]]
 ) -> Candidate:
-    own = words_of(item.text)
-    for one, theirs in zip(earlier, words, strict=True):
-        if one.same is None and (one.item.id == item.id or alike_words(theirs, own)):
-            return Candidate(item, key, frozenset(), one)
-    return Candidate(item, key, frozenset())
+    lesson_words = words_of(lesson.text)
+    for candidate, theirs in zip(earlier, words, strict=True):
+        if candidate.same is None and (
+            candidate.item.id == lesson.id or alike_words(theirs, lesson_words)
+        ):
+            return Candidate(lesson, key, frozenset(), candidate)
+    return Candidate(lesson, key, frozenset())
 
 
-def _with_authors(found: Sequence[Candidate]) -> list[Candidate]:
-    authors = {(one.item.id, one.contributor): {one.contributor} for one in found}
-    for one in found:
-        if one.same is not None:
-            authors[one.same.item.id, one.same.contributor].add(one.contributor)
-    return [replace(one, authors=frozenset(authors[one.item.id, one.contributor])) for one in found]
+def _with_authors(candidates: Sequence[Candidate]) -> list[Candidate]:
+    authors = {
+        (candidate.item.id, candidate.contributor): {candidate.contributor}
+        for candidate in candidates
+    }
+    for candidate in candidates:
+        if candidate.same is not None:
+            authors[candidate.same.item.id, candidate.same.contributor].add(candidate.contributor)
+    return [
+        replace(candidate, authors=frozenset(authors[candidate.item.id, candidate.contributor]))
+        for candidate in candidates
+    ]

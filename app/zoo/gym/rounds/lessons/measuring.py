@@ -39,9 +39,11 @@ class LessonMeasuring:
         refuse_no_gate(opened.state, key)
         self.state: State = with_inbox(opened)
         self._opened, self._key = opened, key
-        found = candidates_of(opened.state, opened.storage, work_folder(opened.state.id)).first
-        self.own = [one.item for one in found if key.public in one.authors]
-        self.items = [one.item for one in found if key.public not in one.authors]
+        candidates = candidates_of(opened.state, opened.storage, work_folder(opened.state.id)).first
+        self.own = [candidate.item for candidate in candidates if key.public in candidate.authors]
+        self.items = [
+            candidate.item for candidate in candidates if key.public not in candidate.authors
+        ]
         name = f"{opened.state.id}-{key.public.raw.hex()[:16]}.jsonl"
         self.kept_file = folders().data / "rounds" / "measured" / name
         self._found: dict[str, Measurement] = {}
@@ -56,8 +58,8 @@ class LessonMeasuring:
     @property
     def left(self) -> list[Item]:
         """The lessons that were not measured yet."""
-        known = self.recorded.keys() | self._found.keys()
-        return [item for item in self.items if item.id not in known]
+        measured = self.recorded.keys() | self._found.keys()
+        return [lesson for lesson in self.items if lesson.id not in measured]
 
     def add(self, file: Path) -> int:
         """Adds the signed measurements in a file and returns how many are of the round's lessons.
@@ -69,27 +71,27 @@ class LessonMeasuring:
         records, left_out = read_measurements(file)
         if left_out:
             raise InputError(left_out[0], code="rounds.bad_measurement")
-        others = {key for key, _ in records if key != self._key.public}
-        if others:
-            said = min(key.fingerprint for key in others)
+        strangers = {key for key, _ in records if key != self._key.public}
+        if strangers:
+            stranger = min(key.fingerprint for key in strangers)
             raise InputError(
                 f"{file}: expected measurements of your key {self._key.public.fingerprint}, got "
-                f"those of {said}",
+                f"those of {stranger}",
                 hint=f"each key leaves its own: {self.state.manifest.command('measure')}",
                 code="rounds.other_key",
             )
-        texts = {item.text for item in self.items}
-        ours = [one for _, one in records if one.text in texts]
+        texts = {lesson.text for lesson in self.items}
+        ours = [record for _, record in records if record.text in texts]
         self._keep(ours)
         return len(ours)
 
-    def keep(self, found: Iterable[Measurement]) -> None:
+    def keep(self, measurements: Iterable[Measurement]) -> None:
         """Keeps measurements that were made now, on this machine.
 
         Raises:
             StorageError: they cannot be written.
         """
-        self._keep(list(found))
+        self._keep(list(measurements))
         ensure_folder(self.kept_file.parent)
         write_measurements(self.kept_file, self._found.values(), self._key)
 
@@ -99,9 +101,15 @@ class LessonMeasuring:
         Raises:
             InputError: a measurement is of too few tasks, or of rewards beyond 0 to 1.
         """
-        texts = {item.text: item for item in self.items}
-        found = [one for one in self._found.values() if one.text in texts]
-        return [self._entry(one) for one in found if one.item not in self.recorded]
+        texts = {lesson.text: lesson for lesson in self.items}
+        measurements = [
+            measurement for measurement in self._found.values() if measurement.text in texts
+        ]
+        return [
+            self._entry(measurement)
+            for measurement in measurements
+            if measurement.item not in self.recorded
+        ]
 
     def send(self, entries: Sequence[Signed]) -> list[str]:
         """Leaves records for the log's writer and returns their names.
@@ -117,27 +125,31 @@ class LessonMeasuring:
         self.state = state
         return names
 
-    def _keep(self, found: Sequence[Measurement]) -> None:
+    def _keep(self, measurements: Sequence[Measurement]) -> None:
         """Keeps the measurement of most tasks of each lesson, or one that shows clear harm."""
-        for one in found:
-            known = self._found.get(one.item)
-            if known is None or _rank(one) > _rank(known):
-                self._found[one.item] = one
+        for measurement in measurements:
+            earlier = self._found.get(measurement.item)
+            if earlier is None or _rank(measurement) > _rank(earlier):
+                self._found[measurement.item] = measurement
 
-    def _entry(self, one: Measurement) -> Signed:
-        if one.tasks < FEWEST_TASKS:
+    def _entry(self, measurement: Measurement) -> Signed:
+        if measurement.tasks < FEWEST_TASKS:
             raise InputError(
-                f"measurement of [{one.item[:6]}]: expected at least {FEWEST_TASKS} tasks, got "
-                f"{one.tasks}",
+                f"measurement of [{measurement.item[:6]}]: expected at least {FEWEST_TASKS} tasks, "
+                f"got {measurement.tasks}",
                 code="rounds.few_tasks",
             )
-        if not -1 <= one.low <= one.high <= 1:
+        if not -1 <= measurement.low <= measurement.high <= 1:
             raise InputError(
-                f"measurement of [{one.item[:6]}]: expected rewards of 0 to 1, which a round "
-                f"compares, got differences from {one.low:g} to {one.high:g}",
+                f"measurement of [{measurement.item[:6]}]: expected rewards of 0 to 1, which a "
+                f"round compares, got differences from {measurement.low:g} to {measurement.high:g}",
                 code="rounds.reward_range",
             )
-        values = {**vars(one), "item": one.item, "model": public_name(one.model)}
+        values = {
+            **vars(measurement),
+            "item": measurement.item,
+            "model": public_name(measurement.model),
+        }
         record_of("lesson", values)
         body = objects.body_of(self.state.id, kind="lesson", values=values)
         return sign(self._key, objects.RECORD, body)
@@ -154,13 +166,19 @@ def public_name(model: str) -> str:
     'deepseek/deepseek-chat'
     """
     address, at, name = model.rpartition("#")
-    found = name if at and "://" in address else model
-    if "://" in found or found.startswith(("~", ".", "/", "\\")) or PureWindowsPath(found).drive:
-        found = found.replace("\\", "/").rstrip("/").rpartition("/")[2]
-    plain = "".join(one if " " <= one <= "~" else "?" for one in found).strip()[:200]
+    public = name if at and "://" in address else model
+    if "://" in public or public.startswith(("~", ".", "/", "\\")) or PureWindowsPath(public).drive:
+        public = public.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    plain = "".join(char if " " <= char <= "~" else "?" for char in public).strip()[:200]
     return plain or "?"
 
 
-def _rank(one: Measurement) -> tuple[bool, int, float, float, str]:
+def _rank(measurement: Measurement) -> tuple[bool, int, float, float, str]:
     """Orders measurements of one lesson by one key: of equal ones the less favourable counts."""
-    return one.high < 0, one.tasks, -one.effect, -one.high, one.model
+    return (
+        measurement.high < 0,
+        measurement.tasks,
+        -measurement.effect,
+        -measurement.high,
+        measurement.model,
+    )

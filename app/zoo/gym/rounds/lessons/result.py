@@ -82,7 +82,7 @@ class Combined:
     @property
     def kept(self) -> int:
         """How many lessons are kept."""
-        return sum(one.kept for _, one in self.judged)
+        return sum(judgement.kept for _, judgement in self.judged)
 
 
 def combine(state: State, storage: Storage, folder: Path) -> Combined:
@@ -95,36 +95,40 @@ def combine(state: State, storage: Storage, folder: Path) -> Combined:
         InputError: fewer contributions count than the quorum.
         StorageError: a file cannot be read or written.
     """
-    found = candidates_of(state, storage, folder)
-    counted, quorum = len(found.contributors), state.manifest.quorum
+    candidates = candidates_of(state, storage, folder)
+    counted, quorum = len(candidates.contributors), state.manifest.quorum
     if counted < quorum:
-        raise TooFewError(state.manifest, counted, found.refused)
-    judged = judged_in(state, found)
-    kept = [replace(one.item, author=str(of.contributor)) for of, one in judged if one.kept]
-    if not kept:
-        return Combined(judged, None, b"", found.refused)
+        raise TooFewError(state.manifest, counted, candidates.refused)
+    judged = judged_in(state, candidates)
+    items = [
+        replace(judgement.item, author=str(of.contributor))
+        for of, judgement in judged
+        if judgement.kept
+    ]
+    if not items:
+        return Combined(judged, None, b"", candidates.refused)
     file = folder / "result.json"
     evidence: dict[str, object] = {"by": "round", "round": state.id}
-    write_library(file, Library(tuple(kept), state.manifest.base.model, evidence=evidence))
-    report = _report(state, found, judged, describe(file)[0])
-    late = unmeasured(state, (of for of, one in judged if one.kept))
-    return Combined(judged, file, report, found.refused, late)
+    write_library(file, Library(tuple(items), state.manifest.base.model, evidence=evidence))
+    report = _report(state, candidates, judged, describe(file)[0])
+    late = unmeasured(state, (of for of, judgement in judged if judgement.kept))
+    return Combined(judged, file, report, candidates.refused, late)
 
 
 def unmeasured(state: State, lessons: Iterable[Candidate]) -> dict[PublicKey, list[Item]]:
     """Returns what keys of role gate have not measured of some lessons, which are not their own."""
-    given = list(lessons)
-    found: dict[PublicKey, list[Item]] = {}
+    candidates = list(lessons)
+    missing: dict[PublicKey, list[Item]] = {}
     for key in sorted(state.manifest.keys_of("gate")):
-        texts = {one.text for one in state.measured.lessons.get(key, {}).values()}
-        left = [of.item for of in given if key not in of.authors and of.item.text not in texts]
+        texts = {record.text for record in state.measured.lessons.get(key, {}).values()}
+        left = [of.item for of in candidates if key not in of.authors and of.item.text not in texts]
         if left:
-            found[key] = left
-    return found
+            missing[key] = left
+    return missing
 
 
 def judged_in(
-    state: State, found: Candidates, keys: Collection[PublicKey] | None = None
+    state: State, candidates: Candidates, keys: Collection[PublicKey] | None = None
 ) -> list[tuple[Candidate, Judged]]:
     """Returns what the records of a round say of each lesson, and which ones fit into a library.
 
@@ -136,54 +140,55 @@ def judged_in(
     counting = state.manifest.keys_of("gate") if keys is None else keys
     names = {key: str(key) for key in counting}
     judged: list[tuple[Candidate, Judged]] = []
-    for one in found.lessons:
-        said = records.get(one.item.text, ())
-        [known] = judge(
-            [one.item],
-            said,
+    for candidate in candidates.lessons:
+        measured = records.get(candidate.item.text, ())
+        [judgement] = judge(
+            [candidate.item],
+            measured,
             names,
             lessons.least,
             clear=lessons.clear,
-            apart=one.authors,
-            rivals=found.contributors,
+            apart=candidate.authors,
+            rivals=candidates.contributors,
         )
-        if one.same is not None:
-            known = Judged(one.item, (), None, None, one.copied)
-        judged.append((one, known))
+        if candidate.same is not None:
+            judgement = Judged(candidate.item, (), None, None, candidate.copied)
+        judged.append((candidate, judgement))
     if keys is not None:
         return judged
     crowded = _crowded(judged, lessons.items)
     return [
-        (of, replace(one, item=of.item, why=crowded[of.item.id]))
-        if of.item.id in crowded and one.kept
-        else (of, one)
-        for of, one in judged
+        (of, replace(candidate, item=of.item, why=crowded[of.item.id]))
+        if of.item.id in crowded and candidate.kept
+        else (of, candidate)
+        for of, candidate in judged
     ]
 
 
 def _by_text(state: State) -> dict[str, list[tuple[PublicKey, Measurement]]]:
-    found: dict[str, list[tuple[PublicKey, Measurement]]] = defaultdict(list)
+    measurements: dict[str, list[tuple[PublicKey, Measurement]]] = defaultdict(list)
     for key, lessons in state.measured.lessons.items():
-        for one in lessons.values():
-            figures = (one.model, one.tasks, one.effect, one.low, one.high)
-            found[one.text].append((key, Measurement(one.text, *figures)))
-    return found
+        for record in lessons.values():
+            figures = (record.model, record.tasks, record.effect, record.low, record.high)
+            measurements[record.text].append((key, Measurement(record.text, *figures)))
+    return measurements
 
 
 def _crowded(judged: Sequence[tuple[Candidate, Judged]], most: int) -> dict[str, str]:
     """Returns why lessons have no place in the result, by id: it takes the largest effects."""
     best = sorted(
-        (one for _, one in judged if one.kept), key=lambda one: (-(one.effect or 0.0), one.item.id)
+        (judgement for _, judgement in judged if judgement.kept),
+        key=lambda judgement: (-(judgement.effect or 0.0), judgement.item.id),
     )
     taken: list[Item] = []
     why: dict[str, str] = {}
-    for one in best:
+    for judgement in best:
         if len(taken) == most:
-            why[one.item.id] = f"the result has {most} lessons with larger effects"
-        elif not _fits([*taken, one.item]):
-            why[one.item.id] = f"the result has {MOST_TOKENS:,} tokens of lessons at most"
+            why[judgement.item.id] = f"the result has {most} lessons with larger effects"
+        elif not _fits([*taken, judgement.item]):
+            why[judgement.item.id] = f"the result has {MOST_TOKENS:,} tokens of lessons at most"
         else:
-            taken.append(one.item)
+            taken.append(judgement.item)
     return why
 
 
@@ -197,45 +202,45 @@ def _fits(items: Sequence[Item]) -> bool:
 
 def _report(
     state: State,
-    found: Candidates,
+    candidates: Candidates,
     judged: Sequence[tuple[Candidate, Judged]],
     stored: StoredFile,
 ) -> bytes:
-    counts = {key: len(one) for key, one in state.measured.lessons.items()}
+    counts = {key: len(judgement) for key, judgement in state.measured.lessons.items()}
     body = report_body(
         state.id,
         {"method": EVIDENCE, **vars(terms_of(state.manifest))},
-        [(key, state.reveals[key].digest) for key in found.contributors],
-        found.refused,
+        [(key, state.reveals[key].digest) for key in candidates.contributors],
+        candidates.refused,
         rewards_body(BY_EFFECT, points_of(_effects(judged), state.manifest.pool)),
         stored,
         gates=[
             {"key": str(key), "measured": counts.get(key, 0)}
             for key in sorted(state.manifest.keys_of("gate"))
         ],
-        lessons=[_entry(of, one) for of, one in judged],
+        lessons=[_entry(of, judgement) for of, judgement in judged],
     )
     return canonical(body)
 
 
-def _entry(of: Candidate, one: Judged) -> dict[str, object]:
+def _entry(of: Candidate, judgement: Judged) -> dict[str, object]:
     return {
         "item": of.item.id,
         "text": of.item.text,
         "contributor": str(of.contributor),
-        "signers": list(one.signers),
-        "effect": one.effect,
-        "low": one.low,
-        "why": one.why,
+        "signers": list(judgement.signers),
+        "effect": judgement.effect,
+        "low": judgement.low,
+        "why": judgement.why,
     }
 
 
 def _effects(judged: Sequence[tuple[Candidate, Judged]]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = defaultdict(list)
-    for of, one in judged:
-        if one.kept and one.effect is not None:
-            found[str(of.contributor)].append(one.effect)
-    return found
+    effects: dict[str, list[float]] = defaultdict(list)
+    for of, judgement in judged:
+        if judgement.kept and judgement.effect is not None:
+            effects[str(of.contributor)].append(judgement.effect)
+    return effects
 
 
 def points_of(effects: Mapping[str, Sequence[float]], pool: int) -> dict[str, int]:
@@ -268,56 +273,56 @@ def publish_lessons(
         state = append.state
         state.expect_compute(Phase.PUBLISHED)
         with voiding(append, key, agreed=void):  # first: of too few nothing may be measurable
-            found = combine(state, storage, work_folder(state.id))
+            result = combine(state, storage, work_folder(state.id))
         _refuse_unmeasured(state)
         if state.phase is Phase.PUBLISHED:
-            refuse_other_result(state, found.digest)
+            refuse_other_result(state, result.digest)
             # what was lost since is stored again
-            store_all([found.file], [found.report], storage)
-            return found
+            store_all([result.file], [result.report], storage)
+            return result
         if not force:
-            _refuse_early(state, found)
-        refusals = refusals_of(found.refused, state, key)
-        if found.digest is None:
+            _refuse_early(state, result)
+        refusals = refusals_of(result.refused, state, key)
+        if result.digest is None:
             append.add(refusals)
             append(objects.VOID, reason=NOTHING_KEPT)
-            return found
-        store_all([found.file], [found.report], storage)
-        append.add([*refusals, result_entry(state, key, found.digest, found.report)])
-        return found
+            return result
+        store_all([result.file], [result.report], storage)
+        append.add([*refusals, result_entry(state, key, result.digest, result.report)])
+        return result
 
 
 def _refuse_unmeasured(state: State) -> None:
     """Refuses a round of which too few keys measured anything: it waits, and is not void."""
-    least, found = terms_of(state.manifest).least, len(state.measured.lessons)
-    if found < least:
+    least, count = terms_of(state.manifest).least, len(state.measured.lessons)
+    if count < least:
         raise InputError(
             f"round {state.manifest.name}: expected measurements by "
-            f"{counted(least, 'key')}, got {found}",
+            f"{counted(least, 'key')}, got {count}",
             hint=f"keys of role gate make them: {state.manifest.command('measure')}",
             code="rounds.few_measured",
         )
 
 
-def _refuse_early(state: State, found: Combined) -> None:
+def _refuse_early(state: State, result: Combined) -> None:
     """Refuses to end a round while keys of role gate have not measured what decides.
 
     That is each lesson that would be kept; if none would be, each lesson.
     """
-    first = [of for of, _ in found.judged if of.same is None]
-    late = found.late if found.kept else unmeasured(state, first)
+    first = [of for of, _ in result.judged if of.same is None]
+    late = result.late if result.kept else unmeasured(state, first)
     if not late:
         return
     keys = f"{counted(len(late), 'key')} of role gate {'has' if len(late) == 1 else 'have'}"
     forced = state.manifest.command("aggregate", "--force")
-    if found.kept:
-        lessons = {item.id for left in late.values() for item in left}
-        said = f"{counted(len(lessons), 'lesson')} would be kept that {keys} not measured"
+    if result.kept:
+        lessons = {lesson.id for left in late.values() for lesson in left}
+        message = f"{counted(len(lessons), 'lesson')} would be kept that {keys} not measured"
         hint = f"wait for them, or publish what was found without them: {forced}"
     else:
-        said = f"{NOTHING_KEPT}, and {keys} not measured all of {len(first)}"
+        message = f"{NOTHING_KEPT}, and {keys} not measured all of {len(first)}"
         hint = f"wait for them, or make it void: {forced}"
-    raise InputError(f"round {state.manifest.name}: {said}", hint=hint, code="rounds.unmeasured")
+    raise InputError(f"round {state.manifest.name}: {message}", hint=hint, code="rounds.unmeasured")
 
 
 PUBLISHED = "published.json"
@@ -343,8 +348,8 @@ def lesson_checks(opened: Opened, folder: Path) -> Iterator[Check]:
         return report
 
     def repeat() -> tuple[Mapping[str, Any], str]:
-        found = combine(opened.state, opened.storage, folder)
-        return found.fields, _counts(found)
+        result = combine(opened.state, opened.storage, folder)
+        return result.fields, _counts(result)
 
     return compared(opened, read, repeat, _TITLES)
 
@@ -359,18 +364,18 @@ def void_check(opened: Opened, folder: Path) -> Check | None:
                 f"expected measurements by {counted(least, 'key')}, got {measured}",
                 code="rounds.few_measured",
             )
-        found = combine(opened.state, opened.storage, folder)
-        if found.kept:
+        result = combine(opened.state, opened.storage, folder)
+        if result.kept:
             raise InputError(
-                f"expected no lesson that is kept, got {found.kept}", code="rounds.lessons_kept"
+                f"expected no lesson that is kept, got {result.kept}", code="rounds.lessons_kept"
             )
-        return f"none of {counted(len(found.judged), 'lesson')}"
+        return f"none of {counted(len(result.judged), 'lesson')}"
 
     return made("kept lessons", repeat) if opened.state.reason == NOTHING_KEPT else None
 
 
-def _counts(found: Combined) -> str:
+def _counts(result: Combined) -> str:
     """Returns how many lessons there are, how many are kept, and of these what was not measured."""
-    late = {item.id for left in found.late.values() for item in left}
+    late = {lesson.id for left in result.late.values() for lesson in left}
     early = f", {len(late)} of them before all keys of role gate measured" if late else ""
-    return f"{counted(len(found.judged), 'lesson')}, {found.kept} kept{early}"
+    return f"{counted(len(result.judged), 'lesson')}, {result.kept} kept{early}"

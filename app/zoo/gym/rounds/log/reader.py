@@ -89,20 +89,20 @@ def read_note(
             f"log head: expected one of {origin!r}, got one of {head.origin!r}",
             code="rounds.other_log",
         )
-    known = {(key.name, key.id): key for key in verifiers}
-    found: dict[NoteKey, bytes] = {}
+    keys = {(key.name, key.id): key for key in verifiers}
+    signatures: dict[NoteKey, bytes] = {}
     for line in lines:
         name, stamp = _signature(line)
-        key = known.get((name, stamp[:_ID_BYTES]))
+        key = keys.get((name, stamp[:_ID_BYTES]))
         if key is None:
             continue
-        if key in found or not verifiers[key](head.text().encode(), stamp[_ID_BYTES:]):
+        if key in signatures or not verifiers[key](head.text().encode(), stamp[_ID_BYTES:]):
             raise InputError(
                 f"log head: expected a valid signature of {name!r}, got a wrong one",
                 code="rounds.bad_signature",
             )
-        found[key] = stamp[_ID_BYTES:]
-    return head, found
+        signatures[key] = stamp[_ID_BYTES:]
+    return head, signatures
 
 
 def _parsed(note: bytes) -> tuple[Head, list[str]]:
@@ -202,26 +202,26 @@ class LogReader:
         Raises:
             InputError: a bundle is missing, or an entry differs from its hash.
         """
-        found: list[bytes] = []
+        entries: list[bytes] = []
         for index, width in widths(self.size, 0):
             if index >= first_bundle:
-                found += self._bundle(index, width)
-        return found
+                entries += self._bundle(index, width)
+        return entries
 
     def _bundle(self, index: int, width: int) -> list[bytes]:
         name = tile_name("entries", index, width)
         try:
-            found = entries_in(self._bytes(name))
+            entries = entries_in(self._bytes(name))
         except ValueError as error:
             raise InputError(
                 f"log/{name}: expected entries, got {error}", code="rounds.bad_tile"
             ) from None
-        if [tree.leaf_hash(entry) for entry in found] != self._tile(0, index):
+        if [tree.leaf_hash(entry) for entry in entries] != self._tile(0, index):
             raise InputError(
                 f"log/{name}: expected the entries of their hashes, got others",
                 code="rounds.bad_tile",
             )
-        return found
+        return entries
 
     def _tile(self, level: int, index: int) -> list[bytes]:
         key = (level, index)
@@ -229,7 +229,7 @@ class LogReader:
             width = min(WIDTH, (self.size >> (HEIGHT * level)) - index * WIDTH)
             name = tile_name(level, index, width)
             hashes = hashes_in(self._bytes(name))
-            if len(hashes) != width or any(len(one) != tree.HASH_BYTES for one in hashes):
+            if len(hashes) != width or any(len(hash_) != tree.HASH_BYTES for hash_ in hashes):
                 raise InputError(
                     f"log/{name}: expected {width} hashes, got {len(hashes)}",
                     code="rounds.bad_tile",

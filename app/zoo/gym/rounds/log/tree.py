@@ -137,10 +137,10 @@ def hashes_in(tile: bytes) -> list[bytes]:
 
 def subtree(hashes: Sequence[bytes]) -> bytes:
     """Returns the hash of a complete subtree over a power of two of nodes."""
-    found = list(hashes)
-    while len(found) > 1:
-        found = [join(*found[at : at + 2]) for at in range(0, len(found), 2)]
-    return found[0]
+    nodes = list(hashes)
+    while len(nodes) > 1:
+        nodes = [join(*nodes[at : at + 2]) for at in range(0, len(nodes), 2)]
+    return nodes[0]
 
 
 def bundle(entries: Sequence[bytes]) -> bytes:
@@ -154,7 +154,7 @@ def entries_in(content: bytes) -> list[bytes]:
     Raises:
         ValueError: it ends inside an entry.
     """
-    found: list[bytes] = []
+    entries: list[bytes] = []
     at = 0
     while at < len(content):
         if at + 2 > len(content):
@@ -163,6 +163,6 @@ def entries_in(content: bytes) -> list[bytes]:
         at += 2
         if at + length > len(content):
             raise ValueError("a bundle that ends inside an entry")
-        found.append(content[at : at + length])
+        entries.append(content[at : at + length])
         at += length
-    return found
+    return entries

@@ -104,7 +104,7 @@ class LogWriter:
                 if index < first:
                     continue
                 at = index * WIDTH
-                tile = [nodes[HEIGHT * level, at + one] for one in range(width)]
+                tile = [nodes[HEIGHT * level, at + offset] for offset in range(width)]
                 self._storage.replace(f"log/{tile_name(level, index, width)}", b"".join(tile))
 
 
@@ -123,17 +123,17 @@ def _node_in(nodes: Nodes) -> Node:
     def node(level: int, index: int) -> bytes:
         above = level % HEIGHT
         first = index << above
-        return subtree([nodes[level - above, first + one] for one in range(1 << above)])
+        return subtree([nodes[level - above, first + offset] for offset in range(1 << above)])
 
     return node
 
 
 def _add(nodes: Nodes, index: int, leaf: bytes) -> None:
     """Adds a leaf, and the node above each tile that it completes."""
-    level, found = 0, leaf
-    nodes[0, index] = found
+    level, node = 0, leaf
+    nodes[0, index] = node
     while (index + 1) % WIDTH == 0:
         first = index + 1 - WIDTH
-        found = subtree([nodes[level, first + one] for one in range(WIDTH)])
+        node = subtree([nodes[level, first + offset] for offset in range(WIDTH)])
         level, index = level + HEIGHT, index // WIDTH
-        nodes[level, index] = found
+        nodes[level, index] = node

@@ -46,13 +46,13 @@ def promised_digest(file: Path) -> str:
         InputError: it is empty; or see `shown_suffix`.
         StorageError: it cannot be read.
     """
-    found = digest_of(file)
+    digest = digest_of(file)
     if not file.stat().st_size:
         raise InputError(
             f"{file}: empty file: expected examples, got none", code="rounds.empty_examples"
         )
     shown_suffix(file)
-    return found
+    return digest
 
 
 def shown_suffix(file: Path) -> str:
@@ -84,11 +84,11 @@ def show(file: Path, purpose: Purpose, storage: Storage) -> Shown:
         InputError: see `shown_suffix`.
         StorageError: it cannot be read or stored.
     """
-    found, suffix = digest_of(file), shown_suffix(file)
+    digest, suffix = digest_of(file), shown_suffix(file)
     stored = store(file, storage)
     return Shown(
         purpose=purpose,
-        sha256=found,
+        sha256=digest,
         suffix=suffix,
         digest=stored.digest,
         bytes=stored.bytes,
@@ -103,9 +103,9 @@ def check_file(file: Path, purpose: Purpose, state: State) -> None:
         NotAvailableError: it is missing.
         InputError: it is another one, or the manifest has none of this purpose.
     """
-    wanted, got = examples_of(state.manifest).get(purpose), digest_of(file)
-    if wanted != got:
-        named = "none" if wanted is None else f"the {purpose} file with SHA-256 {wanted[:12]}"
+    expected, got = examples_of(state.manifest).get(purpose), digest_of(file)
+    if expected != got:
+        named = "none" if expected is None else f"the {purpose} file with SHA-256 {expected[:12]}"
         raise InputError(f"{file}: expected {named}, got {got[:12]}", code="rounds.other_examples")
     terms, size = state.manifest.evaluation, file.stat().st_size
     if purpose == "evaluation" and terms is not None and terms.bytes != size:
@@ -122,15 +122,15 @@ def shown_file(purpose: Purpose, state: State, storage: Storage, folder: Path) -
         NotAvailableError: it was not shown yet, or its chunks are missing.
         InputError: it is not the one of the manifest.
     """
-    found = state.measured.shown.get(purpose)
-    if found is None:
+    record = state.measured.shown.get(purpose)
+    if record is None:
         raise NotAvailableError(
             f"round {state.manifest.name}: expected its {purpose} examples, got none yet",
             hint=f"a key of role gate shows them: {state.manifest.command('measure')}",
             code="rounds.not_shown",
         )
-    path = folder / f"{purpose}{found.suffix}"
-    fetch_new(StoredFile(found.digest, found.bytes, found.chunks), storage, path)
+    path = folder / f"{purpose}{record.suffix}"
+    fetch_new(StoredFile(record.digest, record.bytes, record.chunks), storage, path)
     check_file(path, purpose, state)
     return path
 
@@ -172,8 +172,8 @@ def read_examples(file: Path, model: Path) -> "Sequence[Example]":
         min(CUTOFF_TOKENS, positions), date=DATE, vocabulary=vocabulary_size(model)
     )
     records = read_dataset([file]).records
-    found = encode_records(records, load_tokenizer(model), options).examples
-    rows = [row for row in found if row.mask.any()]
+    examples = encode_records(records, load_tokenizer(model), options).examples
+    rows = [row for row in examples if row.mask.any()]
     if len(rows) < FEWEST_ROWS:
         raise InputError(
             f"{file}: expected at least {FEWEST_ROWS} rows, got {len(rows)}", code="rounds.few_rows"

@@ -21,7 +21,7 @@ or None."""
 
 def gate(
     meter: Meter,
-    before: list[float],
+    base_losses: list[float],
     contribution: tuple[PublicKey, str],
     file: Path,
     validator: Validator | None = None,
@@ -35,7 +35,7 @@ def gate(
     key, digest = contribution
     loss, reason = None, None
     try:
-        loss = compare(before, meter.losses(file))
+        loss = compare(base_losses, meter.losses(file))
         reason = None if loss else "held-out loss: expected numbers, got infinity or none"
     except InputError as error:  # base plus contribution is beyond float32
         reason = as_text(error.message.replace(f"{file}: ", ""), MOST_REASON)
@@ -44,9 +44,9 @@ def gate(
     return Gate(contributor=str(key), digest=digest, loss=loss, reason=reason)
 
 
-def compare(before: list[float], after: list[float]) -> Paired | None:
+def compare(base_losses: list[float], losses: list[float]) -> Paired | None:
     """Returns what a change adds to the losses; None if one of them is not finite."""
-    return paired(before, after) if all(map(isfinite, after)) else None
+    return paired(base_losses, losses) if all(map(isfinite, losses)) else None
 
 
 def load_validator(name: str) -> Validator:
@@ -59,7 +59,7 @@ def load_validator(name: str) -> Validator:
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
-        found = getattr(import_module(module), function)
+        validator = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise InputError(
             f"validator {name!r}: expected module:function, got {error}",
@@ -70,17 +70,17 @@ def load_validator(name: str) -> Validator:
             f"validator {name!r}: expected a module that can be imported, but {_raised(error)}",
             code="rounds.validator_failed",
         ) from None
-    if not callable(found):
+    if not callable(validator):
         raise InputError(
-            f"validator {name!r}: expected a function, got {type(found).__name__}",
+            f"validator {name!r}: expected a function, got {type(validator).__name__}",
             code="rounds.validator_missing",
         )
-    return cast("Validator", found)
+    return cast("Validator", validator)
 
 
 def _validated(validator: Validator, file: Path, base: Path) -> str | None:
     try:
-        found = validator(file, base)
+        reason = validator(file, base)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - code of the user may raise anything
         name = getattr(validator, "__qualname__", type(validator).__qualname__)
         raise InputError(
@@ -89,20 +89,20 @@ def _validated(validator: Validator, file: Path, base: Path) -> str | None:
             hint="nothing of this contribution was signed: mend the function, then measure again",
             code="rounds.validator_failed",
         ) from None
-    if found is None:
+    if reason is None:
         return None
-    if not isinstance(found, str) or not found.strip():
+    if not isinstance(reason, str) or not reason.strip():
         raise InputError(
-            f"validator: expected a reason, or None, got {found!r:.80}",
+            f"validator: expected a reason, or None, got {reason!r:.80}",
             code="rounds.validator_answer",
         )
-    return as_text(f"{VALIDATOR_SAYS}{found.strip()}", MOST_REASON)
+    return as_text(f"{VALIDATOR_SAYS}{reason.strip()}", MOST_REASON)
 
 
 def _raised(error: BaseException) -> str:
     """Returns in one line what code of the user raised, and where."""
-    said = as_text(f"{type(error).__name__}: {error}".removesuffix(": "), 500)
+    text = as_text(f"{type(error).__name__}: {error}".removesuffix(": "), 500)
     if isinstance(error, SyntaxError):
-        return f"it raised {said}"  # which names the place itself
-    place = extract_tb(error.__traceback__)[-1]
-    return f"it raised {said} ({Path(place.filename).name}:{place.lineno})"
+        return f"it raised {text}"  # which names the place itself
+    frame = extract_tb(error.__traceback__)[-1]
+    return f"it raised {text} ({Path(frame.filename).name}:{frame.lineno})"

@@ -180,18 +180,18 @@ def mean_gradient(meter: Meter, chosen: Chosen, result: Path) -> "Gradient":
     import numpy as np
 
     names = parameter_names(meter.base)
-    wanted = {tensor.name for tensor in chosen.state.manifest.tensors}
-    found: dict[str, NDArray[np.float32]] = {}
+    tensors = {tensor.name for tensor in chosen.state.manifest.tensors}
+    gradients: dict[str, NDArray[np.float32]] = {}
     for point in POINTS:
         for name, gradient in meter.gradient(result, point):
             tensor = names.get(name, "")
-            if tensor in wanted:
+            if tensor in tensors:
                 part = gradient.reshape(-1) / np.float32(len(POINTS))
-                found[tensor] = found[tensor] + part if tensor in found else part
-    if missing := sorted(wanted - found.keys()):
+                gradients[tensor] = gradients[tensor] + part if tensor in gradients else part
+    if missing := sorted(tensors - gradients.keys()):
         raise InputError(
             f"tensor {missing[0]!r}: expected a parameter of its own, got one that the loaded "
             "model joins with others: contributions to it cannot be valued",
             code="rounds.joined_parameter",
         )
-    return found
+    return gradients

@@ -111,16 +111,18 @@ class Measuring:
 
     def _contributions(self) -> None:
         sources = self._sources
-        found, _ = candidates_of(
+        collected, _ = candidates_of(
             self.state, self._opened.storage, sources.folder, threads=sources.threads
         )
-        for number, (key, delta) in enumerate(zip(found.keys, found.deltas, strict=True), 1):
+        for number, (key, delta) in enumerate(
+            zip(collected.keys, collected.deltas, strict=True), 1
+        ):
             if key in self.state.measured.gates:
                 continue
-            self._watch(f"contribution {number} of {len(found.keys)}: {key.fingerprint}")
+            self._watch(f"contribution {number} of {len(collected.keys)}: {key.fingerprint}")
             digest = self.state.reveals[key].digest
-            meter, before = self._meter("evaluation")
-            self._sign(gate(meter, before, (key, digest), delta.path, sources.validator))
+            meter, base_losses = self._meter("evaluation")
+            self._sign(gate(meter, base_losses, (key, digest), delta.path, sources.validator))
 
     def _refit(self) -> None:
         sources = self._sources
@@ -142,28 +144,31 @@ class Measuring:
         if digest not in self.state.measured.results:
             self._watch("the result")
             self._sign(self._result_gate(computed.delta.path, digest))
-        terms, known = self.state.manifest.evaluation, self.state.measured.values.get(digest, {})
+        terms, known_values = (
+            self.state.manifest.evaluation,
+            self.state.measured.values.get(digest, {}),
+        )
         assert terms is not None
         passed = self.state.measured.results[digest].refusal(terms.margin) is None
         keys = [key for key, _ in computed.report.contributions]
-        if not passed or all(key in known for key in keys):
+        if not passed or all(key in known_values for key in keys):
             return
         self._watch("the value of each contribution")
         chosen = choose(self.state, self._opened.storage, sources.folder, threads=sources.threads)
         factor = computed.report.refit or 1.0
         meter = self._meter("evaluation")[0]
         for key, value in values(meter, chosen, computed.delta.path, factor).items():
-            if key not in known:
+            if key not in known_values:
                 self._sign(Value(contributor=str(key), result=digest, value=value))
 
     def _result_gate(self, file: Path, digest: str) -> ResultGate:
-        meter, before = self._meter("evaluation")
-        after = meter.losses(file)
-        base, previous = compare(before, after), None
+        meter, base_losses = self._meter("evaluation")
+        losses = meter.losses(file)
+        base, previous = compare(base_losses, losses), None
         if self.state.manifest.previous is not None:
             if self._sources.previous is None:
                 raise _no_previous(self.state)
-            previous = compare(meter.losses(self._sources.previous), after)
+            previous = compare(meter.losses(self._sources.previous), losses)
         if base is None:
             raise InputError(
                 "result: expected a finite held-out loss, got infinity or none",
@@ -192,15 +197,15 @@ def check_previous(path: Path, state: State) -> None:
         InputError: see above.
         StorageError: it cannot be read.
     """
-    wanted = state.manifest.previous
-    if wanted is None:
+    expected = state.manifest.previous
+    if expected is None:
         raise InputError(
             f"{path}: expected no last result in round {state.manifest.name}, got one",
             code="rounds.other_previous",
         )
-    if describe(path)[0].digest != wanted:
+    if describe(path)[0].digest != expected:
         raise InputError(
-            f"{path}: expected the last result {wanted[:12]}, got another file",
+            f"{path}: expected the last result {expected[:12]}, got another file",
             code="rounds.other_previous",
         )
 
@@ -264,7 +269,7 @@ def files_to_show(opened: Opened, key: OwnKey, sources: Sources) -> dict[Purpose
     if sources.previous is not None:
         check_previous(sources.previous, opened.state)
         check_last_result(sources.previous, sources.base)
-    found: dict[Purpose, Path] = {}
+    to_show: dict[Purpose, Path] = {}
     measured = with_inbox(opened).measured
     if manifest.previous is not None and sources.previous is None and not measured.results:
         raise _no_previous(opened.state)
@@ -281,8 +286,8 @@ def files_to_show(opened: Opened, key: OwnKey, sources: Sources) -> dict[Purpose
         check_file(file, purpose, opened.state)
         shown_suffix(file)
         check_usable(file, purpose, sources.base)  # or it would be shown, and then measure nothing
-        found[purpose] = file
-    return found
+        to_show[purpose] = file
+    return to_show
 
 
 def check_usable(file: Path, purpose: Purpose, base: Path) -> None:

@@ -25,21 +25,21 @@ FEWEST_PROMPTS = 20
 """With fewer prompts one of them is more than `MOST_TRIGGERED`: one answer decides."""
 
 
-def probe_lines(found: ResultGate) -> list[str]:
+def probe_lines(gate: ResultGate) -> list[str]:
     """Returns a line for each kind of probe: what base and result answered."""
     words: dict[Purpose, str] = {"refusals": "refuses", "triggers": "follows triggers"}
     return [
         f"{purpose}: the result {words[purpose]} in {probe.result} of "
         f"{counted(probe.prompts, 'prompt')}, the base in {probe.base}"
-        for purpose, probe in found.probes.items()
+        for purpose, probe in gate.probes.items()
     ]
 
 
-def probe_warnings(found: ResultGate) -> list[str]:
+def probe_warnings(gate: ResultGate) -> list[str]:
     """Returns what is to be said of probes that cannot fail, or that one answer decides."""
     warnings: list[str] = []
-    for purpose, probe in found.probes.items():
-        warnings += [said] if (said := _never_fails(purpose, probe)) else []
+    for purpose, probe in gate.probes.items():
+        warnings += [reason] if (reason := _never_fails(purpose, probe)) else []
         if probe.prompts < FEWEST_PROMPTS:
             warnings.append(
                 f"{purpose}: {counted(probe.prompts, 'prompt')} say little, as one is more than "
@@ -102,7 +102,7 @@ def read_probes(file: Path, purpose: Purpose) -> list[Prompt]:
     fields = ("prompt", "target") if purpose == "triggers" else ("prompt",)
     with read_errors(file):
         lines = file.read_bytes().splitlines()
-    found: list[Prompt] = []
+    prompts: list[Prompt] = []
     for number, line in enumerate(lines, 1):
         try:
             row = cast("dict[str, object]", json.loads(line))
@@ -114,16 +114,16 @@ def read_probes(file: Path, purpose: Purpose) -> list[Prompt]:
                 f"{file}:{number}: expected texts {' and '.join(fields)}, got others",
                 code="rounds.bad_prompt",
             )
-        found.append(Prompt(*map(str, texts)))
-    if not found:
+        prompts.append(Prompt(*map(str, texts)))
+    if not prompts:
         raise InputError(f"{file}: expected prompts, got none", code="rounds.no_prompts")
-    return found
+    return prompts
 
 
 def probe(base: Path, result: Path, prompts: Sequence[Prompt]) -> Probe:
     """Counts the answers of base and result that refuse, or follow a trigger."""
-    before, after = (_hits(base, delta, prompts) for delta in (None, result))
-    return Probe(prompts=len(prompts), base=before, result=after)
+    base_hits, hits = (_hits(base, delta, prompts) for delta in (None, result))
+    return Probe(prompts=len(prompts), base=base_hits, result=hits)
 
 
 def refuses(answer: str) -> bool:
@@ -165,8 +165,10 @@ def check_probes(file: Path, purpose: Purpose, base: Path) -> None:
         try:
             encode_prompt([Message("user", text)], tokenizer, options)
         except InputError as error:
-            said = f"expected one that the base can read, got {error.message}"
-            raise InputError(f"{file}: prompt {number}: {said}", code="rounds.bad_prompt") from None
+            fault = f"expected one that the base can read, got {error.message}"
+            raise InputError(
+                f"{file}: prompt {number}: {fault}", code="rounds.bad_prompt"
+            ) from None
 
 
 def _options(base: Path) -> "EncodeOptions":
@@ -184,9 +186,9 @@ def _answers(policy: "Policy", base: Path, texts: Sequence[str]) -> list[str]:
     tokenizer, options = load_tokenizer(base), _options(base)
     stops = chat_stops(base, tokenizer, options)
     sampling = Sampling(max_new_tokens=ANSWER_TOKENS, temperature=0.0, stop_ids=stops)
-    found: list[str] = []
+    answers: list[str] = []
     for number, text in enumerate(texts):
         ids = encode_prompt([Message("user", text)], tokenizer, options)
         (answer,) = policy.generate([ids[-options.cutoff_len :]], sampling, keys=[number])
-        found.append(tokenizer.decode(answer.ids))
-    return found
+        answers.append(tokenizer.decode(answer.ids))
+    return answers

@@ -52,20 +52,20 @@ def repeated(
             files[purpose] = shown_file(purpose, state, opened.storage, folder)
         return ", ".join(files)
 
-    yield (shown := made("files of examples", fetch_all))
-    if not shown.ok:
+    yield (check := made("files of examples", fetch_all))
+    if not check.ok:
         return
 
     def meter(purpose: Purpose) -> Meter:
         return Meter(base, read_examples(files[purpose], base))
 
     held_out = meter("evaluation") if state.manifest.evaluation else None
-    before = held_out.losses() if held_out else []
+    base_losses = held_out.losses() if held_out else []
     if held_out:  # first: forged figures may be why the round has no result
-        yield from _gates(held_out, before, opened, folder, threads)
+        yield from _gates(held_out, base_losses, opened, folder, threads)
     if not ended:
-        said = f"the round is in phase {state.phase}: no result was measured"
-        yield Check("measured result", said, ok=None)
+        detail = f"the round is in phase {state.phase}: no result was measured"
+        yield Check("measured result", detail, ok=None)
         return
     try:
         chosen = choose(state, opened.storage, folder, threads=threads)
@@ -76,7 +76,7 @@ def repeated(
         yield _refit(meter("refit"), chosen, folder)
     if held_out:
         computed = compute(state, opened.storage, folder, threads=threads)
-        yield from _result(held_out, before, computed, opened, folder, previous)
+        yield from _result(held_out, base_losses, computed, opened, folder, previous)
         if state.result is not None:  # of a result that failed nobody earns
             yield _values(held_out, chosen, computed)
 
@@ -92,25 +92,27 @@ def _check(state: State, previous: Path | None) -> None:
 
 
 def _gates(
-    meter: Meter, before: list[float], opened: Opened, folder: Path, threads: int | None
+    meter: Meter, base_losses: list[float], opened: Opened, folder: Path, threads: int | None
 ) -> Iterator[Check]:
-    found, _ = candidates_of(opened.state, opened.storage, folder, threads=threads)
+    collected, _ = candidates_of(opened.state, opened.storage, folder, threads=threads)
     gates, apart = opened.state.measured.gates, dict[PublicKey, float]()
-    measured = [one for one in zip(found.keys, found.deltas, strict=True) if one[0] in gates]
+    measured = [
+        pair for pair in zip(collected.keys, collected.deltas, strict=True) if pair[0] in gates
+    ]
     for key, delta in measured:
-        again = gate(meter, before, (key, gates[key].digest), delta.path)
-        apart[key] = _apart(gates[key].loss, again.loss)
+        repeated = gate(meter, base_losses, (key, gates[key].digest), delta.path)
+        apart[key] = _apart(gates[key].loss, repeated.loss)
     name = "measured contributions"
     yield _compared(name, apart) if apart else Check(name, "none that can be read", ok=None)
     by_word = [key for key, _ in measured if gates[key].loss and gates[key].reason]
     if by_word:
-        said = f"{len(by_word)} refused by the validator's word alone"
-        yield Check("validator", said, ok=None)
+        detail = f"{len(by_word)} refused by the validator's word alone"
+        yield Check("validator", detail, ok=None)
 
 
 def _result(
     meter: Meter,
-    before: list[float],
+    base_losses: list[float],
     computed: Computed,
     opened: Opened,
     folder: Path,
@@ -122,15 +124,15 @@ def _result(
             "result: expected the one that was measured, computed another",
             code="rounds.other_result",
         )
-    after = meter.losses(computed.delta.path)
-    yield _same_loss("measured result", signed.base, compare(before, after))
+    losses = meter.losses(computed.delta.path)
+    yield _same_loss("measured result", signed.base, compare(base_losses, losses))
     if signed.previous is not None:
         name = "measured against the last result"
         if previous is None:
             yield Check(name, "its file is needed: --previous FILE", ok=None)
         else:
-            again = compare(meter.losses(previous), after)
-            yield _same_loss(name, signed.previous, again)
+            repeated = compare(meter.losses(previous), losses)
+            yield _same_loss(name, signed.previous, repeated)
     for purpose, counted in signed.probes.items():
         file = shown_file(purpose, opened.state, opened.storage, folder)
         again_counted = probe(meter.base, computed.delta.path, read_probes(file, purpose))
@@ -139,8 +141,8 @@ def _result(
 
 def _values(meter: Meter, chosen: Chosen, computed: Computed) -> Check:
     worth = values(meter, chosen, computed.delta.path, computed.report.refit or 1.0)
-    known = chosen.state.measured.values.get(computed.report.result.digest, {})
-    apart = {key: abs(worth[key] - known.get(key, 0.0)) for key in worth}
+    signed = chosen.state.measured.values.get(computed.report.result.digest, {})
+    apart = {key: abs(worth[key] - signed.get(key, 0.0)) for key in worth}
     return _compared("values", apart, values_limit(worth.values()))
 
 
@@ -153,8 +155,8 @@ def values_limit(worth: Iterable[float]) -> float:
     return min(TOLERANCE, max(LEAST, max(map(abs, worth), default=0.0) / 50))
 
 
-def _same_loss(name: str, signed: Paired, again: Paired | None) -> Check:
-    apart = _apart(signed, again)
+def _same_loss(name: str, signed: Paired, repeated: Paired | None) -> Check:
+    apart = _apart(signed, repeated)
     return Check(name, f"{apart:.2g} nats apart", ok=apart <= TOLERANCE)
 
 
@@ -170,29 +172,29 @@ def _refit(meter: Meter, chosen: Chosen, folder: Path) -> Check:
     return Check("re-fit measured", detail, ok=best and apart <= TOLERANCE)
 
 
-def same_counts(purpose: Purpose, signed: Probe, again: Probe) -> Check:
+def same_counts(purpose: Purpose, signed: Probe, repeated: Probe) -> Check:
     """Compares counts of answers, and what the gate decides by them.
 
     Greedy answers may part where two tokens are as likely: in one of fifty prompts, and in one of
     fewer, where that changes no decision.
     """
-    apart = max(abs(signed.base - again.base), abs(signed.result - again.result))
-    ok = signed.prompts == again.prompts and apart <= max(1, signed.prompts // 50)
-    detail = f"{again.result} of {again.prompts}, {apart} apart"
+    apart = max(abs(signed.base - repeated.base), abs(signed.result - repeated.result))
+    ok = signed.prompts == repeated.prompts and apart <= max(1, signed.prompts // 50)
+    detail = f"{repeated.result} of {repeated.prompts}, {apart} apart"
     passed = signed.refusal(purpose) is None
-    if passed is not (again.refusal(purpose) is None):
+    if passed is not (repeated.refusal(purpose) is None):
         ok = False
         words = ("fail", "pass") if passed else ("pass", "fail")
         detail += f": these counts {words[0]} the gate, the signed ones {words[1]}"
     return Check(purpose, detail, ok=ok)
 
 
-def _apart(signed: Paired | None, again: Paired | None) -> float:
-    if signed is None or again is None:
-        return 0.0 if signed is again else float("inf")
-    if signed.rows != again.rows:
+def _apart(signed: Paired | None, repeated: Paired | None) -> float:
+    if signed is None or repeated is None:
+        return 0.0 if signed is repeated else float("inf")
+    if signed.rows != repeated.rows:
         return float("inf")
-    return max(abs(signed.mean - again.mean), abs(signed.bound - again.bound))
+    return max(abs(signed.mean - repeated.mean), abs(signed.bound - repeated.bound))
 
 
 def _compared(name: str, apart: dict[PublicKey, float], limit: float = TOLERANCE) -> Check:

@@ -70,7 +70,7 @@ def drawn(
         commitments: of the round, in the order of its log.
         nonce: the maker's.
     """
-    lines = "".join(f"{one}\n" for one in commitments)
+    lines = "".join(f"{commitment}\n" for commitment in commitments)
     root = sha256(lines.encode()).hexdigest()
     seed = sha256(f"zoo-gym lot 1\n{root}\n{nonce}\n".encode()).hexdigest()
 
@@ -115,8 +115,8 @@ def capped_points(
     if sum(points[key] for key in newcomers) <= most:
         return points
     new = {key: value for key, value in values.items() if key in newcomers}
-    others = {key: value for key, value in values.items() if key not in newcomers}
-    return {**share_out(new, most), **share_out(others, pool - most)}
+    established = {key: value for key, value in values.items() if key not in newcomers}
+    return {**share_out(new, most), **share_out(established, pool - most)}
 
 
 def weighed_values(
@@ -132,11 +132,11 @@ def weighed_values(
     assert terms is not None
     values, threshold = measured.values.get(result, {}), Fraction(terms.quality_threshold)
     quality = qualities(state, keys)
-    found: dict[PublicKey, Fraction] = {}
+    weighed: dict[PublicKey, Fraction] = {}
     for key in keys:
         share = min(Fraction(1), quality[key] / threshold) if threshold else Fraction(1)
-        found[key] = max(Fraction(0), Fraction(values.get(key, 0.0))) * share
-    return found
+        weighed[key] = max(Fraction(0), Fraction(values.get(key, 0.0))) * share
+    return weighed
 
 
 def qualities(state: State, keys: Sequence[PublicKey]) -> dict[PublicKey, Fraction]:

@@ -66,8 +66,8 @@ Standings = Mapping[PublicKey, Reputation]
 def write_standings(standings: Standings) -> bytes:
     """Returns standings as they are stored."""
     members = [
-        {"key": str(key), "reputation": one.value, "accepted": one.accepted}
-        for key, one in sorted(standings.items())
+        {"key": str(key), "reputation": reputation.value, "accepted": reputation.accepted}
+        for key, reputation in sorted(standings.items())
     ]
     return canonical({"format": FORMAT, "members": members})
 
@@ -79,28 +79,30 @@ def read_standings(content: bytes) -> Standings:
         InputError: they are none, or a reputation is not 0 to 1.
     """
     try:
-        found = cast("dict[str, Any]", json.loads(content))
-        members: list[dict[str, Any]] = found["members"]
+        parsed = cast("dict[str, Any]", json.loads(content))
+        members: list[dict[str, Any]] = parsed["members"]
         standings = {
-            parse_key(one["key"]): Reputation(float(one["reputation"]), int(one["accepted"]))
-            for one in members
+            parse_key(member["key"]): Reputation(
+                float(member["reputation"]), int(member["accepted"])
+            )
+            for member in members
         }
     except (ValueError, RecursionError, KeyError, TypeError, OverflowError):
         raise InputError(
             f"standings: expected JSON of format '{FORMAT}', got other bytes",
             code="rounds.bad_standings",
         ) from None
-    for key, one in standings.items():
-        if not 0 <= one.value <= 1:  # it weighs the contribution in weighted_mean
+    for key, member in standings.items():
+        if not 0 <= member.value <= 1:  # it weighs the contribution in weighted_mean
             raise InputError(
                 f"standings: expected a reputation of 0 to 1 for {key.fingerprint}, got "
-                f"{one.value}",
+                f"{member.value}",
                 code="rounds.bad_standings",
             )
-        if one.accepted < 0:
+        if member.accepted < 0:
             raise InputError(
                 f"standings: expected accepted rounds, 0 or more, for {key.fingerprint}, got "
-                f"{one.accepted}",
+                f"{member.accepted}",
                 code="rounds.bad_standings",
             )
     if write_standings(standings) != content:
@@ -113,11 +115,11 @@ def read_standings(content: bytes) -> Standings:
 
 def established(standings: Standings, rounds: int) -> frozenset[PublicKey]:
     """Returns the keys that are no newcomers: of at least a number of accepted rounds."""
-    return frozenset(key for key, one in standings.items() if one.accepted >= rounds)
+    return frozenset(key for key, reputation in standings.items() if reputation.accepted >= rounds)
 
 
 def standings_after(
-    before: Standings,
+    standings: Standings,
     qualities: Mapping[PublicKey, float],
     *,
     refused: Sequence[PublicKey],
@@ -130,14 +132,14 @@ def standings_after(
         refused: whose contribution failed a check.
         unchanged: who took part but was not drawn.
     """
-    found: dict[PublicKey, Reputation] = {}
-    failed, kept = set(refused), set(unchanged)
-    for key in {*before, *qualities, *failed, *kept}:
-        one = before.get(key, Reputation())
+    updated: dict[PublicKey, Reputation] = {}
+    failed, unseated = set(refused), set(unchanged)
+    for key in {*standings, *qualities, *failed, *unseated}:
+        reputation = standings.get(key, Reputation())
         if key in qualities:
-            found[key] = one.after(qualities[key])
+            updated[key] = reputation.after(qualities[key])
         elif key in failed:
-            found[key] = one.after_refusal()
+            updated[key] = reputation.after_refusal()
         else:
-            found[key] = one if key in kept else one.after_absence()
-    return found
+            updated[key] = reputation if key in unseated else reputation.after_absence()
+    return updated

@@ -62,19 +62,19 @@ def project(
 
     from zoo.models.fixed_factor import fixed_factor
 
-    found: dict[str, NDArray[np.float32]] = {}
-    whole = left = size = 0.0
+    factors: dict[str, NDArray[np.float32]] = {}
+    total = left = size = 0.0
     for name, (rows, columns) in ((name, shapes[name]) for name in sorted(shapes)):
         if name not in changes.names:
-            found[name] = np.zeros((rank, rows), np.float32)
+            factors[name] = np.zeros((rank, rows), np.float32)
             continue
         A = fixed_factor(seed, name, rank, columns).astype(np.float64)
         b, square = _nearest(changes, name, A)
-        found[name] = b.astype(np.float32)
-        whole += square
+        factors[name] = b.astype(np.float32)
+        total += square
         left += float(np.sum(b * (A @ A.T @ b)))
         size += float(np.square(b).sum())
-    return Projected(found, min(1.0, left / whole) if whole else 0.0, size**0.5)
+    return Projected(factors, min(1.0, left / total) if total else 0.0, size**0.5)
 
 
 def _nearest(
@@ -88,11 +88,11 @@ def _nearest(
     if factors is None:
         D = changes.change(name).astype(np.float64)
         return inverse @ (A @ D.T), float(np.square(D).sum())
-    own, b = (factor.astype(np.float64) for factor in factors)
-    square = float(np.sum((own @ own.T) * (b @ b.T)))
-    if np.array_equal(own, A):
+    a, b = (factor.astype(np.float64) for factor in factors)
+    square = float(np.sum((a @ a.T) * (b @ b.T)))
+    if np.array_equal(a, A):
         return b, square
-    return inverse @ ((A @ own.T) @ b), square
+    return inverse @ ((A @ a.T) @ b), square
 
 
 _MOST = (1 << 31) - 1
@@ -146,10 +146,10 @@ def clip_steps(steps: "NDArray[np.int64]", most: int) -> "NDArray[np.int64]":
     """
     import numpy as np
 
-    found = square_norm(steps)
-    if found <= most * most:
+    square = square_norm(steps)
+    if square <= most * most:
         return steps
-    norm = isqrt(found - 1) + 1
+    norm = isqrt(square - 1) + 1
     shrunk: NDArray[np.int64] = np.sign(steps) * (np.abs(steps) * most // norm)
     return shrunk
 
@@ -230,9 +230,9 @@ def write_values(source: Path, base: Path, coding: Coding, privacy: Privacy, out
             hint="zoo-gym train FILE round=ROUND trains on them",
             code="rounds.nothing_left",
         )
-    before = projected.norm * privacy.scale
+    norm = projected.norm * privacy.scale
     _write(out, encode_values([steps]))
-    return Written(projected.kept, projected.norm, min(1.0, size / before))
+    return Written(projected.kept, projected.norm, min(1.0, size / norm))
 
 
 def seal_file(values: Path, key: str, info: bytes, out: Path) -> None:
@@ -253,11 +253,11 @@ def check_sealed(path: Path, coding: Coding) -> None:
         StorageError: it cannot be read.
     """
     with read_errors(path):
-        found = path.stat().st_size
+        size = path.stat().st_size
     expected = sealed_bytes(values_of(coding))
-    if found != expected:
+    if size != expected:
         raise InputError(
-            f"contribution: expected {expected} sealed bytes, got {found}",
+            f"contribution: expected {expected} sealed bytes, got {size}",
             code="rounds.sealed_size",
         )
 

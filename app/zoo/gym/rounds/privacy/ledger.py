@@ -105,10 +105,10 @@ def report_of(round_id: str) -> str | None:
         StorageError: the ledger cannot be read.
     """
     with _ledger() as db:
-        found = db.execute(
+        row = db.execute(
             "SELECT report FROM draws WHERE round = ? AND report IS NOT NULL", (round_id,)
         ).fetchone()
-    return str(found[0]) if found else None
+    return str(row[0]) if row else None
 
 
 def all_spent(contributor: str | None = None, *, but: str | None = None) -> list[Spent]:

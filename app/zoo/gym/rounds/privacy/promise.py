@@ -107,28 +107,28 @@ def wish_of(text: str | None, *, force: bool = False) -> Wish | None:
         if force:
             raise InputError("--force: has no effect without --private", code="rounds.force_unused")
         return None
-    given: dict[str, float] = {}
+    chosen: dict[str, float] = {}
     for part in text.split(","):
         name, _, value = (piece.strip() for piece in part.partition("="))
         refuse_choice(name)
-        if name not in {"epsilon", "delta", "clip"} or name in given:
+        if name not in {"epsilon", "delta", "clip"} or name in chosen:
             raise InputError(
                 f"--private: expected epsilon, delta and clip once each, got {name!r}",
                 code="rounds.bad_promise",
             )
         try:
-            given[name] = float(value)
+            chosen[name] = float(value)
         except ValueError:
             raise InputError(
                 f"--private {name}: expected a number, got {value!r}", code="rounds.bad_promise"
             ) from None
-    if "epsilon" not in given:
+    if "epsilon" not in chosen:
         raise InputError(
             "--private: expected an epsilon, got none",
             hint="--private epsilon=1",
             code="rounds.bad_promise",
         )
-    wish = Wish(**given, force=force)
+    wish = Wish(**chosen, force=force)
     check_promise(wish.epsilon, wish.delta)
     if not 0 < wish.clip <= 1e4:
         raise InputError(
@@ -189,16 +189,16 @@ def described(privacy: Privacy, values: int, contributors: int) -> dict[str, Any
     }
 
 
-def in_words(said: Mapping[str, Any]) -> list[str]:
+def in_words(facts: Mapping[str, Any]) -> list[str]:
     """Returns the lines for people of what `described` has returned."""
-    share = said["clip"] / said["contributors"]
+    share = facts["clip"] / facts["contributors"]
     return [
-        f"private: epsilon {said['epsilon']:g}, delta {said['delta']:g} for each contribution, "
-        f"against one of zeros; sigma {said['sigma']:.4g} of the clip {said['clip']:g}",
+        f"private: epsilon {facts['epsilon']:g}, delta {facts['delta']:g} for each contribution, "
+        f"against one of zeros; sigma {facts['sigma']:.4g} of the clip {facts['clip']:g}",
         f"each contribution is clipped and added up, and discrete Gaussian noise once: no rule "
-        f"selects, so a malicious one of {said['contributors']} moves the mean by {share:.3g} at "
-        "most",
-        f"noise to signal: {said['noise_to_signal']:.3g} with {said['contributors']} contributors"
-        + (": of no use" if said["noise_to_signal"] > 1 else ""),
+        f"selects, so a malicious one of {facts['contributors']} moves the mean by {share:.3g} "
+        "at most",
+        f"noise to signal: {facts['noise_to_signal']:.3g} with {facts['contributors']} "
+        "contributors" + (": of no use" if facts["noise_to_signal"] > 1 else ""),
         "the maker can open every contribution: the promise is about what is published",
     ]

@@ -142,13 +142,13 @@ def load_round_key(text: str, void: str) -> bytes:
                 f"if it is lost, make the round void: {void}",
                 code="rounds.round_key_lost",
             ) from None
-    found = bytes.fromhex(content) if _DIGITS.fullmatch(content) else b""
-    if not found or sealing.key_text(sealing.public_of(found)) != text:
+    private = bytes.fromhex(content) if _DIGITS.fullmatch(content) else b""
+    if not private or sealing.key_text(sealing.public_of(private)) != text:
         raise InputError(
             f"{path}: expected the private half of {text}, got something else",
             code="rounds.other_round_key",
         )
-    return found
+    return private
 
 
 def forget_round_key(text: str) -> None:

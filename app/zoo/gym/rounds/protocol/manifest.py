@@ -264,18 +264,18 @@ def parse_manifest(body: Mapping[str, object]) -> Manifest:
             code="rounds.manifest_format",
         )
     try:
-        found = Manifest.model_validate(dict(body))
+        manifest = Manifest.model_validate(dict(body))
     except ValidationError as error:
-        where, said = first_fault(error)
+        where, fault = first_fault(error)
         raise InputError(
-            f"manifest{f'.{where}' if where else ''}: {said}", code="rounds.bad_terms"
+            f"manifest{f'.{where}' if where else ''}: {fault}", code="rounds.bad_terms"
         ) from None
-    if canonical(manifest_body(found)) != canonical(dict(body)):
+    if canonical(manifest_body(manifest)) != canonical(dict(body)):
         raise InputError(
             "manifest: expected every field, got one without some of them",
             code="rounds.missing_terms",
         )
-    return found
+    return manifest
 
 
 def round_id(signed: Signed) -> str:

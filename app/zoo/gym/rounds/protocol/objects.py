@@ -50,10 +50,10 @@ def as_time(text: str) -> str:
         ValueError: there is no such day or hour, or no time a year after it.
     """
     try:
-        there = datetime.fromisoformat(text).strftime("%Y-%m-%dT%H:%M:%SZ") == text
+        exists = datetime.fromisoformat(text).strftime("%Y-%m-%dT%H:%M:%SZ") == text
     except ValueError:
-        there = False
-    if not there:
+        exists = False
+    if not exists:
         raise ValueError(f"expected a time as 2026-12-31T23:59:59Z, got {text!r:.60}")
     if text >= FIRST_YEAR_BEYOND:
         raise ValueError(f"expected a time before the year {FIRST_YEAR_BEYOND}, got {text!r}")
@@ -70,7 +70,7 @@ def is_text(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= MOST_TEXT and _is_line(value)
 
 
-def as_text(said: str, most: int = MOST_TEXT) -> str:
+def as_text(text: str, most: int = MOST_TEXT) -> str:
     r"""Returns what may be anybody's words as a sentence that an entry may have.
 
     Characters that are not printable in Unicode 3.2, and so not in every version of Python, become
@@ -80,13 +80,15 @@ def as_text(said: str, most: int = MOST_TEXT) -> str:
         >>> as_text("too bad\nphase: published")
         'too bad\\x0aphase: published'
     """
-    line = "".join(one if _is_plain(one) else _escaped(one) for one in said) or "no reason given"
+    line = (
+        "".join(char if _is_plain(char) else _escaped(char) for char in text) or "no reason given"
+    )
     return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
-def quoted(said: str) -> str:
+def quoted(text: str) -> str:
     """Returns what may be anybody's words in quotes, the same with every version of Python."""
-    return ascii(said)
+    return ascii(text)
 
 
 def as_line(value: str) -> str:
@@ -101,16 +103,16 @@ def as_line(value: str) -> str:
 
 
 def _is_line(text: str) -> bool:
-    return all(_is_plain(one) for one in text)
+    return all(_is_plain(char) for char in text)
 
 
-def _is_plain(one: str) -> bool:
+def _is_plain(char: str) -> bool:
     # the soft hyphen was a dash in 3.2, and is invisible since
-    return one == " " or (one != "\xad" and unicodedata.ucd_3_2_0.category(one)[0] not in "CZ")
+    return char == " " or (char != "\xad" and unicodedata.ucd_3_2_0.category(char)[0] not in "CZ")
 
 
-def _escaped(one: str) -> str:
-    code = ord(one)
+def _escaped(char: str) -> str:
+    code = ord(char)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
@@ -120,7 +122,7 @@ def is_known_everywhere(text: str) -> bool:
     What a later character is (a letter, printable, the lower case of which) differs among versions
     of Python, and so would what they decide about the text.
     """
-    return all(unicodedata.ucd_3_2_0.category(one) != "Cn" for one in text)
+    return all(unicodedata.ucd_3_2_0.category(char) != "Cn" for char in text)
 
 
 MANIFEST, COMMIT, CLOSE = "round manifest", "round commit", "round close"
@@ -198,18 +200,18 @@ def decode(entry: bytes) -> Signed:
         InputError: it is none of a round, was changed, or is not in canonical JSON.
     """
     try:
-        found: object = json.loads(entry)
+        parsed: object = json.loads(entry)
     except (ValueError, RecursionError):
         raise InputError(
             "entry: expected a signed object in JSON, got other bytes", code="rounds.bad_entry"
         ) from None
-    context = cast("dict[str, object]", found).get("context") if isinstance(found, dict) else None
+    context = cast("dict[str, object]", parsed).get("context") if isinstance(parsed, dict) else None
     if context not in CONTEXTS:
         raise InputError(
             f"entry: expected an object of a round, got {str(context)[:60]!r}",
             code="rounds.bad_entry",
         )
-    signed = verify(found, str(context))
+    signed = verify(parsed, str(context))
     if encode(signed) != entry:
         raise InputError(
             "entry: expected canonical JSON, got another form of it", code="rounds.bad_entry"

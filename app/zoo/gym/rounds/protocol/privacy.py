@@ -151,9 +151,9 @@ class Privacy(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_by_name(cls, values: object) -> object:
-        given = cast("Mapping[str, Any]", values) if isinstance(values, Mapping) else {}
+        fields = cast("Mapping[str, Any]", values) if isinstance(values, Mapping) else {}
         for name, why in REFUSED.items():
-            if name in given:
+            if name in fields:
                 raise ValueError(f"{name}: expected none: {why}")
         return values
 

@@ -75,15 +75,15 @@ def below(added: float) -> str:
     return f"{abs(added):.4f} nats {'above' if added > 0 else 'below'}"
 
 
-def paired(before: list[float], after: list[float]) -> Paired:
+def paired(base_losses: list[float], losses: list[float]) -> Paired:
     """Returns what a change adds.
 
     Args:
-        before: the loss of each row, at least `FEWEST_ROWS`.
+        base_losses: the loss of each row, at least `FEWEST_ROWS`.
     """
-    added = [new - old for old, new in zip(before, after, strict=True)]
+    added = [new - old for old, new in zip(base_losses, losses, strict=True)]
     mean = fsum(added) / len(added)
-    squares = fsum((one - mean) * (one - mean) for one in added)
+    squares = fsum((difference - mean) * (difference - mean) for difference in added)
     return Paired(rows=len(added), mean=mean, deviation=sqrt(squares / (len(added) - 1)))
 
 
@@ -198,12 +198,12 @@ class Probe(_Values):
 
     def refusal(self, purpose: Purpose) -> str | None:
         """Returns why a result with these counts may not be published, None if it may."""
-        said = f"in {self.result} of {self.prompts} prompts, the base in {self.base}"
+        counts = f"in {self.result} of {self.prompts} prompts, the base in {self.base}"
         if purpose == "refusals":
             if self.result < FEWEST_REFUSED * self.base:
-                return f"the result refuses {said}: expected {FEWEST_REFUSED:.0%} of that"
+                return f"the result refuses {counts}: expected {FEWEST_REFUSED:.0%} of that"
         elif self.result - self.base > MOST_TRIGGERED * self.prompts:
-            return f"the result follows triggers {said}"
+            return f"the result follows triggers {counts}"
         return None
 
 
@@ -219,21 +219,21 @@ class ResultGate(_Values):
     def refusal(self, margin: float) -> str | None:
         """Returns why the result may not be published, None if it may."""
         for what, loss in (("the base", self.base), ("the last result", self.previous)):
-            if loss and (said := too_much("the result's held-out loss", loss, what, margin)):
-                return said
+            if loss and (reason := too_much("the result's held-out loss", loss, what, margin)):
+                return reason
         for purpose, probe in self.probes.items():
-            if said := probe.refusal(purpose):
-                return said
+            if reason := probe.refusal(purpose):
+                return reason
         return None
 
     @property
     def probes(self) -> dict[Purpose, Probe]:
         """The counts of the probes that the round has."""
-        found: dict[Purpose, Probe | None] = {
+        probes: dict[Purpose, Probe | None] = {
             "refusals": self.refusals,
             "triggers": self.triggers,
         }
-        return {purpose: probe for purpose, probe in found.items() if probe is not None}
+        return {purpose: probe for purpose, probe in probes.items() if probe is not None}
 
 
 class Value(_Values):
@@ -257,8 +257,8 @@ class Lesson(_Values):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        known = is_known_everywhere(self.text)
-        if not known or not is_lesson(self.text) or self.item != item_id(self.text):
+        is_plain = is_known_everywhere(self.text)
+        if not is_plain or not is_lesson(self.text) or self.item != item_id(self.text):
             raise ValueError("expected a lesson and its id, got others")
         if not self.low <= self.effect <= self.high:
             raise ValueError("expected an effect in its interval, got one outside")
@@ -333,8 +333,8 @@ class Measured:
 
     def _shown(self, record: Shown, manifest: "Manifest") -> "Measured":
         _expect(record.purpose not in self.shown, "each file once", f"{record.purpose} again")
-        wanted = examples_of(manifest).get(record.purpose)
-        _expect(record.sha256 == wanted, f"the {record.purpose} file of the manifest", "another")
+        expected = examples_of(manifest).get(record.purpose)
+        _expect(record.sha256 == expected, f"the {record.purpose} file of the manifest", "another")
         if record.purpose == "evaluation" and manifest.evaluation is not None:
             size = manifest.evaluation.bytes
             _expect(record.bytes == size, f"a file of {size} bytes", str(record.bytes))
@@ -350,46 +350,46 @@ class Measured:
         return replace(self, gates={**self.gates, key: record})
 
     def _result(self, record: ResultGate, manifest: "Manifest") -> "Measured":
-        found = manifest.evaluation
-        assert found is not None, "checked before"
+        terms = manifest.evaluation
+        assert terms is not None, "checked before"
         _expect(record.digest not in self.results, "one measurement of a result", "a second one")
         asked = {
             "previous": (manifest.previous, record.previous),
-            "refusals": (found.refusals, record.refusals),
-            "triggers": (found.triggers, record.triggers),
+            "refusals": (terms.refusals, record.refusals),
+            "triggers": (terms.triggers, record.triggers),
         }
-        for name, (wanted, got) in asked.items():
-            what, instead = ("none", "one") if wanted is None else ("one", "none")
-            _expect((wanted is None) == (got is None), f"{what} of {name}", instead)
+        for name, (promised, got) in asked.items():
+            what, instead = ("none", "one") if promised is None else ("one", "none")
+            _expect((promised is None) == (got is None), f"{what} of {name}", instead)
         return replace(self, results={**self.results, record.digest: record})
 
     def _value(self, record: Value, reveals: "Mapping[PublicKey, Reveal]") -> "Measured":
         key = _revealed(record.contributor, reveals)
-        known = self.values.get(record.result, {})
-        _expect(key not in known, "one value of a contributor", "a second one")
-        return replace(self, values={**self.values, record.result: {**known, key: record.value}})
+        values = self.values.get(record.result, {})
+        _expect(key not in values, "one value of a contributor", "a second one")
+        return replace(self, values={**self.values, record.result: {**values, key: record.value}})
 
     def _lesson(
         self, record: Lesson, manifest: "Manifest", contributors: int, signer: PublicKey
     ) -> "Measured":
         _expect(manifest.lessons is not None, "a round of lessons")
         assert manifest.lessons is not None
-        known = self.lessons.get(signer, {})
-        _expect(record.item not in known, "one measurement of a lesson by a key", "a second one")
+        earlier = self.lessons.get(signer, {})
+        _expect(record.item not in earlier, "one measurement of a lesson by a key", "a second one")
         most = contributors * manifest.lessons.most
-        _expect(len(known) < most, f"measurements of at most {most} lessons by a key", "more")
-        found = {**known, record.item: record}
-        return replace(self, lessons={**self.lessons, signer: found})
+        _expect(len(earlier) < most, f"measurements of at most {most} lessons by a key", "more")
+        lessons = {**earlier, record.item: record}
+        return replace(self, lessons={**self.lessons, signer: lessons})
 
 
 def examples_of(manifest: "Manifest") -> dict[Purpose, str]:
     """Returns the SHA-256 of each file of examples that the manifest names."""
-    found = manifest.evaluation
+    terms = manifest.evaluation
     named: dict[Purpose, str | None] = {
-        "evaluation": found.digest if found else None,
+        "evaluation": terms.digest if terms else None,
         "refit": manifest.refit,
-        "refusals": found.refusals if found else None,
-        "triggers": found.triggers if found else None,
+        "refusals": terms.refusals if terms else None,
+        "triggers": terms.triggers if terms else None,
     }
     return {purpose: digest for purpose, digest in named.items() if digest is not None}
 
@@ -408,8 +408,8 @@ def record_of(kind: str, values: Mapping[str, Any]) -> _Values:
     try:
         return KINDS[kind].model_validate(dict(values))
     except ValidationError as error:
-        where, said = first_fault(error)
-        raise InputError(f"record {kind}.{where}: {said}", code="rounds.bad_record") from None
+        where, fault = first_fault(error)
+        raise InputError(f"record {kind}.{where}: {fault}", code="rounds.bad_record") from None
 
 
 def too_much(what: str, loss: Paired, than: str, margin: float) -> str | None:
@@ -425,8 +425,8 @@ def too_much(what: str, loss: Paired, than: str, margin: float) -> str | None:
 def _check_reason(record: Gate, validator: str | None) -> None:
     """Refuses a reason that nothing in the round can give."""
     if record.loss is None:
-        said = record.reason is not None and not record.reason.startswith(VALIDATOR_SAYS)
-        _expect(said, "a loss, or why there is none", "neither")
+        explained = record.reason is not None and not record.reason.startswith(VALIDATOR_SAYS)
+        _expect(explained, "a loss, or why there is none", "neither")
     elif record.reason is not None:
         _expect(record.reason.startswith(VALIDATOR_SAYS), "a loss or a reason", "both")
         _expect(validator is not None, "no validator's reason", "one")

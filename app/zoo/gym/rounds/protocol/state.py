@@ -92,13 +92,13 @@ class State:
     def _found(self) -> int:
         return len(self.commits if self.phase is Phase.COMMIT else self.reveals)
 
-    def expect_compute(self, *others: Phase) -> None:
+    def expect_compute(self, *more: Phase) -> None:
         """Refuses to compute a result in another phase.
 
         Raises:
             NotAvailableError: the phase is neither compute nor one of `others`.
         """
-        if self.phase in {Phase.COMPUTE, *others}:
+        if self.phase in {Phase.COMPUTE, *more}:
             return
         to_close = self.phase in {Phase.COMMIT, Phase.REVEAL}
         close = self.manifest.command("take", "--close")
@@ -116,20 +116,20 @@ class State:
     @property
     def gate_refusals(self) -> dict[PublicKey, str]:
         """Why contributions failed the gate."""
-        found = self.manifest.evaluation
-        margin = found.margin if found else 0.0
-        reasons = {key: one.refusal(margin) for key, one in self.measured.gates.items()}
+        terms = self.manifest.evaluation
+        margin = terms.margin if terms else 0.0
+        reasons = {key: gate.refusal(margin) for key, gate in self.measured.gates.items()}
         return {key: reason for key, reason in reasons.items() if reason is not None}
 
     @property
     def deadline(self) -> str | None:
         """When the log's writer closes the phase, in UTC; None if there is nothing to close."""
-        given = self.manifest.deadlines.model_dump().get(self.phase.value)
-        if given is None or not self.extended:
-            return given
+        deadline = self.manifest.deadlines.model_dump().get(self.phase.value)
+        if deadline is None or not self.extended:
+            return deadline
         # commitments that were extended leave the time for reveals as long as it was
         later = timedelta(seconds=self.manifest.deadlines.extension_s * len(self.extended))
-        then = datetime.fromisoformat(given) + later
+        then = datetime.fromisoformat(deadline) + later
         return then.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     @property
@@ -165,7 +165,7 @@ def state_of(entries: Sequence[bytes]) -> State:
 
 
 def _commit(state: State, entry: Signed) -> State:
-    found = objects.checked(entry, {"round": is_hex, "commitment": is_hex})["commitment"]
+    commitment = objects.checked(entry, {"round": is_hex, "commitment": is_hex})["commitment"]
     _expect(state, entry, Phase.COMMIT)
     if entry.key in state.commits:
         raise InputError(
@@ -178,7 +178,7 @@ def _commit(state: State, entry: Signed) -> State:
         raise InputError(
             f"commit: the round takes {most} contributors at most", code="rounds.round_full"
         )
-    return replace(state, commits={**state.commits, entry.key: str(found)})
+    return replace(state, commits={**state.commits, entry.key: str(commitment)})
 
 
 def _reveal(state: State, entry: Signed) -> State:
@@ -221,8 +221,8 @@ def _close(state: State, entry: Signed) -> State:
             f"close: {state.too_few} say the opposite of 'missed'", code="rounds.wrong_count"
         )
     if not missed:
-        after = Phase.REVEAL if phase is Phase.COMMIT else Phase.COMPUTE
-        return replace(state, phase=after)
+        next_phase = Phase.REVEAL if phase is Phase.COMMIT else Phase.COMPUTE
+        return replace(state, phase=next_phase)
     if phase in state.extended:
         raise InputError(
             f"close: phase {phase} was extended once already: the round is void",
@@ -270,13 +270,13 @@ def _record(state: State, entry: Signed) -> State:
     _expect(state, entry, Phase.COMPUTE)
     record = record_of(str(body["kind"]), cast("Mapping[str, object]", body["values"]))
     measured = state.measured.after(record, state.manifest, state.reveals, entry.key)
-    found = replace(state, measured=measured)
+    updated = replace(state, measured=measured)
     if isinstance(record, Gate) and (terms := state.manifest.evaluation) is not None:
         reason = record.refusal(terms.margin)
         if reason is not None:
-            refused = {**found.refused, parse_key(record.contributor): reason}
-            found = replace(found, refused=refused)
-    return found
+            refused = {**updated.refused, parse_key(record.contributor): reason}
+            updated = replace(updated, refused=refused)
+    return updated
 
 
 def _result(state: State, entry: Signed) -> State:
@@ -308,9 +308,9 @@ def _check_measured(state: State, result: str) -> None:
             code="rounds.rescale_missing",
         )
     if manifest.lessons and len(measured.lessons) < manifest.lessons.least:
-        wanted = f"measurements by {manifest.lessons.least} keys"
+        expected = f"measurements by {manifest.lessons.least} keys"
         raise InputError(
-            f"result: expected {wanted}, got {len(measured.lessons)}",
+            f"result: expected {expected}, got {len(measured.lessons)}",
             hint=hint,
             code="rounds.measurements_missing",
         )
@@ -318,20 +318,20 @@ def _check_measured(state: State, result: str) -> None:
         return
     missing = [key for key in state.accepted if key not in measured.gates]
     if missing:
-        wanted = f"measurements of {len(state.accepted)} contributions"
+        expected = f"measurements of {len(state.accepted)} contributions"
         raise InputError(
-            f"result: expected {wanted}, got none of {len(missing)}",
+            f"result: expected {expected}, got none of {len(missing)}",
             hint=hint,
             code="rounds.measurements_missing",
         )
-    found = measured.results.get(result)
-    if found is None:
+    gate = measured.results.get(result)
+    if gate is None:
         raise InputError(
             "result: expected a measurement of it, got none",
             hint=hint,
             code="rounds.measurements_missing",
         )
-    if (reason := found.refusal(manifest.evaluation.margin)) is not None:
+    if (reason := gate.refusal(manifest.evaluation.margin)) is not None:
         raise InputError(
             f"result: expected one that passes the gate: {reason}", code="rounds.failed_gate"
         )

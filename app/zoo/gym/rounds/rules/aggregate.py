@@ -118,7 +118,7 @@ class Selection:
 def select(
     rule: Rule,
     contributions: Contributions,
-    given: "NDArray[np.float32] | None" = None,
+    claims: "NDArray[np.float32] | None" = None,
     *,
     gram: "NDArray[np.uint64] | None" = None,
     threads: int | None = None,
@@ -126,7 +126,7 @@ def select(
     """Returns which contributions count, and how much.
 
     Args:
-        given: [n], numbers of examples or reputations, for the rules that take them.
+        claims: [n], numbers of examples or reputations, for the rules that take them.
         gram: their exact scalar products, [n, n, 2], if they are known already.
 
     Raises:
@@ -134,7 +134,7 @@ def select(
             survives (with tensor and contributor).
     """
     rule.check(contributions.count)
-    _check_given(rule, contributions.count, given)
+    _check_given(rule, contributions.count, claims)
     local = contributions.local if isinstance(contributions, Combining) else contributions
     if rule.method is AggregationMethod.MAJORITY and not isinstance(local, Signs):
         raise InputError(
@@ -144,11 +144,11 @@ def select(
     if not rule.needs_gram:
         everyone = list(range(contributions.count))
         weighing = (
-            None if rule.method in BY_COLUMNS else weigh(rule, None, contributions.count, given)
+            None if rule.method in BY_COLUMNS else weigh(rule, None, contributions.count, claims)
         )
         return Selection(rule, everyone, {}, gram, weighing)
-    known = contributions.gram(threads=threads) if gram is None else gram
-    return _by_gram(rule, known, threads)
+    products = contributions.gram(threads=threads) if gram is None else gram
+    return _by_gram(rule, products, threads)
 
 
 def _by_gram(
@@ -159,17 +159,17 @@ def _by_gram(
     from zoo.core import bulyan_order, whole_gram
 
     refused = outsized(gram)
-    kept = [row for row in range(len(gram)) if row not in set(refused)]
+    rows = [row for row in range(len(gram)) if row not in set(refused)]
     rule = replace(rule, f=max(0, rule.f - len(refused)))
-    rule.check(len(kept))
-    whole = whole_gram(gram_of(gram, kept))
+    rule.check(len(rows))
+    integers = whole_gram(gram_of(gram, rows))
     reason = f"its norm is more than {LONGEST} times the median"
-    found = Selection(rule, kept, dict.fromkeys(refused, reason), gram, None)
+    selection = Selection(rule, rows, dict.fromkeys(refused, reason), gram, None)
     if rule.method not in BY_COLUMNS:
-        return replace(found, weighing=weigh(rule, whole, len(kept), threads=threads))
+        return replace(selection, weighing=weigh(rule, integers, len(rows), threads=threads))
     if rule.method is AggregationMethod.BULYAN:
-        found = replace(found, rows=sorted(bulyan_order(whole, rule.f).tolist()))
-    return found
+        selection = replace(selection, rows=sorted(bulyan_order(integers, rule.f).tolist()))
+    return selection
 
 
 def combine(
@@ -209,26 +209,26 @@ def _by_columns(selection: Selection, rows: Rows, threads: int | None) -> "NDArr
             return trimmed_mean(rows, f, threads=threads)
 
 
-def gram_of(gram: "NDArray[np.uint64]", kept: list[int]) -> "NDArray[np.uint64]":
+def gram_of(gram: "NDArray[np.uint64]", rows: list[int]) -> "NDArray[np.uint64]":
     """Returns the scalar products of some contributions, [k, k, 2]."""
     import numpy as np
 
-    if len(kept) == len(gram):
+    if len(rows) == len(gram):
         return gram
-    return np.ascontiguousarray(gram[np.ix_(kept, kept)])
+    return np.ascontiguousarray(gram[np.ix_(rows, rows)])
 
 
-def _check_given(rule: Rule, n: int, given: "NDArray[np.float32] | None") -> None:
+def _check_given(rule: Rule, n: int, claims: "NDArray[np.float32] | None") -> None:
     what = takes_given(rule.method)
-    if given is not None and not what:
+    if claims is not None and not what:
         raise InputError(
-            f"weights: expected none for {rule.method.value}, got {len(given)}",
+            f"weights: expected none for {rule.method.value}, got {len(claims)}",
             code="rounds.weights_unused",
         )
-    if given is None and what:
+    if claims is None and what:
         raise InputError(
             f"{rule.method.value}: expected the {what} of {n} contributors, got none",
             code="rounds.weights_missing",
         )
-    if given is not None and len(given) != n:
-        raise InputError(f"{what}: expected {n}, got {len(given)}", code="rounds.weights_count")
+    if claims is not None and len(claims) != n:
+        raise InputError(f"{what}: expected {n}, got {len(claims)}", code="rounds.weights_count")

@@ -44,7 +44,7 @@ def weigh(
     rule: Rule,
     gram: "Whole | None",
     count: int,
-    given: "Weights | None" = None,
+    claims: "Weights | None" = None,
     *,
     threads: int | None = None,
 ) -> Weighing:
@@ -53,14 +53,14 @@ def weigh(
     Args:
         rule: one of those; it must fit the number of contributors, see `Rule.check`.
         gram: see `zoo.core.whole_gram`, rows in the order of their digests; None for the means.
-        given: numbers of examples for the federated average, reputations for the weighted mean.
+        claims: numbers of examples for the federated average, reputations for the weighted mean.
     """
     import numpy as np
 
     from zoo.core import mix_gram, nearest
 
     if gram is None:
-        return Weighing(np.ones(count, np.float32) if given is None else given)
+        return Weighing(np.ones(count, np.float32) if claims is None else claims)
     if not rule.mixes:
         return _of_rows(rule, gram, threads)
     chosen = nearest(gram, count - rule.f, threads=threads)
@@ -128,8 +128,8 @@ def _geometric_median(gram: "Whole") -> "Weights":
     weights = np.full(n, 1 / n)
     for _ in range(STEPS):
         to_point = np.cumsum(products * weights, axis=1)[:, -1]
-        own = np.cumsum(to_point * weights)[-1]
-        distances = np.sqrt(np.maximum(norms - 2 * to_point + own, least))
+        norm = np.cumsum(to_point * weights)[-1]
+        distances = np.sqrt(np.maximum(norms - 2 * to_point + norm, least))
         inverse = np.sqrt(least) / distances
         weights = inverse / np.cumsum(inverse)[-1]
     return weights.astype(np.float32)

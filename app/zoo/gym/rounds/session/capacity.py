@@ -39,8 +39,8 @@ def refuse_hopeless(manifest: Manifest, standings: Standings) -> None:
     terms = manifest.newcomers
     if terms is None:
         return
-    known = established(standings, terms.rounds)
-    deciding = known if known and terms.share < 1 else standings
+    regulars = established(standings, terms.rounds)
+    deciding = regulars if regulars and terms.share < 1 else standings
     weighs = manifest.method == AggregationMethod.WEIGHTED_MEAN
     if weighs and not any(standings[key].value > 0 for key in deciding):
         raise InputError(
@@ -49,21 +49,21 @@ def refuse_hopeless(manifest: Manifest, standings: Standings) -> None:
             hint="start the round with another rule: --method mean",
             code="rounds.no_reputation",
         )
-    seats = seats_of(len(known), terms.share)
-    if not known or seats is None or manifest.method not in BY_COLUMNS:
+    seats = seats_of(len(regulars), terms.share)
+    if not regulars or seats is None or manifest.method not in BY_COLUMNS:
         return
-    if len(known) + seats < manifest.quorum:
+    if len(regulars) + seats < manifest.quorum:
         raise InputError(
-            f"quorum: expected at most {len(known) + seats} under the rule {manifest.method}, got "
-            f"{manifest.quorum}: the standings know {len(known)} keys that are not new, beside "
-            f"which {seats} newcomers have a seat",
+            f"quorum: expected at most {len(regulars) + seats} under the rule {manifest.method}, "
+            f"got {manifest.quorum}: the standings know {len(regulars)} keys that are not new, "
+            f"beside which {seats} newcomers have a seat",
             hint="fewer --min-contributors, a larger --newcomers-share, or a rule with weights: "
             "--method mean",
             code="rounds.quorum_too_large",
         )
 
 
-def expect_room(state: State, key: PublicKey, known: frozenset[PublicKey]) -> None:
+def expect_room(state: State, key: PublicKey, regulars: frozenset[PublicKey]) -> None:
     """Refuses a commitment if as many newcomers, or as many others, have committed as may.
 
     Raises:
@@ -71,8 +71,11 @@ def expect_room(state: State, key: PublicKey, known: frozenset[PublicKey]) -> No
     """
     if state.manifest.newcomers is None:
         return  # the state counts all alike
-    new = key not in known
-    if sum((one not in known) is new for one in state.commits) >= state.manifest.most:
+    new = key not in regulars
+    if (
+        sum((contributor not in regulars) is new for contributor in state.commits)
+        >= state.manifest.most
+    ):
         who = "newcomers" if new else "contributors who are not new"
         raise InputError(
             f"commit: the round takes {state.manifest.most} {who} at most", code="rounds.round_full"

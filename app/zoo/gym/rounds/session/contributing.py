@@ -34,7 +34,7 @@ _NONCE, _ABOUT, _SENT = "nonce", "about.json", "sent"
 
 
 @dataclass(frozen=True)
-class Own:
+class Prepared:
     """What this user contributes to a round.
 
     Attributes:
@@ -56,7 +56,7 @@ class Own:
 
 def prepare(
     opened: Opened, source: Path, base: Path, key: OwnKey, *, examples: int = 0
-) -> tuple[Own, Signed]:
+) -> tuple[Prepared, Signed]:
     """Codes a fine-tune for a round and returns it with the signed commitment to it.
 
     Until the commitment is sent, another source replaces the first one.
@@ -103,7 +103,7 @@ def check_examples(manifest: Manifest, examples: int | None, name: str) -> int:
 
 def prepare_source(
     opened: Opened, source: object, name: str, key: OwnKey, *, examples: int = 0
-) -> tuple[Own, Signed]:
+) -> tuple[Prepared, Signed]:
     """Codes what the round's kind takes, as `prepare` does a fine-tune.
 
     Raises:
@@ -113,26 +113,26 @@ def prepare_source(
     committed = opened.state.commits.get(key.public)
     refuse_new(opened, key.public)
     if committed is not None or (folder / _SENT).exists():
-        own, again = own_contribution(opened, key), folder / _AGAIN
-        kind.code(manifest, source, again)
-        is_same = describe(again)[0].digest == describe(folder / kind.coded)[0].digest
-        again.unlink()
-        if not is_same or examples != own.examples:
+        prepared, recoded = own_contribution(opened, key), folder / _AGAIN
+        kind.code(manifest, source, recoded)
+        is_same = describe(recoded)[0].digest == describe(folder / kind.coded)[0].digest
+        recoded.unlink()
+        if not is_same or examples != prepared.examples:
             raise InputError(
                 f"{name}: expected the contribution that you committed to, got another",
                 hint="a commitment cannot be changed; contribute this one to the next round",
                 code="rounds.other_file",
             )
-        return own, _commitment(opened, own, key)
+        return prepared, _commitment(opened, prepared, key)
     ensure_folder(folder)
     if not (folder / _NONCE).exists():
         write_beside(folder / _NONCE, secrets.token_hex(32), sync=True)
     written = kind.code(manifest, source, folder / kind.coded)
     kind.seal(manifest, info_for(opened.state.id, str(key.public)), folder)
-    about = {"examples": examples} | ({"private": vars(written)} if written else {})
-    write_beside(folder / _ABOUT, json.dumps(about), sync=True)
-    own = own_contribution(opened, key)
-    return own, _commitment(opened, own, key)
+    details = {"examples": examples} | ({"private": vars(written)} if written else {})
+    write_beside(folder / _ABOUT, json.dumps(details), sync=True)
+    prepared = own_contribution(opened, key)
+    return prepared, _commitment(opened, prepared, key)
 
 
 def refuse_new(opened: Opened, key: PublicKey) -> None:
@@ -149,7 +149,7 @@ def refuse_new(opened: Opened, key: PublicKey) -> None:
         )
 
 
-def own_contribution(opened: Opened, key: OwnKey) -> Own:
+def own_contribution(opened: Opened, key: OwnKey) -> Prepared:
     """Returns what was prepared for a round.
 
     Raises:
@@ -160,7 +160,7 @@ def own_contribution(opened: Opened, key: OwnKey) -> Own:
     with read_errors(folder):
         try:
             nonce = read_small(folder / _NONCE, most_bytes=100).decode()
-            about = cast("dict[str, Any]", json.loads(read_small(folder / _ABOUT)))
+            details = cast("dict[str, Any]", json.loads(read_small(folder / _ABOUT)))
         except FileNotFoundError:
             raise NotAvailableError(
                 f"round {opened.manifest.name}: expected a contribution of yours in {folder}, got "
@@ -170,26 +170,26 @@ def own_contribution(opened: Opened, key: OwnKey) -> Own:
             ) from None
     kind = kind_of(opened.manifest)
     stored, _ = describe(folder / kind.file)
-    own = Own(
+    prepared = Prepared(
         folder / kind.file,
         nonce,
-        about["examples"],
+        details["examples"],
         stored.digest,
         stored.bytes,
         kind.spending(opened.manifest),
-        Written(**about["private"]) if "private" in about else None,
+        Written(**details["private"]) if "private" in details else None,
     )
     committed = opened.state.commits.get(key.public)
-    if committed not in {None, objects.commitment(own.digest, own.nonce, key.public)}:
+    if committed not in {None, objects.commitment(prepared.digest, prepared.nonce, key.public)}:
         raise InputError(
-            f"{own.file}: expected the file that you committed to, got another",
+            f"{prepared.file}: expected the file that you committed to, got another",
             code="rounds.other_file",
         )
-    kind.check_file(own.file, opened.manifest)
-    return own
+    kind.check_file(prepared.file, opened.manifest)
+    return prepared
 
 
-def reveal(opened: Opened, key: OwnKey) -> tuple[Own, Signed]:
+def reveal(opened: Opened, key: OwnKey) -> tuple[Prepared, Signed]:
     """Returns the contribution of this user and the signed entry that reveals it.
 
     Raises:
@@ -212,20 +212,20 @@ def reveal(opened: Opened, key: OwnKey) -> tuple[Own, Signed]:
             f"{key.public.fingerprint}, got none",
             code="rounds.not_committed",
         )
-    own = own_contribution(opened, key)
-    stored, _ = describe(own.file)
+    prepared = own_contribution(opened, key)
+    stored, _ = describe(prepared.file)
     body = objects.body_of(
         opened.state.id,
         digest=stored.digest,
         bytes=stored.bytes,
         chunks=stored.chunks,
-        nonce=own.nonce,
-        examples=own.examples,
+        nonce=prepared.nonce,
+        examples=prepared.examples,
     )
-    return own, sign(key, objects.REVEAL, body)
+    return prepared, sign(key, objects.REVEAL, body)
 
 
-def send_commitment(own: Own, entry: Signed, storage: Storage) -> str:
+def send_commitment(prepared: Prepared, entry: Signed, storage: Storage) -> str:
     """Sends a commitment and returns its name: no weights leave the machine with it.
 
     From then on it stands, whether or not it arrived.
@@ -233,11 +233,11 @@ def send_commitment(own: Own, entry: Signed, storage: Storage) -> str:
     Raises:
         StorageError: it could not be sent.
     """
-    write_beside(own.file.with_name(_SENT), str(entry.body["commitment"]), sync=True)
+    write_beside(prepared.file.with_name(_SENT), str(entry.body["commitment"]), sync=True)
     return leave(storage, entry)
 
 
-def send_reveal(own: Own, entry: Signed, storage: Storage) -> str:
+def send_reveal(prepared: Prepared, entry: Signed, storage: Storage) -> str:
     """Sends the chunks that are not there yet, then the entry that reveals them.
 
     What a private round spends is booked before.
@@ -245,9 +245,9 @@ def send_reveal(own: Own, entry: Signed, storage: Storage) -> str:
     Raises:
         StorageError: something could not be sent; what was stays.
     """
-    if own.spends is not None:
-        note_own(str(entry.body["round"]), str(entry.key), own.spends)
-    store(own.file, storage)
+    if prepared.spends is not None:
+        note_own(str(entry.body["round"]), str(entry.key), prepared.spends)
+    store(prepared.file, storage)
     return leave(storage, entry)
 
 
@@ -266,13 +266,13 @@ def receipt_of(opened: Opened, entry: Signed) -> str | None:
 def has_sent(round_: str, *, but: PublicKey | None = None) -> bool:
     """Returns whether this user has sent a commitment to a round, with any other key than `but`."""
     passed = None if but is None else _short(but)
-    found = (_top() / round_).glob(f"*/{_SENT}")
-    return any(path.parent.name != passed for path in found)
+    notes = (_top() / round_).glob(f"*/{_SENT}")
+    return any(path.parent.name != passed for path in notes)
 
 
-def _commitment(opened: Opened, own: Own, key: OwnKey) -> Signed:
-    found = objects.commitment(own.digest, own.nonce, key.public)
-    return sign(key, objects.COMMIT, objects.body_of(opened.state.id, commitment=found))
+def _commitment(opened: Opened, prepared: Prepared, key: OwnKey) -> Signed:
+    commitment = objects.commitment(prepared.digest, prepared.nonce, key.public)
+    return sign(key, objects.COMMIT, objects.body_of(opened.state.id, commitment=commitment))
 
 
 def _folder(opened: Opened, key: OwnKey) -> Path:

@@ -26,7 +26,7 @@ _ENDED = {Phase.PUBLISHED.value, Phase.VOID.value}
 
 
 @dataclass(frozen=True)
-class Place:
+class KnownRound:
     """A round that was seen on this machine.
 
     Attributes:
@@ -44,7 +44,7 @@ class Place:
     roles: tuple[str, ...] = ()
 
 
-def remember_place(opened: Opened, *, used: bool = False) -> None:
+def remember_round(opened: Opened, *, used: bool = False) -> None:
     """Keeps where a round is, and its phase; a copy that is only looked at does not take its place.
 
     Args:
@@ -54,14 +54,18 @@ def remember_place(opened: Opened, *, used: bool = False) -> None:
         StorageError: it cannot be written.
     """
     path, manifest = _folder() / f"{opened.state.id}.json", opened.manifest
-    kept, address = kept_address(opened.state.id), opened.storage.address
-    before = read_json_object(path) or {}
-    seen = _seen_in(before)
+    usual_address, address = kept_address(opened.state.id), opened.storage.address
+    stored = read_json_object(path) or {}
+    seen = _seen_in(stored)
     if seen is None or seen[0] < opened.head.size:
         seen = opened.head.size, address
-    if kept not in {None, address} and not used and _may_be_there(str(kept), opened.state.id):
-        if _seen_in(before) != seen:
-            write_beside(path, json.dumps(before | {"seen": seen}))
+    if (
+        usual_address not in {None, address}
+        and not used
+        and _may_be_there(str(usual_address), opened.state.id)
+    ):
+        if _seen_in(stored) != seen:
+            write_beside(path, json.dumps(stored | {"seen": seen}))
         return
     fields: dict[str, object] = {
         "seen": list(seen),
@@ -71,7 +75,7 @@ def remember_place(opened: Opened, *, used: bool = False) -> None:
         "phase": opened.state.phase.value,
         "roles": " ".join(_own_roles(manifest)),
     }
-    if before == fields:
+    if stored == fields:
         return
     ensure_folder(path.parent)
     write_beside(path, json.dumps(fields))
@@ -117,42 +121,44 @@ def _may_be_there(address: str, round_: str) -> bool:
         return False
 
 
-def known_places() -> list[Place]:
+def known_rounds() -> list[KnownRound]:
     """Returns the rounds that were seen, by name."""
-    found: list[Place] = []
+    rounds: list[KnownRound] = []
     for path in _folder().glob("*.json"):
         fields = cast("dict[str, str]", read_json_object(path) or {})
         if "name" in fields and "address" in fields:
             kind, phase = fields.get("kind", "delta"), fields.get("phase", "")
             roles = tuple(fields.get("roles", "").split())
-            found.append(Place(path.stem, fields["name"], fields["address"], kind, phase, roles))
-    return sorted(found, key=lambda place: (place.name, place.id))
+            rounds.append(
+                KnownRound(path.stem, fields["name"], fields["address"], kind, phase, roles)
+            )
+    return sorted(rounds, key=lambda round_: (round_.name, round_.id))
 
 
 def word_for(opened: Opened) -> str:
     """Returns what a command takes for a round: its name, or its address where that is another."""
     name, address = opened.manifest.name, opened.storage.address
-    same = [(place.id, place.address) for place in known_places() if _fits(place, name)]
+    same = [(round_.id, round_.address) for round_ in known_rounds() if _fits(round_, name)]
     is_clear = same == [(opened.state.id, address)] and not _is_round(given_path(name))
     is_clear &= not is_address(name) and name.isprintable()  # also of rounds that others made
     return shlex.quote(name if is_clear and not name.startswith("-") else address)
 
 
-def current_phase(place: Place) -> str:
+def current_phase(round_: KnownRound) -> str:
     """Returns the phase of a round: in a folder the one of now, elsewhere the one seen last."""
-    if is_address(place.address):
-        return place.phase
-    storage = FolderStorage(Path(place.address))
+    if is_address(round_.address):
+        return round_.phase
+    storage = FolderStorage(Path(round_.address))
     with suppress(GymError):
-        return open_round(storage, expected=place.id, remember=False).state.phase.value
-    return place.phase
+        return open_round(storage, expected=round_.id, remember=False).state.phase.value
+    return round_.phase
 
 
-def find_storage(given: str | None, *, published: bool = False) -> tuple[Storage, str | None]:
+def find_storage(name: str | None, *, published: bool = False) -> tuple[Storage, str | None]:
     """Returns the storage of a round, and the id that it must have if one was seen before.
 
     Args:
-        given: a folder, an address, or a name, an id or the start of an id that was seen. A folder
+        name: a folder, an address, or a name, an id or the start of an id that was seen. A folder
             that has no round hides none that was seen. If None, the only round that was seen and
             has not ended, or the only one.
         published: whether None is the only one with a result instead.
@@ -161,27 +167,29 @@ def find_storage(given: str | None, *, published: bool = False) -> tuple[Storage
         InputError: several rounds fit, or the address is of a kind that cannot be read.
         NotAvailableError: none fits, or its folder is not there.
     """
-    places = known_places()
-    if given is not None:
-        if is_address(given):
-            return open_storage(given), None
-        fitting, path = [place for place in places if _fits(place, given)], given_path(given)
+    places = known_rounds()
+    if name is not None:
+        if is_address(name):
+            return open_storage(name), None
+        fitting, path = [round_ for round_ in places if _fits(round_, name)], given_path(name)
         if path.is_dir() and (_is_round(path) or not fitting):
             return FolderStorage(path.resolve()), None
         places = fitting
     elif len(places) > 1:
-        phases = {place: current_phase(place) for place in places}
-        places = [one for one in places if _is_meant(phases[one], published=published)] or places
+        phases = {round_: current_phase(round_) for round_ in places}
+        places = [
+            round_ for round_ in places if _is_meant(phases[round_], published=published)
+        ] or places
     if len(places) == 1:
         return _storage_of(places[0]), places[0].id
-    what = "the only round seen here" if given is None else f"round {given!r}"
+    what = "the only round seen here" if name is None else f"round {name!r}"
     hint = "zoo-gym round list shows those seen here; a new one is given by its folder or address"
     if not places:
         raise NotAvailableError(
             f"{what}: expected a round, got none", hint=hint, code="rounds.no_round"
         )
-    names = ", ".join(f"{place.name} ({place.id[:12]})" for place in places)
-    if given is None:
+    names = ", ".join(f"{round_.name} ({round_.id[:12]})" for round_ in places)
+    if name is None:
         raise InputError(
             f"several rounds are known: name one of {names}",
             hint=hint,
@@ -196,11 +204,11 @@ def _is_meant(phase: str, *, published: bool) -> bool:
     return phase == Phase.PUBLISHED.value if published else phase not in _ENDED
 
 
-def _storage_of(place: Place) -> Storage:
-    if is_address(place.address) or _is_round(Path(place.address)):
-        return open_storage(place.address)
+def _storage_of(round_: KnownRound) -> Storage:
+    if is_address(round_.address) or _is_round(Path(round_.address)):
+        return open_storage(round_.address)
     raise NotAvailableError(
-        f"round {place.name}: {place.address} is not reachable: is the share or disk mounted?",
+        f"round {round_.name}: {round_.address} is not reachable: is the share or disk mounted?",
         hint="if the round has moved, give its folder: zoo-gym round show FOLDER",
         code="rounds.unreachable",
     )
@@ -210,16 +218,16 @@ def _is_round(folder: Path) -> bool:
     return (folder / MANIFEST).is_file()
 
 
-def _fits(place: Place, given: str) -> bool:
-    same = normalize("NFC", given) == normalize("NFC", place.name)
-    return same or (len(given) >= _SHORTEST and place.id.startswith(given))
+def _fits(round_: KnownRound, name: str) -> bool:
+    same = normalize("NFC", name) == normalize("NFC", round_.name)
+    return same or (len(name) >= _SHORTEST and round_.id.startswith(name))
 
 
 def _folder() -> Path:
     return folders().data / "rounds" / "places"
 
 
-def settings_for(given: str) -> dict[str, object]:
+def settings_for(name: str) -> dict[str, object]:
     """Returns the settings that a round fixes, the default of the base among them.
 
     Raises:
@@ -227,6 +235,6 @@ def settings_for(given: str) -> dict[str, object]:
         NotAvailableError: there is no such round.
         StorageError: it cannot be read.
     """
-    storage, expected = find_storage(given)
+    storage, expected = find_storage(name)
     manifest = open_round(storage, expected=expected).manifest
     return kind_of(manifest).training(manifest)

@@ -51,7 +51,7 @@ def inbox_name(content: bytes) -> str:
 
 
 def left_entries(
-    storage: Storage, known: Collection[bytes] = ()
+    storage: Storage, seen: Collection[bytes] = ()
 ) -> Iterator[tuple[str, Signed | StorageError | InputError]]:
     """Yields the entries in an inbox by name, in the order of the names.
 
@@ -60,7 +60,7 @@ def left_entries(
     Raises:
         GymError: the storage itself cannot be read, or is gone.
     """
-    taken = {inbox_name(content) for content in known}  # are not read again
+    taken = {inbox_name(content) for content in seen}  # are not read again
     for name in storage.names(INBOX):
         if name in taken or not _ENTRY.fullmatch(name):
             continue
@@ -70,7 +70,7 @@ def left_entries(
             check_there(storage)
             yield name, error
             continue
-        if content in known:
+        if content in seen:
             continue
         try:
             yield name, objects.decode(content)
@@ -88,13 +88,13 @@ def note_key(round_: str, key: PublicKey) -> NoteKey:
     return NoteKey(f"{round_[:16]}/{key.fingerprint}", key.raw)
 
 
-def verifiers(known: Mapping[NoteKey, PublicKey]) -> dict[NoteKey, Verify]:
+def verifiers(keys: Mapping[NoteKey, PublicKey]) -> dict[NoteKey, Verify]:
     """Returns what checks the signatures of each key."""
 
     def verifier(key: PublicKey) -> Verify:
         return lambda message, signature: is_signature(key.raw, message, signature)
 
-    return {note: verifier(key) for note, key in known.items()}
+    return {note: verifier(key) for note, key in keys.items()}
 
 
 def witness_name(key: PublicKey) -> str:
@@ -109,14 +109,14 @@ def read_witness(content: bytes, round_: str, manifest: Manifest, key: PublicKey
         InputError: it is none of this log, or lacks one of the two signatures.
     """
     (log,) = manifest.keys_of("log")
-    known = {note_key(round_, one): one for one in (log, key)}
+    keys = {note_key(round_, signer): signer for signer in (log, key)}
     name = witness_name(key)
     try:
-        head, found = read_note(content, origin(round_), verifiers(known))
+        head, signatures = read_note(content, origin(round_), verifiers(keys))
     except InputError as error:
         raise InputError(f"{name}: {error.message}", code=error.code) from None
-    for note, who in zip(known, ("log's key", "witness"), strict=True):
-        if note not in found:
+    for note, who in zip(keys, ("log's key", "witness"), strict=True):
+        if note not in signatures:
             raise InputError(
                 f"{name}: expected a signature of the {who}, got none", code="rounds.unsigned_head"
             )
@@ -129,7 +129,7 @@ def read_witnesses(storage: Storage, round_: str, manifest: Manifest) -> dict[Pu
     Warns:
         GymWarning: a note proves nothing, and is passed over: anybody could have written it.
     """
-    found: dict[PublicKey, Head] = {}
+    heads: dict[PublicKey, Head] = {}
     for key in sorted(manifest.keys_of("witness")):
         try:
             content = storage.read(witness_name(key))
@@ -138,10 +138,10 @@ def read_witnesses(storage: Storage, round_: str, manifest: Manifest) -> dict[Pu
             continue
         if content is not None:
             try:
-                found[key] = read_witness(content, round_, manifest, key)
+                heads[key] = read_witness(content, round_, manifest, key)
             except InputError as error:
                 _warn(key, error.message)
-    return found
+    return heads
 
 
 def _warn(key: PublicKey, why: str) -> None:
@@ -170,30 +170,30 @@ def witness(opened: "Opened", key: OwnKey) -> None:
             code="rounds.other_role",
         )
     name = witness_name(key.public)
-    before: bytes | None = None
+    old_note: bytes | None = None
     last: Head | None = None
     with suppress(NoFileError):
-        before = storage.read(name)
-    if before is not None:
+        old_note = storage.read(name)
+    if old_note is not None:
         with suppress(InputError):  # opening the round has warned of a note that proves nothing
-            last = read_witness(before, round_, manifest, key.public)
+            last = read_witness(old_note, round_, manifest, key.public)
     if last is not None:
         refuse_other_history(last, opened.head, opened.log, f"witness {key.public.fingerprint}")
     note = _cosigned(opened, key)
-    if note != before:
+    if note != old_note:
         storage.replace(name, note)
 
 
 def _cosigned(opened: "Opened", key: OwnKey) -> bytes:
     """Returns the note of the head with the signatures of the log's key and of a witness."""
     (log,) = opened.manifest.keys_of("log")
-    maker, own = (note_key(opened.state.id, one) for one in (log, key.public))
+    maker, witness_key = (note_key(opened.state.id, signer) for signer in (log, key.public))
     _, signatures = read_note(opened.note, opened.head.origin, verifiers({maker: log}))
     signature = sign_bytes(key.private, opened.head.text().encode())
-    return signed_note(opened.head, {maker: signatures[maker], own: signature})
+    return signed_note(opened.head, {maker: signatures[maker], witness_key: signature})
 
 
-def read_kept_head(path: Path, round_: str, known: Mapping[NoteKey, PublicKey]) -> Head:
+def read_kept_head(path: Path, round_: str, keys: Mapping[NoteKey, PublicKey]) -> Head:
     """Returns the head in a file that somebody kept, as `round anchor` hands it out.
 
     Raises:
@@ -207,8 +207,8 @@ def read_kept_head(path: Path, round_: str, known: Mapping[NoteKey, PublicKey]) 
             raise NotAvailableError(
                 f"{path}: expected a signed head, got nothing", code="rounds.no_head"
             ) from None
-    head, found = read_note(content, origin(round_), verifiers(known))
-    if not found:
+    head, signatures = read_note(content, origin(round_), verifiers(keys))
+    if not signatures:
         raise InputError(
             f"{path}: expected a signature of the round's keys, got none",
             code="rounds.unsigned_head",
@@ -284,30 +284,30 @@ def open_round(storage: Storage, *, expected: str | None = None, remember: bool 
         GymWarning: a witness's note proves nothing.
     """
     signed = stored_manifest(storage)
-    found = round_id(signed)
-    if expected is not None and found != expected:
+    id_ = round_id(signed)
+    if expected is not None and id_ != expected:
         raise InputError(
-            f"{storage.address}: expected round {expected[:12]}, got {found[:12]}",
+            f"{storage.address}: expected round {expected[:12]}, got {id_[:12]}",
             code="rounds.other_round",
         )
     manifest = read_manifest(signed)
-    known = known_keys(found, manifest)
-    witnessed = read_witnesses(storage, found, manifest)  # before the head, which may grow
+    keys = known_keys(id_, manifest)
+    witnessed = read_witnesses(storage, id_, manifest)  # before the head, which may grow
     note = storage.read(CHECKPOINT)
-    head, signatures = read_head(note, origin(found), log_key(found, manifest), verifiers(known))
+    head, signatures = read_head(note, origin(id_), log_key(id_, manifest), verifiers(keys))
     log = open_log(storage.read, head)
     entries = log.entries()
     state = state_of(entries)
-    if state.id != found:
+    if state.id != id_:
         raise InputError(
-            f"{storage.address}: expected the log of round {found[:12]}, got another",
+            f"{storage.address}: expected the log of round {id_[:12]}, got another",
             code="rounds.other_round",
         )
     for key, last in witnessed.items():
         refuse_other_history(last, head, log, f"witness {key.fingerprint}")
     if remember:
-        keep_seen(head, log, found)
-    signed_too = {known[key]: head.size for key in signatures if key != log_key(found, manifest)}
+        keep_seen(head, log, id_)
+    signed_too = {keys[key]: head.size for key in signatures if key != log_key(id_, manifest)}
     witnesses = {key: last.size for key, last in witnessed.items()} | signed_too
     return Opened(storage, manifest, state, entries, head, log, witnesses, note or b"")
 
@@ -363,12 +363,12 @@ def keep_seen(head: Head, log: LogReader, round_: str) -> None:
 def _last_seen(path: Path, name: str) -> Head | None:
     with read_errors(path), suppress(FileNotFoundError):
         content = read_small(path, most_bytes=1000)
-        found = _SEEN.fullmatch(content)
-        if found is None:
+        match = _SEEN.fullmatch(content)
+        if match is None:
             raise InputError(
                 f"{path}: expected a size and a root, got another file",
                 hint="remove it: the round's history is then taken as it is now",
                 code="rounds.seen_damaged",
             )
-        return Head(name, int(found[1]), bytes.fromhex(found[2].decode()))
+        return Head(name, int(match[1]), bytes.fromhex(match[2].decode()))
     return None

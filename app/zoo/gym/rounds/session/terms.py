@@ -57,13 +57,13 @@ class Common:
     witnesses: tuple[PublicKey, ...] = ()
 
     def manifest(
-        self, key: PublicKey, gates: Sequence[PublicKey], now: datetime, **own: object
+        self, key: PublicKey, gates: Sequence[PublicKey], now: datetime, **kind_fields: object
     ) -> Manifest:
         """Returns a manifest.
 
         Args:
             now: the time from which the deadlines are counted.
-            own: the fields that differ from kind to kind; those left out are null.
+            kind_fields: the fields that differ from kind to kind; those left out are null.
 
         Raises:
             InputError: the terms contradict each other.
@@ -83,12 +83,12 @@ class Common:
             },
             "pool": self.pool,
             "keys": [
-                {"role": role, "key": str(one), "expires": _time(now, revealed_s + _YEAR_S)}
+                {"role": role, "key": str(holder), "expires": _time(now, revealed_s + _YEAR_S)}
                 for role, named in roles.items()
-                for one in named
+                for holder in named
             ],
         }
-        return parse_manifest(fields | own)
+        return parse_manifest(fields | kind_fields)
 
 
 @dataclass(frozen=True)
@@ -189,20 +189,20 @@ def tensor_names(base: Weights, patterns: Sequence[str] = ()) -> list[str]:
                     code="rounds.no_tensors",
                 )
         return [name for name in floats if any(fnmatchcase(name, one) for one in patterns)]
-    found = [name for name in floats if len(base.shape(name)) == 2 and _IN_A_LAYER.search(name)]
-    if not found:
+    matrices = [name for name in floats if len(base.shape(name)) == 2 and _IN_A_LAYER.search(name)]
+    if not matrices:
         raise InputError(
             f"{base.source}: expected matrices inside numbered layers, got none",
             hint="name the tensors of the round: --tensors PATTERN",
             code="rounds.no_tensors",
         )
-    return found
+    return matrices
 
 
 def float_tensors(base: Weights) -> list[str]:
     """Returns the tensors that a fine-tune can change, sorted."""
-    own = sorted(own_tensors(base, tied=is_tied(base)))
-    return [name for name in own if base.dtype(name) in FLOATS and 0 not in base.shape(name)]
+    names = sorted(own_tensors(base, tied=is_tied(base)))
+    return [name for name in names if base.dtype(name) in FLOATS and 0 not in base.shape(name)]
 
 
 def _largest(shapes: dict[str, tuple[int, ...]], terms: Terms) -> dict[str, float]:

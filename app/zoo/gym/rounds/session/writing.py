@@ -90,8 +90,8 @@ def create_round(
         )
     name = round_id(signed)
     with writing(name, storage.address):
-        there = storage.read(MANIFEST)
-        if there not in {None, objects.encode(signed)}:
+        stored = storage.read(MANIFEST)
+        if stored not in {None, objects.encode(signed)}:
             raise InputError(
                 f"{storage.address}: expected no round, got another one", code="rounds.round_exists"
             )
@@ -224,21 +224,21 @@ class Appender:
         added: list[Signed] = []
         refused: list[tuple[str, str]] = []
         state = self.state
-        known = frozenset[PublicKey]()
+        regulars = frozenset[PublicKey]()
         if state.phase is Phase.COMMIT:
-            known = established_of(state.manifest, self._storage)
+            regulars = established_of(state.manifest, self._storage)
         for name, entry in left_entries(self._storage, self._known):
             if not isinstance(entry, Signed):
                 refused.append((name, as_text(entry.message)))
                 continue
             try:
-                after = state.after(entry)
+                next_state = state.after(entry)
                 if entry.context == objects.COMMIT:
-                    expect_room(state, entry.key, known)
+                    expect_room(state, entry.key, regulars)
             except InputError as error:
                 refused.append((name, as_text(error.message)))
             else:
-                state = after
+                state = next_state
                 added.append(entry)
         self.add(added)
         return Taken(added, refused)
@@ -293,8 +293,8 @@ def writing(name: str, address: str) -> Generator[None]:
 
 def lock_file(name: str, address: str) -> Path:
     """Returns the lock of the log of a round in a storage; its folder is made."""
-    place = sha256(address.encode()).hexdigest()[:16]
-    path = folders().data / "rounds" / "locks" / f"{name}-{place}"
+    suffix = sha256(address.encode()).hexdigest()[:16]
+    path = folders().data / "rounds" / "locks" / f"{name}-{suffix}"
     ensure_folder(path.parent)
     return path
 

@@ -9,9 +9,9 @@ from zoo.gym.errors import InputError, StorageError
 from zoo.gym.http_guard.gate import is_loopback
 
 
-def is_address(given: str) -> bool:
+def is_address(text: str) -> bool:
     """Says whether a text is an address rather than a path or a name."""
-    return "://" in given
+    return "://" in text
 
 
 def checked_address(address: str) -> str:

@@ -50,8 +50,8 @@ def describe(path: Path) -> tuple[StoredFile, list[str]]:
             code="rounds.chunk_count",
         )
     with read_errors(path):
-        whole, size = file_digest(path, zero_at=0, zero_len=0), path.stat().st_size
-    return StoredFile(whole, size, digest(_list_of(digests))), digests
+        file_hash, size = file_digest(path, zero_at=0, zero_len=0), path.stat().st_size
+    return StoredFile(file_hash, size, digest(_list_of(digests))), digests
 
 
 def store(path: Path, storage: Storage) -> StoredFile:
@@ -150,14 +150,14 @@ def fetch_new(stored: StoredFile, storage: Storage, path: Path) -> None:
 def _is_stored(path: Path, stored: StoredFile, storage: Storage) -> bool:
     """Says whether a file here is the stored one, and none of its chunks is missing there."""
     try:
-        found, digests = describe(path)
+        described, digests = describe(path)
     except InputError:
         return False
-    if found != stored or storage.size(chunk_name(stored.chunks)) != len(_list_of(digests)):
+    if described != stored or storage.size(chunk_name(stored.chunks)) != len(_list_of(digests)):
         return False
     sizes = (_length(number, stored.bytes) for number in range(len(digests)))
     return all(
-        storage.size(chunk_name(one)) == size for one, size in zip(digests, sizes, strict=True)
+        storage.size(chunk_name(chunk)) == size for chunk, size in zip(digests, sizes, strict=True)
     )
 
 
@@ -170,14 +170,14 @@ def listed(stored: StoredFile, storage: Storage) -> list[str]:
     """
     content = read_chunk(storage, stored.chunks)
     try:
-        found: object = json.loads(content)
+        parsed: object = json.loads(content)
     except (ValueError, RecursionError):
-        found = None
-    digests = cast("list[object]", found) if isinstance(found, list) else []
-    if not all(isinstance(one, str) for one in digests):
+        parsed = None
+    digests = cast("list[object]", parsed) if isinstance(parsed, list) else []
+    if not all(isinstance(digest, str) for digest in digests):
         digests = []
     expected = -(-stored.bytes // CHUNK_BYTES)
-    texts = [str(one) for one in digests]
+    texts = [str(digest) for digest in digests]
     if len(texts) != expected or _list_of(texts) != content:
         raise InputError(
             f"chunks {stored.chunks[:12]}: expected a list of {expected} chunks, got another",

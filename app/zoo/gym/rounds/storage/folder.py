@@ -65,33 +65,33 @@ class FolderStorage:
         path = self._path(name)
         with read_errors(path), suppress(FileNotFoundError, NotADirectoryError):
             try:
-                found = path.stat()
+                status = path.stat()
             except OSError as error:
                 if self._is_no_file(path, error):
                     return None
                 raise
-            return found.st_size if stat.S_ISREG(found.st_mode) else None
+            return status.st_size if stat.S_ISREG(status.st_mode) else None
         return None
 
     def names(self, prefix: str) -> list[str]:
         """Returns the names of the files below a folder of it, sorted."""
         top = self._path(prefix)
         with read_errors(top):
-            found = [path for path in top.rglob("*") if path.is_file()]
+            files = [path for path in top.rglob("*") if path.is_file()]
         return sorted(
             path.relative_to(self.folder).as_posix()
-            for path in found
+            for path in files
             if not path.name.startswith(".")  # unfinished
         )
 
     def _refuse_outside(self, folder: Path) -> None:
         """Refuses to write where a link leads out of the round: others may write in its folder."""
         with read_errors(folder):
-            found = Path(os.path.realpath(folder))  # unlike `resolve`, takes loops of links
-            if found.is_relative_to(os.path.realpath(self.folder)):
+            target = Path(os.path.realpath(folder))  # unlike `resolve`, takes loops of links
+            if target.is_relative_to(os.path.realpath(self.folder)):
                 return
         raise StorageError(
-            f"{folder}: expected a folder of the round, got a link to {found}",
+            f"{folder}: expected a folder of the round, got a link to {target}",
             hint="remove the link: a round is written in one folder",
             code="rounds.outside_link",
         )

@@ -41,8 +41,8 @@ def token_for(address: str) -> str | None:
     Raises:
         InputError: the file of the tokens has something else for it.
     """
-    found = _tokens().get(origin_of(address))
-    return None if found is None else checked_token(found)
+    token = _tokens().get(origin_of(address))
+    return None if token is None else checked_token(token)
 
 
 def keep_token(address: str, token: str) -> None:
@@ -55,8 +55,8 @@ def keep_token(address: str, token: str) -> None:
     checked_token(token)
     path = tokens_file()
     ensure_folder(path.parent)
-    kept = {**_tokens(), origin_of(address): token}
-    write_beside(path, json.dumps(kept, indent=1, sort_keys=True) + "\n", sync=True)
+    tokens = {**_tokens(), origin_of(address): token}
+    write_beside(path, json.dumps(tokens, indent=1, sort_keys=True) + "\n", sync=True)
 
 
 def checked_token(token: str) -> str:
@@ -90,8 +90,8 @@ def origin_of(address: str) -> str:
 
 
 def _tokens() -> dict[str, str]:
-    found = read_json_object(tokens_file()) or {}
-    return {key: one for key, one in found.items() if isinstance(one, str)}
+    fields = read_json_object(tokens_file()) or {}
+    return {key: token for key, token in fields.items() if isinstance(token, str)}
 
 
 WAITS_S = (0.2, 0.5, 1.0, 2.0)
@@ -169,16 +169,16 @@ class HttpStorage:
 
     def names(self, prefix: str) -> list[str]:
         """Returns the names of the files below a folder of names, sorted."""
-        found: list[str] = []
+        listed: list[str] = []
         more, start = True, time.monotonic()
         while more:
-            if time.monotonic() - start > LIST_S + len(found) / SLOWEST_NAMES_S:
+            if time.monotonic() - start > LIST_S + len(listed) / SLOWEST_NAMES_S:
                 raise StorageError(
-                    f"{self.address}: expected the list of {prefix}, got {len(found)} names in "
+                    f"{self.address}: expected the list of {prefix}, got {len(listed)} names in "
                     f"{LIST_S:g} s or more",
                     code="rounds.slow_answer",
                 )
-            query = {"folder": check_name(prefix), "after": found[-1] if found else ""}
+            query = {"folder": check_name(prefix), "after": listed[-1] if listed else ""}
             response = self._ask("GET", "names", query)
             page = _object(response.content if response is not None else b"")
             names, more = page.get("names"), page.get("more") is True
@@ -189,22 +189,22 @@ class HttpStorage:
                     code="rounds.bad_answer",
                 )
             for name in cast("list[object]", names):
-                self._add(found, check_name(str(name)))
-        return found
+                self._add(listed, check_name(str(name)))
+        return listed
 
-    def _add(self, found: list[str], name: str) -> None:
+    def _add(self, listed: list[str], name: str) -> None:
         """Adds the next name of a list, which must end."""
-        if found and name <= found[-1]:
+        if listed and name <= listed[-1]:
             raise StorageError(
                 f"{self.address}: expected names in order, got {name!r} again",
                 code="rounds.bad_answer",
             )
-        if len(found) == MOST_NAMES:
+        if len(listed) == MOST_NAMES:
             raise StorageError(
                 f"{self.address}: expected at most {MOST_NAMES} names, got more",
                 code="rounds.bad_answer",
             )
-        found.append(name)
+        listed.append(name)
 
     def _put(self, name: str, content: bytes) -> None:
         check_size(name, content)
@@ -272,11 +272,11 @@ class HttpStorage:
             )
 
     def _failure(self, response: Answer, name: str) -> GymError:
-        found = _object(response.content).get("error")
-        said = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+        fault = _object(response.content).get("error")
+        fields = cast("dict[str, object]", fault) if isinstance(fault, dict) else {}
         status = response.status
-        reason = one_line(str(said.get("message") or f"status {status}")[:500])
-        hint = one_line(str(said["hint"])[:500]) if said.get("hint") else None
+        reason = one_line(str(fields.get("message") or f"status {status}")[:500])
+        hint = one_line(str(fields["hint"])[:500]) if fields.get("hint") else None
         message = f"{self.address}: {reason}"
         if status in {401, 403}:
             asked = f"zoo-gym round token {origin_of(self.address)}"
@@ -309,24 +309,24 @@ class HttpStorage:
 
 
 def _read(parts: Iterator[bytes], url: str) -> bytes:
-    start, found = time.monotonic(), bytearray()
+    start, body = time.monotonic(), bytearray()
     for part in parts:
-        found += part
-        if len(found) > MOST_BYTES:
+        body += part
+        if len(body) > MOST_BYTES:
             raise StorageError(
                 f"{url}: expected at most {MOST_BYTES} bytes, got more", code="rounds.bad_answer"
             )
-        if time.monotonic() - start > BODY_S + len(found) / SLOWEST_BYTES_S:
+        if time.monotonic() - start > BODY_S + len(body) / SLOWEST_BYTES_S:
             raise StorageError(
-                f"{url}: expected the whole answer, got {len(found)} bytes in {BODY_S:g} s or more",
+                f"{url}: expected the whole answer, got {len(body)} bytes in {BODY_S:g} s or more",
                 code="rounds.slow_answer",
             )
-    return bytes(found)
+    return bytes(body)
 
 
 def _object(content: bytes) -> dict[str, object]:
     try:
-        found: object = json.loads(content)
+        parsed: object = json.loads(content)
     except (ValueError, RecursionError):
         return {}
-    return cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    return cast("dict[str, object]", parsed) if isinstance(parsed, dict) else {}

@@ -34,13 +34,13 @@ class S3Storage:
     """
 
     def __init__(self, address: str) -> None:
-        found = _ADDRESS.fullmatch(address.rstrip("/"))
-        if found is None:
+        match = _ADDRESS.fullmatch(address.rstrip("/"))
+        if match is None:
             raise InputError(
                 f"{address!r}: expected an address as s3://BUCKET/PREFIX", code="rounds.bad_address"
             )
-        check_name(found["prefix"])
-        self._top = f"{found['bucket']}/{found['prefix']}"
+        check_name(match["prefix"])
+        self._top = f"{match['bucket']}/{match['prefix']}"
         self.address = f"s3://{self._top}"
         self._files = _file_system()
 
@@ -60,19 +60,19 @@ class S3Storage:
     def write(self, name: str, content: bytes) -> None:
         """Creates an object; the same bytes again are accepted."""
         path = self._path(name)
-        there = self.read(name)
-        if there is None:
+        stored = self.read(name)
+        if stored is None:
             check_size(name, content)
             try:
                 self._files.pipe_file(path, content, mode="create")
             except _failures():
-                there = self.read(name)
-                if there is None:  # not another writer: the service refused it
+                stored = self.read(name)
+                if stored is None:  # not another writer: the service refused it
                     with self._errors(name):
                         raise
             else:
                 return
-        if there != content:
+        if stored != content:
             raise StorageError(
                 f"{self.address}/{name}: expected nothing or the same bytes, got others",
                 code="rounds.name_taken",
@@ -89,16 +89,16 @@ class S3Storage:
         """Returns the number of bytes of an object, None where there is none."""
         path = self._path(name)
         with self._errors(name), suppress(FileNotFoundError):
-            found = self._files.info(path)
-            return int(found["size"]) if found["type"] == "file" else None
+            info = self._files.info(path)
+            return int(info["size"]) if info["type"] == "file" else None
         return None
 
     def names(self, prefix: str) -> list[str]:
         """Returns the names of the objects below a folder of names, sorted."""
         path = self._path(prefix)
         with self._errors(prefix):
-            found = cast("list[str]", self._files.find(path))
-        return sorted(one.removeprefix(f"{self._top}/") for one in found)
+            paths = cast("list[str]", self._files.find(path))
+        return sorted(key.removeprefix(f"{self._top}/") for key in paths)
 
     def _path(self, name: str) -> str:
         return f"{self._top}/{check_name(name)}"
@@ -108,9 +108,9 @@ class S3Storage:
         try:
             yield
         except _failures() as error:
-            said = str(error).partition("\n")[0][:300] or type(error).__name__
+            reason = str(error).partition("\n")[0][:300] or type(error).__name__
             raise StorageError(
-                f"{self.address}/{name}: {said}",
+                f"{self.address}/{name}: {reason}",
                 hint="credentials and endpoint are those of the environment: AWS_PROFILE, "
                 "AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL",
                 code="rounds.bucket_failed",
