@@ -51,7 +51,7 @@ def test_hints_name_the_round_and_work_when_two_are_known(person: Call) -> None:
         committed(person, who)
         person(who, "round", "show", "second")
     early = person("maker", "round", "aggregate", "tiny")
-    assert "zoo-gym round take tiny --close" in early.stderr
+    assert "zoo-gym round sync tiny --close" in early.stderr
     assert person("maker", "round", "take", "tiny", "--close").code == 0
     due = person("ann", "round", "show", "tiny").stdout
     assert "zoo-gym round reveal tiny --send" in due
@@ -62,7 +62,7 @@ def test_a_hint_has_the_address_where_the_name_is_that_of_two_rounds(person: Cal
     started(person)
     words = ("round", "create", "tiny", "--base", "base", "--out", "third", "--tensors", "*")
     found = person("maker", *words, "--pool", "7", "--method", "mean")
-    assert f"zoo-gym round take {Path('third').resolve()}" in found.stderr
+    assert f"zoo-gym round sync {Path('third').resolve()}" in found.stderr
 
 
 @pytest.mark.slow
@@ -70,7 +70,7 @@ def test_a_hint_has_the_address_where_the_name_cannot_be_typed(person: Call) -> 
     started(person)
     words = ("round", "create", "a\u202eb", "--base", "base", "--out", "second", "--tensors", "*")
     found = person("maker", *words, "--method", "mean")
-    assert f"zoo-gym round take {Path('second').resolve()}" in found.stderr
+    assert f"zoo-gym round sync {Path('second').resolve()}" in found.stderr
 
 
 @pytest.mark.slow
@@ -120,7 +120,7 @@ def test_the_maker_reads_what_is_next(person: Call, base: Path) -> None:
     for who in ("ann", "ben"):
         committed(person, who)
     waiting = person("maker", "round", "show").stdout
-    assert "next: 2 left in the inbox: zoo-gym round take tiny" in waiting
+    assert "next: 2 left in the inbox: zoo-gym round sync tiny" in waiting
     assert "next:" not in person("ann", "round", "show").stdout
     person("maker", "round", "take", "--close")
     for who in ("ann", "ben"):
@@ -135,7 +135,7 @@ def test_the_maker_closes_a_phase_next_whose_deadline_is_past(
 ) -> None:
     started(person)
     monkeypatch.setattr("zoo.gym.cli.round.next_step.is_past", bool)
-    due = "next: zoo-gym round take tiny --close"
+    due = "next: zoo-gym round sync tiny --close"
     assert due in person("maker", "round", "show").stdout
     assert due not in person("ann", "round", "show", "round").stdout
 

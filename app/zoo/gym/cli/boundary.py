@@ -15,7 +15,7 @@ from cyclopts import App, CycloptsError, Group
 
 from zoo.gym.cli import help as help_text
 from zoo.gym.cli.usage import joined_switches, usage_error
-from zoo.gym.cli.verbs import ALONE, GROUPS, OTHER_NAMES, VERBS
+from zoo.gym.cli.verbs import ALONE, GROUPS, OLD_VERBS, OTHER_NAMES, VERBS
 from zoo.gym.errors import (
     EXIT_CTRL_C,
     DoesNotFitError,
@@ -62,6 +62,7 @@ def run(words: Sequence[str]) -> int:
     """Runs a command and returns its exit code."""
     as_json = "--json" in words
     words = [*(OTHER_NAMES.get(word, word) for word in words[:1]), *words[1:]]
+    words[1:2] = [OLD_VERBS.get((words[0], word), word) for word in words[1:2]]
     if words[0] in ALONE and (not words[1:] or _is_option(words[1])):
         words.insert(1, ALONE[words[0]])
     if words[0] in GROUPS and words[1:] in ([], ["--help"], ["-h"]):

@@ -39,6 +39,9 @@ ALONE = {"models": "list"}
 OTHER_NAMES = {"community": "round"}
 """Groups under a second name, which published texts use."""
 
+OLD_VERBS = {("round", "take"): "sync"}
+"""Second words that a command had before, by group."""
+
 _NO_SERVER = "serving models is not supported yet: expected zoo-gym chat, which also answers a pipe"
 _CHAT = "expected zoo-gym chat, which talks in the terminal and answers a pipe"
 _RAY = (
@@ -108,7 +111,7 @@ VERBS = (
     Verb("round show", "round.show:show", "[ROUND]", "Shows what a round waits for."),
     Verb("round contribute", "round.contribute:contribute", "SOURCE", "Commits to a fine-tune."),
     Verb("round reveal", "round.contribute:reveal", "[ROUND]", "Sends what you committed to."),
-    Verb("round take", "round.take:take", "[ROUND]", "Adds what others left to your round's log."),
+    Verb("round sync", "round.sync:sync", "[ROUND]", "Adds what others left to your round's log."),
     Verb("round measure", "round.measure:measure", "", "Measures what was revealed, as a gate."),
     Verb(
         "round aggregate",
@@ -116,7 +119,7 @@ VERBS = (
         "[ROUND]",
         "Publishes the result.",
     ),
-    Verb("round void", "round.take:void", "[ROUND]", "Makes your round void for good."),
+    Verb("round void", "round.sync:void", "[ROUND]", "Makes your round void for good."),
     Verb("round verify", "round.verify:verify", "[ROUND]", "Computes a round again and compares."),
     Verb("round rewards", "round.aggregate:rewards", "[ROUND]", "Shows who gets how many points."),
     Verb("round ledger", "round.show:ledger", "", "Shows what private rounds have spent."),

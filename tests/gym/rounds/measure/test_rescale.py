@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from zoo.gym.rounds.measure.losses import Meter
-from zoo.gym.rounds.measure.measure import NO_LOSS, refit_of
+from zoo.gym.rounds.measure.measure import NO_LOSS, rescale_of
 
 
 class Parabola(Meter):
@@ -15,7 +15,7 @@ class Parabola(Meter):
 
 
 def test_the_factor_with_the_lowest_mean_loss_is_chosen_and_no_number_never() -> None:
-    found = refit_of(Parabola(Path("base"), ()), Path("result"))
+    found = rescale_of(Parabola(Path("base"), ()), Path("result"))
     assert found.losses[:2] == (4.125, 3.0)  # ((.5 - 3)^2 + 2) / 2, ((1 - 3)^2 + 2) / 2
     assert found.losses[5:] == (NO_LOSS,) * 3
     assert found.factor == 3.0

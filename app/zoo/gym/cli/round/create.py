@@ -191,7 +191,7 @@ def _show_new(opened: "Opened", screen: Output) -> int:
     """Shows a round that was just started, and what its maker does in it."""
     from zoo.gym.rounds.kind import kind_of
 
-    screen.say(f"you write its log: {command('take', opened)}")
+    screen.say(f"you write its log: {command('sync', opened)}")
     screen.say(f"the round is in {opened.storage.address}")
     if (weak := kind_of(opened.manifest).weakness(opened.manifest)) is not None:
         screen.say(f"note: {weak}")

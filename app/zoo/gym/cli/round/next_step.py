@@ -50,9 +50,9 @@ def next_step(opened: "Opened") -> str | None:
         early = state.phase is Phase.COMMIT and not is_gate
         return _to_contribute(opened, key) if early else None
     if is_past(state.deadline):
-        return f"next: {command('take', opened, '--close')}"
+        return f"next: {command('sync', opened, '--close')}"
     waiting = _waiting(opened)
-    return f"next: {waiting} left in the inbox: {command('take', opened)}" if waiting else None
+    return f"next: {waiting} left in the inbox: {command('sync', opened)}" if waiting else None
 
 
 def _to_contribute(opened: "Opened", key: "PublicKey | None") -> str | None:

@@ -65,7 +65,7 @@ def members_of(state: State, storage: Storage, keys: Collection[PublicKey]) -> M
     if state.nonce is None:
         raise InputError(
             f"round {state.manifest.name}: expected the nonce of the lot among newcomers, got none",
-            hint=f"whoever writes the log shows it: {state.manifest.command('take')}",
+            hint=f"whoever writes the log shows it: {state.manifest.command('sync')}",
             code="rounds.nonce_missing",
         )
     seats = _seats(state.manifest, len(keys) - len(new))

@@ -35,7 +35,7 @@ from zoo.gym.rounds.protocol.records import (
     KINDS,
     Probe,
     Purpose,
-    Refit,
+    Rescale,
     ResultGate,
     Value,
     examples_of,
@@ -88,7 +88,7 @@ class Measuring:
         if self.state.manifest.evaluation:
             self._contributions()
         if self.state.manifest.refit and self.state.measured.refit is None:
-            self._refit()
+            self._rescale()
         if self.state.manifest.evaluation:
             self._result()
 
@@ -124,12 +124,12 @@ class Measuring:
             meter, base_losses = self._meter("evaluation")
             self._sign(gate(meter, base_losses, (key, digest), delta.path, sources.validator))
 
-    def _refit(self) -> None:
+    def _rescale(self) -> None:
         sources = self._sources
         chosen = choose(self.state, self._opened.storage, sources.folder, threads=sources.threads)
         self._watch(f"the size of the result: {len(FACTORS)} factors")
         self._sign(
-            refit_of(
+            rescale_of(
                 self._meter("refit")[0],
                 chosen.write(sources.folder / "unscaled.safetensors").path,
             )
@@ -227,11 +227,11 @@ def _no_previous(state: State) -> NotAvailableError:
     )
 
 
-def refit_of(meter: Meter, result: Path) -> Refit:
+def rescale_of(meter: Meter, result: Path) -> Rescale:
     """Returns the loss of a result times each factor; one that is no number counts as `NO_LOSS`."""
     losses = [meter.losses(result, scaled=factor) for factor in FACTORS]
     means = [fsum(each) / len(each) for each in losses]
-    return Refit(losses=tuple(mean if isfinite(mean) else NO_LOSS for mean in means))
+    return Rescale(losses=tuple(mean if isfinite(mean) else NO_LOSS for mean in means))
 
 
 def measure(

@@ -10,7 +10,7 @@ from zoo.gym.rounds.compute.verify import Check, made
 from zoo.gym.rounds.measure.examples import read_examples, shown_file
 from zoo.gym.rounds.measure.gating import compare, gate
 from zoo.gym.rounds.measure.losses import Meter, values
-from zoo.gym.rounds.measure.measure import check_previous, refit_of
+from zoo.gym.rounds.measure.measure import check_previous, rescale_of
 from zoo.gym.rounds.measure.probes import probe, read_probes
 from zoo.gym.rounds.protocol.records import FACTORS, TOLERANCE, Paired, Probe, Purpose, examples_of
 from zoo.gym.rounds.protocol.state import State
@@ -73,7 +73,7 @@ def repeated(
         yield Check("measured result", error.message, ok=None)
         return
     if state.measured.refit:
-        yield _refit(meter("refit"), chosen, folder)
+        yield _rescale(meter("refit"), chosen, folder)
     if held_out:
         computed = compute(state, opened.storage, folder, threads=threads)
         yield from _result(held_out, base_losses, computed, opened, folder, previous)
@@ -160,12 +160,12 @@ def _same_loss(name: str, signed: Paired, repeated: Paired | None) -> Check:
     return Check(name, f"{apart:.2g} nats apart", ok=apart <= TOLERANCE)
 
 
-def _refit(meter: Meter, chosen: Chosen, folder: Path) -> Check:
+def _rescale(meter: Meter, chosen: Chosen, folder: Path) -> Check:
     """The signed factor may be another one whose loss is as low."""
     file = chosen.write(folder / "unscaled.safetensors").path
     signed = chosen.state.measured.refit
     assert signed is not None
-    losses = refit_of(meter, file).losses
+    losses = rescale_of(meter, file).losses
     apart = max(abs(a - b) for a, b in zip(losses, signed.losses, strict=True))
     best = losses[FACTORS.index(signed.factor)] <= min(losses) + TOLERANCE
     detail = f"{signed.factor:g}, losses {apart:.2g} nats apart"

@@ -169,7 +169,7 @@ class Gate(_Values):
         return too_much("held-out loss", self.loss, "the base", margin)
 
 
-class Refit(_Values):
+class Rescale(_Values):
     """The loss of the result times each of `FACTORS` on public examples."""
 
     losses: Annotated[tuple[Finite, ...], BeforeValidator(as_tuple)] = Field(
@@ -268,7 +268,7 @@ class Lesson(_Values):
 KINDS: dict[str, type[_Values]] = {
     "shown": Shown,
     "gate": Gate,
-    "refit": Refit,
+    "refit": Rescale,
     "result": ResultGate,
     "value": Value,
     "lesson": Lesson,
@@ -290,7 +290,7 @@ class Measured:
 
     shown: Mapping[str, Shown] = field(default_factory=dict)
     gates: Mapping[PublicKey, Gate] = field(default_factory=dict)
-    refit: Refit | None = None
+    refit: Rescale | None = None
     results: Mapping[str, ResultGate] = field(default_factory=dict)
     values: Mapping[str, Mapping[PublicKey, float]] = field(default_factory=dict)
     lessons: Mapping[PublicKey, Mapping[str, Lesson]] = field(default_factory=dict)
@@ -318,7 +318,7 @@ class Measured:
                 return self._shown(record, manifest)
             case Gate():
                 return self._gated(record, manifest, reveals)
-            case Refit():
+            case Rescale():
                 _expect(manifest.refit is not None, "a round with a re-fit")
                 _expect(self.refit is None, "one re-fit", "a second one")
                 return replace(self, refit=record)

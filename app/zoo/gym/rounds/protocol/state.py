@@ -101,7 +101,7 @@ class State:
         if self.phase in {Phase.COMPUTE, *more}:
             return
         to_close = self.phase in {Phase.COMMIT, Phase.REVEAL}
-        close = self.manifest.command("take", "--close")
+        close = self.manifest.command("sync", "--close")
         raise NotAvailableError(
             f"round {self.manifest.name}: expected phase compute, got {self.phase}",
             hint=f"close the phase first: {close}" if to_close else None,

@@ -1,4 +1,4 @@
-"""`zoo-gym round take` and `void`: what they ask before a phase or a round ends."""
+"""`zoo-gym round sync` and `void`: what they ask before a phase or a round ends."""
 
 import shutil
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_a_phase_is_extended_without_a_question_after_its_deadline(
     person: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started(person)
-    monkeypatch.setattr("zoo.gym.cli.round.take.is_past", bool)
+    monkeypatch.setattr("zoo.gym.cli.round.sync.is_past", bool)
     found = person("maker", "round", "take", "--close")
     assert "0 of 2 contributors in phase commit: the phase is extended, once" in found.stderr
     assert (found.code, "(extended)" in found.stdout) == (0, True)

@@ -1,4 +1,4 @@
-"""`zoo-gym round take, void`: what only the maker of a round does to its log."""
+"""`zoo-gym round sync, void`: what only the maker of a round does to its log."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zoo.gym.rounds.session.opening import Opened
 
 
-def take(
+def sync(
     round_: Named = None, *, close: Switch = False, yes: Yes = False, as_json: Json = False
 ) -> int:
     """Adds what contributors left to the log of your round, and closes phases.
@@ -26,13 +26,12 @@ def take(
         yes: do it without asking: close with too few contributors, even if that spends the
             extension before the deadline or makes the round void; write the log of a copy
     """
-    from zoo.gym.rounds.session.writing import close_phase
-    from zoo.gym.rounds.session.writing import take as take_in
+    from zoo.gym.rounds.session.writing import close_phase, take
     from zoo.gym.signing import load_key
 
     out, opened, key = Output(as_json), opened_round(round_), load_key()
     _check_copy(opened, yes=yes)
-    taken = take_in(opened.storage, key)
+    taken = take(opened.storage, key)
     out.answer(f"added to the log: {len(taken.added)}")
     for name, reason in taken.refused:
         out.answer(f"refused {name}: {reason}")
