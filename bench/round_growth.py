@@ -30,10 +30,10 @@ from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import FORMAT, Manifest, parse_manifest
 from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.session.writing import close_phase, create_round, leave
+from zoo.gym.rounds.storage.base import FolderStorage
 from zoo.gym.rounds.storage.chunks import describe, store
-from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import OwnKey, PublicKey, sign
-from zoo.gym.signing.ed25519 import public_of
+from zoo.gym.signing.keys import public_of
 
 CONTRIBUTORS, ROWS, COLUMNS = 1000, 2500, 4000
 AGREE = 0.7

@@ -170,7 +170,7 @@ from zoo.gym.rounds.session.contributing import prepare, reveal, send_commitment
 from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.session.known_rounds import remember_round
 from zoo.gym.rounds.session.writing import close_phase, create_round
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage
 from zoo.gym.signing import own_key
 base = disk.write_model(Path("base"), disk.random_arrays(SHAPES, 0))
 known = {{"identity": identity(open_weights(base), LAYERS), "model": "tiny", "revision": ""}}

@@ -8,8 +8,8 @@ import pytest
 
 from tests.gym.cli.conftest import write_model
 from tests.gym.cli.test_communities import Call, committed, person
+from zoo.gym.rounds.storage.base import FolderStorage
 from zoo.gym.rounds.storage.chunks import read_chunk
-from zoo.gym.rounds.storage.folder import FolderStorage
 
 __all__ = ["person"]  # a fixture
 

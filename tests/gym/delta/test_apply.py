@@ -247,7 +247,7 @@ def test_a_failure_on_the_way_leaves_nothing_behind(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("zoo.gym.files.disk.sync_file", full)
+    monkeypatch.setattr("zoo.gym.files.atomic.sync_file", full)
     with pytest.raises(StorageError, match="no space left on device"):
         apply_delta(dense, base=base, out=tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,7 @@ from zoo.gym.errors import InputError
 _CREATE = """
 import os, signal, sys
 from pathlib import Path
-from zoo.gym.files import atomic, disk
+from zoo.gym.files import atomic, atomic as disk
 from zoo.gym.delta.file import writer
 from zoo.gym.delta import apply_delta, create_delta
 

@@ -12,15 +12,8 @@ import pytest
 
 from zoo.gym.cli import main
 from zoo.gym.errors import InputError, StorageError
-from zoo.gym.files import (
-    disk,
-    move_over,
-    new_file,
-    new_folder,
-    remove_file,
-    settle_inside,
-    write_beside,
-)
+from zoo.gym.files import atomic as disk
+from zoo.gym.files import move_over, new_file, new_folder, remove_file, settle_inside, write_beside
 from zoo.gym.train.result.output import check_output
 
 

@@ -11,12 +11,7 @@ import torch
 from zoo.backends.base import Stat
 from zoo.backends.torch.namespace import TorchNamespace
 from zoo.gym.objectives.constants import WINDOW_TOKENS
-from zoo.gym.objectives.ppo import (
-    ProximalLoss,
-    generalised_advantages,
-    token_rewards,
-    whitened,
-)
+from zoo.gym.objectives.ppo import ProximalLoss, generalised_advantages, token_rewards, whitened
 
 CASES = json.loads((Path(__file__).parent / "golden/ppo.json").read_text())
 EPSILON = 1e-12

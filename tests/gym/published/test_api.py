@@ -20,14 +20,7 @@ from zoo.gym import TrainConfig, quality_input, run_training
 from zoo.gym.config import load_config
 from zoo.gym.data import inspect_dataset, load_tokenizer, read_dataset, split_records
 from zoo.gym.errors import GymError, InputError, InterruptedRunError, NotAvailableError
-from zoo.gym.jobs import (
-    create_run,
-    open_run,
-    read_status,
-    remove,
-    run_folders,
-    tail_events,
-)
+from zoo.gym.jobs import create_run, open_run, read_status, remove, run_folders, tail_events
 from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.paths import folders
 from zoo.gym.train.rows import encode_options

@@ -10,7 +10,7 @@ from tests.gym.rounds.protocol.people import terms
 from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.rounds.protocol.manifest import Manifest
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from tests.gym.rounds.plain_round import redo, tensors
 from tests.gym.rounds.protocol.people import LOG, digest_of, person
 from zoo.gym.rounds.compute.publish import publish
 from zoo.gym.rounds.protocol.manifest import Manifest
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.signing import create_key, has_key, load_key, own_key
-from zoo.gym.signing.own_key import key_file
+from zoo.gym.signing.keys import key_file
 
 pytestmark = pytest.mark.usefixtures("place")
 

@@ -19,7 +19,7 @@ from zoo.gym.signing import (
     verify,
     write_signed,
 )
-from zoo.gym.signing.ed25519 import from_pem, is_signature, public_of, sign_bytes, to_pem
+from zoo.gym.signing.keys import from_pem, is_signature, public_of, sign_bytes, to_pem
 
 SECRET = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
 """The private key of RFC 8032, 7.1, test 1."""

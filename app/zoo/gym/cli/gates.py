@@ -78,38 +78,38 @@ def gate(
         raise InputError("--out: has no effect without --each")
     if top_k is not None and each and against is None:
         raise InputError("--top-k: has no effect with --each: a prompt has one lesson, or none")
-    given = store.load_given(library)
-    say_held_back(screen, given)
+    candidate = store.load_given(library)
+    say_held_back(screen, candidate)
     other = None if against is None else store.load_given(against)
     say_held_back(screen, other)
-    before = Library() if other is None else other.library
-    seen = seen_by(given.library.items, given.library.seen)
+    base = Library() if other is None else other.library
+    seen = seen_by(candidate.library.items, candidate.library.seen)
     if each:
-        file = _new_file(out, f"{given.name}.measured.jsonl")
-        arms = (1 + len(given.library.items), before)
+        file = _new_file(out, f"{candidate.name}.measured.jsonl")
+        arms = (1 + len(candidate.library.items), base)
         read, _ = tasks_of(screen, config, tasks, arms, seen=seen, yes=yes)
-        return _each(screen, config, read, given.library, before, file)
-    longest = max(before, given.library, key=lambda one: one.tokens)
+        return _each(screen, config, read, candidate.library, base, file)
+    longest = max(base, candidate.library, key=lambda version: version.tokens)
     read, _ = tasks_of(screen, config, tasks, (2, longest), seen=seen, yes=yes)
-    return _whole(screen, config, read, before, given)
+    return _whole(screen, config, read, base, candidate)
 
 
 def _whole(
     screen: Output,
     config: "ExperienceConfig",
     read: "Sequence[Task]",
-    before: "Library",
-    given: store.Stored,
+    base: "Library",
+    candidate: store.Stored,
 ) -> int:
     """Measures all lessons together; what is accepted against none becomes evidence."""
     from zoo.gym.experience.measure import measure, store_evidence
 
-    found = measure(config, read, before, given.library, screen.say)
-    tested = found.tested
-    answer = _figures(found) | {
-        "verdict": found.verdict,
+    measured = measure(config, read, base, candidate.library, screen.say)
+    tested = measured.tested
+    answer = _figures(measured) | {
+        "verdict": measured.verdict,
         "unscored": [tested.unscored_base, tested.unscored_learned],
-        "spent_usd": found.spent_usd,
+        "spent_usd": measured.spent_usd,
         "library": None,
     }
     if tested.unscored_base or tested.unscored_learned:
@@ -117,15 +117,15 @@ def _whole(
             f"answers without a reward: {tested.unscored_base} before, "
             f"{tested.unscored_learned} with it"
         )
-    sentence = f"{given.name}: {found.verdict}: {_points(found)}"
-    if found.verdict != "accepted":
+    sentence = f"{candidate.name}: {measured.verdict}: {_points(measured)}"
+    if measured.verdict != "accepted":
         screen.answer(sentence)
-        if found.needed:
-            screen.say(f"about {found.needed:,} tasks would show a gain of this size")
+        if measured.needed:
+            screen.say(f"about {measured.needed:,} tasks would show a gain of this size")
         screen.result(answer)
         return EXIT_CODES[GymError]
     screen.answer(sentence)
-    saved = None if before.items else store_evidence(given, config, found)
+    saved = None if base.items else store_evidence(candidate, config, measured)
     if saved is not None:
         screen.say(f"{saved.name}@{saved.version} has it as evidence: {verdict(saved)}")
         answer["library"] = f"{saved.name}@{saved.version}"
@@ -238,30 +238,30 @@ def prune(
         {"model": model, "reward": reward, "gate_draws": draws, "temperature_eval": temperature},
         {"max_new_tokens": max_new_tokens, "max_usd": max_usd, "max_tokens": max_tokens},
     )
-    before = store.load(library)
-    arms = (2 * len(before.library.items), before.library)
-    seen = seen_by(before.library.items, before.library.seen)
+    stored = store.load(library)
+    arms = (2 * len(stored.library.items), stored.library)
+    seen = seen_by(stored.library.items, stored.library.seen)
     read, taught = tasks_of(screen, config, tasks, arms, near, seen=seen, yes=yes)
-    found = leave_out(config, read, before.library, near, screen.say, taught)
-    for left in found.lessons:
+    result = leave_out(config, read, stored.library, near, screen.say, taught)
+    for left in result.lessons:
         word = "kept" if left.kept else "dropped"
         points = f"{100 * left.effect:+6.1f} points" if left.tasks else "not compared"
         screen.answer(f"{word:<8} {points}  {left.item.text}")
         if left.reason:
             screen.say(f"  kept, because there is no reward: {left.reason}")
-    saved = before
-    if all(left.kept for left in found.lessons):
+    saved = stored
+    if all(left.kept for left in result.lessons):
         screen.say(f"nothing was dropped: {library}@{saved.version} stays as it is")
     else:
-        saved = store.save(library, replace(found.library, parent=before.digest))
-        screen.say(f"{library}@{saved.version}: {counted(len(found.library.items), 'lesson')}")
-        if before.library.evidence:
+        saved = store.save(library, replace(result.library, parent=stored.digest))
+        screen.say(f"{library}@{saved.version}: {counted(len(result.library.items), 'lesson')}")
+        if stored.library.evidence:
             screen.say("it is unproven: what was measured is of the lessons with the dropped ones")
     lessons = [
         {"id": left.item.id, "effect": left.effect, "tasks": left.tasks, "kept": left.kept}
-        for left in found.lessons
+        for left in result.lessons
     ]
-    screen.result(saved.facts | {"left_out": lessons, "spent_usd": found.spent_usd})
+    screen.result(saved.facts | {"left_out": lessons, "spent_usd": result.spent_usd})
     return 0
 
 
@@ -281,18 +281,18 @@ def _points(measured: "Measured") -> str:
     return f"{points} (p {measured.p:.2g}, {tested.tasks} tasks)"
 
 
-def _new_file(given: str | None, default: str) -> Path:
-    path = output_path(given, default)
+def _new_file(name: str | None, default: str) -> Path:
+    path = output_path(name, default)
     if path.exists():
         raise InputError(f"{path}: expected a new file, got one that exists", hint="--out FILE")
     return path
 
 
-def config_of(*given: dict[str, object]) -> "ExperienceConfig":
+def config_of(*settings: dict[str, object]) -> "ExperienceConfig":
     """Returns the settings of a measurement from options of a command."""
     from zoo.gym.experience.settings import ExperienceConfig
 
-    return ExperienceConfig.model_validate({k: v for part in given for k, v in part.items()})
+    return ExperienceConfig.model_validate({k: v for part in settings for k, v in part.items()})
 
 
 def tasks_of(
@@ -327,8 +327,8 @@ def tasks_of(
         raise InputError("TASKS: expected at least one file of tasks, got none")
     every, notes = read_tasks([Path(existing(task)) for task in tasks])
     read, left_out = without_seen(every, seen, 1 if near else LEAST_MEASURED)
-    others = unread(every, config.reward_kinds)
-    for note in (*notes, *others, *([left_out] if left_out else [])):
+    unread_columns = unread(every, config.reward_kinds)
+    for note in (*notes, *unread_columns, *([left_out] if left_out else [])):
         screen.say(note)
     models, (times, lessons) = named_models(config), arms
     count = len(read) if near is None else min(near, len(read))

@@ -13,7 +13,7 @@ from zoo.gym.signing import (
     trust,
     trusted_keys,
 )
-from zoo.gym.signing.own_key import key_file
+from zoo.gym.signing.keys import key_file
 from zoo.gym.signing.trusted import trusted_file
 
 

@@ -19,14 +19,7 @@ from zoo.gym.config.keys.optimizer import optimizer_name
 from zoo.gym.config.keys.quantization import meaning
 from zoo.gym.config.keys.unread import ROWS_IN_MEMORY
 from zoo.gym.config.rollouts import LIVE_REWARD, has_function
-from zoo.gym.config.stages import (
-    DEFAULT,
-    METHODS,
-    all_fields,
-    config_class,
-    place_of,
-    stages_with,
-)
+from zoo.gym.config.stages import DEFAULT, METHODS, all_fields, config_class, place_of, stages_with
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.config.values import are_rows, listed
 from zoo.gym.errors import InputError

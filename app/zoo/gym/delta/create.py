@@ -35,16 +35,10 @@ from zoo.gym.delta.origin.record import DIGEST_KEY, JOINT_KEY, ORIGIN_FILE, join
 from zoo.gym.delta.progress import Watch, ignore, passing
 from zoo.gym.delta.quality import QualityInput, measure_quality, rows_digest
 from zoo.gym.delta.reading.adapter import Adapter, is_adapter, read_adapter
-from zoo.gym.delta.reading.identity import (
-    IdentityHasher,
-    base_name,
-    check_named_base,
-    whole_base,
-)
-from zoo.gym.delta.reading.layers import named_as
+from zoo.gym.delta.reading.identity import IdentityHasher, base_name, check_named_base, whole_base
 from zoo.gym.delta.reading.parents import parents_of
 from zoo.gym.delta.reading.prefetch import reading_ahead
-from zoo.gym.delta.reading.weights import Weights, open_weights
+from zoo.gym.delta.reading.weights import Weights, named_as, open_weights
 from zoo.gym.delta.sanity import warn_of_other_base, warn_of_worse_delta
 from zoo.gym.delta.zeros import Masked, masked
 from zoo.gym.errors import InputError

@@ -21,8 +21,7 @@ from zoo.gym.delta.file.reader import Delta, tensor_parts
 from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
 from zoo.gym.delta.reading.adapter import is_adapter, write_adapter
 from zoo.gym.delta.reading.identity import verify_base
-from zoo.gym.delta.reading.layers import modules_of, transposed
-from zoo.gym.delta.reading.weights import open_weights
+from zoo.gym.delta.reading.weights import modules_of, open_weights, transposed
 from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.files import storage_errors
 from zoo.models.adapters import CONFIG_FILE, WEIGHTS_FILE

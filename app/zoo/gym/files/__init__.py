@@ -1,27 +1,25 @@
 """Atomic writing of files and folders, and reading of small files.
 
-`atomic` writes them, `private_names` names unfinished ones, `disk` syncs and renames.
+`atomic` writes, syncs and renames them, `reading` reads them, `lock` locks them.
 """
 
 from zoo.gym.files.atomic import (
     check_new_file,
     check_new_folder,
     check_replaceable_folder,
+    move_over,
     new_file,
     new_folder,
-    write_beside,
-)
-from zoo.gym.files.disk import (
-    move_over,
     private,
+    private_path,
     read_errors,
     remove_file,
     settle_inside,
     storage_errors,
     sync_file,
     sync_folder,
+    write_beside,
 )
-from zoo.gym.files.private_names import private_path
 from zoo.gym.files.reading import open_regular, read_json_object, read_small
 
 __all__ = [

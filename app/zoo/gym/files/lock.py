@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from zoo.gym.files.disk import private
+from zoo.gym.files.atomic import private
 from zoo.gym.paths import storage_error
 
 _POLL_S = 0.02

@@ -14,12 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from zoo.gym.config.rollouts import LossType
-from zoo.gym.objectives.constants import (
-    REF_LOGPROBS,
-    WINDOW_ROWS,
-    WINDOW_SELECTED,
-    WINDOW_TOKENS,
-)
+from zoo.gym.objectives.constants import REF_LOGPROBS, WINDOW_ROWS, WINDOW_SELECTED, WINDOW_TOKENS
 from zoo.gym.objectives.weights import token_weights
 
 if TYPE_CHECKING:

@@ -150,7 +150,7 @@ class Kind(ABC, Generic[Source, Result]):
             GymError: the round cannot take it.
         """
 
-    def seal(self, manifest: "Manifest", info: bytes, folder: Path) -> None:
+    def seal(self, manifest: "Manifest", round_: str, key: "PublicKey", folder: Path) -> None:
         """Makes the file that is sent from the one that was coded, where these are two."""
 
     @abstractmethod

@@ -13,15 +13,20 @@ from typing import cast
 
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_small, write_beside
-from zoo.gym.signing import ed25519
-from zoo.gym.signing.own_key import OwnKey
-from zoo.gym.signing.public_key import PublicKey, parse_key
+from zoo.gym.signing.keys import (
+    SIGNATURE_BYTES,
+    OwnKey,
+    PublicKey,
+    is_signature,
+    parse_key,
+    sign_bytes,
+)
 
 MOST_BYTES = 16_000_000
 
 _HEADER = b"zoo-gym signed 1\n"
 _CONTEXT = re.compile(r"[a-z][a-z0-9 .-]{0,63}")
-_SIGNATURE = re.compile(rf"[0-9a-f]{{{2 * ed25519.SIGNATURE_BYTES}}}")
+_SIGNATURE = re.compile(rf"[0-9a-f]{{{2 * SIGNATURE_BYTES}}}")
 _KEYS = {"context", "body", "key", "signature"}
 
 
@@ -95,7 +100,7 @@ def sign(key: OwnKey, context: str, body: Mapping[str, object]) -> Signed:
     Raises:
         InputError: it is not of JSON values.
     """
-    signature = ed25519.sign_bytes(key.private, _message(context, body))
+    signature = sign_bytes(key.private, _message(context, body))
     return Signed(context, dict(body), key.public, signature.hex())
 
 
@@ -119,7 +124,7 @@ def verify(value: object, context: str) -> Signed:
     signed = cast("dict[str, object]", body)
     if not isinstance(signature, str) or not _SIGNATURE.fullmatch(signature):
         raise InputError("signature: expected 128 hexadecimal digits, got another text")
-    if not ed25519.is_signature(key.raw, _message(context, signed), bytes.fromhex(signature)):
+    if not is_signature(key.raw, _message(context, signed), bytes.fromhex(signature)):
         raise InputError(
             f"signature: expected that of key {key.fingerprint}, got another one: the object was "
             "changed"

@@ -6,8 +6,7 @@ from pathlib import Path
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import write_beside
 from zoo.gym.paths import ensure_folder, folders
-from zoo.gym.signing.own_key import has_key, load_key
-from zoo.gym.signing.public_key import PublicKey, parse_key
+from zoo.gym.signing.keys import PublicKey, has_key, load_key, parse_key
 
 YOU = "you"
 """What the user's own key is called."""

@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.gym.data.batches import GROUP_TOKENS, collate, cut_groups, micro_batches
 from zoo.gym.data.units import Example, Unit, rows_of
-from zoo.gym.objectives.constants import (
-    WINDOW_ROWS,
-    WINDOW_SELECTED,
-    WINDOW_TOKENS,
-    WINDOW_UNITS,
-)
+from zoo.gym.objectives.constants import WINDOW_ROWS, WINDOW_SELECTED, WINDOW_TOKENS, WINDOW_UNITS
 from zoo.gym.objectives.grpo import ADVANTAGES, SELECTED
 from zoo.gym.objectives.ppo import RETURNS, TOKEN_ADVANTAGES
 from zoo.gym.train.method import Window

@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.engine import open_engine
 from zoo.gym.train.loading import choose_precision
-from zoo.gym.train.plan import (
-    Plan,
-    for_engine,
-    make_plan,
-    with_precision,
-    workload,
-)
+from zoo.gym.train.plan import Plan, for_engine, make_plan, with_precision, workload
 from zoo.gym.train.planning.activations import keep_activations
 from zoo.gym.train.planning.faults import check_start
 from zoo.gym.train.planning.footprints import circumstances, expected, need_of

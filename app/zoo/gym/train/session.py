@@ -23,14 +23,7 @@ from zoo.gym.train.loop import Job, fit
 from zoo.gym.train.method import Method
 from zoo.gym.train.parallel.agreement import check_same_settings, check_same_weights
 from zoo.gym.train.parallel.crew import ALONE, Crew, connected
-from zoo.gym.train.plan import (
-    Facts,
-    Plan,
-    for_engine,
-    make_plan,
-    with_precision,
-    workload,
-)
+from zoo.gym.train.plan import Facts, Plan, for_engine, make_plan, with_precision, workload
 from zoo.gym.train.planning.activations import keep_activations
 from zoo.gym.train.planning.footprints import (
     circumstances,

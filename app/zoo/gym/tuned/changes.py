@@ -9,9 +9,9 @@ from zoo.gym.delta.codecs.values import change_of
 from zoo.gym.delta.file.reader import Delta
 from zoo.gym.delta.reading.adapter import Adapter, read_adapter, read_factors
 from zoo.gym.delta.reading.identity import verify_base
-from zoo.gym.delta.reading.layers import named_as
 from zoo.gym.delta.reading.weights import (
     Weights,
+    named_as,
     open_weights,
     read_float32,
     read_values,

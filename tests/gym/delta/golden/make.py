@@ -23,8 +23,7 @@ from zoo.gym.delta.codecs.tensor import Encoded, encode_tensor
 from zoo.gym.delta.codecs.values import Values
 from zoo.gym.delta.file.header import WHOLE_BASE_KEY, Control, Quality
 from zoo.gym.delta.file.privacy import Privacy
-from zoo.gym.delta.file.reader import tensor_parts
-from zoo.gym.delta.file.safetensors import Entry, write_safetensors
+from zoo.gym.delta.file.reader import Entry, tensor_parts, write_safetensors
 from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
 from zoo.gym.delta.file.writer import Spool, replace_header, write_delta
 

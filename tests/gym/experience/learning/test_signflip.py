@@ -10,12 +10,7 @@ from hypothesis import strategies as st
 
 from zoo.gym.experience.learning import signflip
 from zoo.gym.experience.learning.learn import compared
-from zoo.gym.experience.learning.signflip import (
-    interval,
-    sign_flip_p,
-    tasks_needed,
-    visible_effect,
-)
+from zoo.gym.experience.learning.signflip import interval, sign_flip_p, tasks_needed, visible_effect
 
 
 def counted(differences: list[float]) -> float:

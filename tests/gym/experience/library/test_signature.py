@@ -16,7 +16,7 @@ from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.use import doubts
 from zoo.gym.published.training_free_grpo import ExperienceLibrary
 from zoo.gym.signing import OwnKey, PublicKey, own_key, sign, trust, write_signed
-from zoo.gym.signing.ed25519 import new_private, public_of
+from zoo.gym.signing.keys import new_private, public_of
 
 __all__ = ["call"]
 

@@ -17,7 +17,7 @@ from zoo.gym.experience.sharing.measurement import (
     write_measurements,
 )
 from zoo.gym.signing import OwnKey, PublicKey, canonical, sign
-from zoo.gym.signing.ed25519 import public_of
+from zoo.gym.signing.keys import public_of
 
 SECRET = bytes(range(32))
 KEY = OwnKey(SECRET, PublicKey(public_of(SECRET)))

@@ -23,7 +23,7 @@ from zoo.gym.rounds.compute.applying import (
 from zoo.gym.rounds.compute.publish import publish
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.session.opening import Opened, open_round
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage
 
 EMBEDDING = "model.embed_tokens.weight"
 """A tensor that the round does not change."""

@@ -22,8 +22,8 @@ from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.session.lottery import new_nonce
 from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.session.writing import create_round
+from zoo.gym.rounds.storage.base import FolderStorage
 from zoo.gym.rounds.storage.chunks import chunk_name, read_chunk
-from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import OwnKey, PublicKey
 
 PEOPLE = [person(f"contributor {number}") for number in range(7)]

@@ -27,13 +27,13 @@ from zoo.gym.errors import GymError, GymWarning
 from zoo.gym.rounds.compute.private import publish_private
 from zoo.gym.rounds.compute.publish import publish
 from zoo.gym.rounds.compute.verify import Check, verify
-from zoo.gym.rounds.log.tree import levels, tile_name, widths
+from zoo.gym.rounds.log.reader import levels, tile_name, widths
 from zoo.gym.rounds.privacy.sealing import keep_round_key, new_key
 from zoo.gym.rounds.protocol.manifest import Manifest, RoundKey
 from zoo.gym.rounds.session.contributing import prepare
 from zoo.gym.rounds.session.opening import open_round, witness
 from zoo.gym.rounds.session.writing import create_round, leave, take
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage
 
 Form = Literal["signs", "lowrank", "float", "private"]
 FORMS: tuple[Form, ...] = ("signs", "lowrank", "float", "private")

@@ -16,8 +16,8 @@ from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.session.contributing import prepare, reveal, send_commitment, send_reveal
 from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.session.writing import close_phase, create_round, leave, take, writer_of
+from zoo.gym.rounds.storage.base import FolderStorage
 from zoo.gym.rounds.storage.chunks import chunk_name
-from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import sign
 
 

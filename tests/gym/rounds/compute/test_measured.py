@@ -29,8 +29,8 @@ from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Evaluation, Manifest
 from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.session.writing import leave, take, writer_of
+from zoo.gym.rounds.storage.base import FolderStorage
 from zoo.gym.rounds.storage.chunks import chunk_name
-from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import OwnKey, sign
 
 LOSSES = [3.0, 2.9, 2.8, 2.7, 2.6, 2.5, 2.6, 2.7]  # the sixth factor, 4, is best

@@ -21,7 +21,7 @@ from zoo.gym.rounds.compute import on_ray as module
 from zoo.gym.rounds.compute.on_ray import Job, Part, RoundTasks, groups_of, ray_cluster
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.session.opening import open_round
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage
 
 GROUPS = groups_of(TENSORS, 1)
 

@@ -15,7 +15,7 @@ from zoo.gym.rounds.kinds.weights import WeightsRound
 from zoo.gym.rounds.protocol.manifest import Coding, Manifest
 from zoo.gym.rounds.protocol.objects import as_text, is_text
 from zoo.gym.rounds.session.opening import open_round
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage
 
 
 def unchecked(path: Path, manifest: Coding) -> Delta:

@@ -11,7 +11,7 @@ from zoo.gym.cli import main
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.kind import KINDS, Listed, kind_of, load_kind
 from zoo.gym.rounds.session.writing import create_round
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage
 
 Run = Callable[..., str]
 

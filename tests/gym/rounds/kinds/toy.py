@@ -36,7 +36,7 @@ class Words(Kind[str, Path]):
     def code(self, manifest: Manifest, source: str, out: Path) -> None:
         out.write_text(source)
 
-    def seal(self, manifest: Manifest, info: bytes, folder: Path) -> None:
+    def seal(self, manifest: Manifest, round_: str, key: PublicKey, folder: Path) -> None:
         (folder / self.file).write_text((folder / self.coded).read_text()[::-1])
 
     def check_file(self, path: Path, manifest: Manifest) -> None:

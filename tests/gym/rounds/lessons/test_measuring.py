@@ -15,7 +15,7 @@ from zoo.gym.rounds.lessons.measuring import public_name
 from zoo.gym.rounds.lessons.result import publish_lessons
 from zoo.gym.rounds.session.writing import take
 from zoo.gym.signing import OwnKey
-from zoo.gym.signing.own_key import own_key
+from zoo.gym.signing.keys import own_key
 
 __all__ = ["call", "served"]
 

@@ -16,8 +16,8 @@ from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.session.opening import Opened, open_round
 from zoo.gym.rounds.session.terms import Common, lessons_manifest
 from zoo.gym.rounds.session.writing import close_phase, create_round, leave, take
+from zoo.gym.rounds.storage.base import FolderStorage
 from zoo.gym.rounds.storage.chunks import describe, store
-from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import OwnKey, Signed, sign
 
 GUS, GIL, GUY = (person(name) for name in ("gus", "gil", "guy"))

@@ -7,10 +7,19 @@ from pathlib import Path
 import pytest
 
 from zoo.gym.errors import InputError, NotAvailableError, StorageError
-from zoo.gym.rounds.log.reader import Head, NoteKey, open_log, read_head, signed_note
-from zoo.gym.rounds.log.tree import bundle, leaf_hash, proves_consistency, root
+from zoo.gym.rounds.log.reader import (
+    Head,
+    NoteKey,
+    bundle,
+    leaf_hash,
+    open_log,
+    proves_consistency,
+    read_head,
+    root,
+    signed_note,
+)
 from zoo.gym.rounds.log.writer import LogWriter
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage
 
 KEY = NoteKey("round/log", b"a public key")
 EMPTY = Head("round", 0, root(0, lambda *_: b""))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.gym.rounds.log.tree import (
+from zoo.gym.rounds.log.reader import (
     Node,
     consistency_proof,
     join,

@@ -21,7 +21,7 @@ from zoo.gym.rounds.measure.examples import read_examples
 from zoo.gym.rounds.measure.losses import Meter, parameter_names
 from zoo.gym.rounds.measure.measure import Measuring, Sources, measure
 from zoo.gym.rounds.session.opening import open_round
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage
 from zoo.models import resolve
 
 PLACES = ("the harbour", "the mill", "an old house", "the school", "a small garden", "the library")

@@ -11,8 +11,8 @@ from zoo.gym.errors import NotAvailableError
 from zoo.gym.rounds.measure.examples import show, shown_file
 from zoo.gym.rounds.protocol.records import Measured
 from zoo.gym.rounds.protocol.state import State
+from zoo.gym.rounds.storage.base import FolderStorage
 from zoo.gym.rounds.storage.chunks import chunk_name
-from zoo.gym.rounds.storage.folder import FolderStorage
 
 
 def test_a_file_that_only_this_machine_has_is_not_shown(tmp_path: Path) -> None:

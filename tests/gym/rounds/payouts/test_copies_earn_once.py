@@ -23,7 +23,7 @@ from zoo.gym.rounds.protocol.manifest import Evaluation, Manifest
 from zoo.gym.rounds.session.contributing import prepare, reveal, send_commitment, send_reveal
 from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.session.writing import close_phase, create_round, take
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage
 from zoo.gym.signing import OwnKey, PublicKey
 
 COPIERS = [person(f"copier {number}") for number in range(4)]

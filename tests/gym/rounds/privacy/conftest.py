@@ -14,7 +14,7 @@ from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.rounds.privacy.sealing import keep_round_key, new_key
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.privacy import Privacy, count_values, privacy_for, sealed_bytes
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage
 
 SEED = "5a" * 32
 RANK = 2

@@ -27,7 +27,7 @@ PRELOAD = [
     "zoo.gym.rounds.compute.private",
     "zoo.gym.rounds.session.known_rounds",
     "zoo.gym.rounds.privacy.contribution",
-    "zoo.gym.rounds.storage.folder",
+    "zoo.gym.rounds.storage.base",
     "zoo.models.fixed_factor",
 ]
 

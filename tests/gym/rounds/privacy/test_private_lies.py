@@ -13,7 +13,7 @@ from zoo.gym.rounds.compute.publish import work_folder
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.privacy import mechanism
 from zoo.gym.rounds.session.opening import open_round
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage
 
 LIES: dict[str, tuple[dict[str, object], str]] = {
     "weights": ({"weights": [1, 0, 0]}, "fields of the report"),

@@ -27,8 +27,8 @@ from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.session.contributing import own_contribution
 from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.session.writing import close_phase, create_round
+from zoo.gym.rounds.storage.base import FolderStorage
 from zoo.gym.rounds.storage.chunks import chunk_name, describe
-from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.models.fixed_factor import fixed_factor
 
 

@@ -6,14 +6,7 @@ from hypothesis import strategies as st
 
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.privacy.contribution import decode_values, encode_values
-from zoo.gym.rounds.privacy.sealing import (
-    info_for,
-    key_text,
-    new_key,
-    open_sealed,
-    public_of,
-    seal,
-)
+from zoo.gym.rounds.privacy.sealing import info_for, key_text, new_key, open_sealed, public_of, seal
 from zoo.gym.rounds.protocol.privacy import OVERHEAD, sealed_bytes
 
 PRIVATE = bytes(range(32))

@@ -21,7 +21,7 @@ from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.session.contributing import prepare
 from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.session.writing import create_round
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage
 from zoo.gym.train.planning.fixed_base import check_fixed_base
 from zoo.models.fixed_factor import fixed_factor
 from zoo.models.resolve import pico_folder

@@ -7,8 +7,7 @@ from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, parse_manifest
 from zoo.gym.rounds.protocol.objects import nonce_commitment
 from zoo.gym.signing import OwnKey, PublicKey, Signed, sign
-from zoo.gym.signing.ed25519 import public_of, to_pem
-from zoo.gym.signing.own_key import key_file
+from zoo.gym.signing.keys import key_file, public_of, to_pem
 
 
 def person(name: str) -> OwnKey:

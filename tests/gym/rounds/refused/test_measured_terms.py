@@ -10,8 +10,8 @@ from tests.gym.rounds.refused.conftest import Person, check_refused, start
 from tests.gym.rounds.refused.test_terms import GIVEN
 from zoo.gym.delta.create import create_delta
 from zoo.gym.rounds.measure.examples import show
+from zoo.gym.rounds.storage.base import FolderStorage
 from zoo.gym.rounds.storage.chunks import describe
-from zoo.gym.rounds.storage.folder import FolderStorage
 
 ROWS = [{"prompt": f"{number}?", "completion": "yes"} for number in range(10)]
 

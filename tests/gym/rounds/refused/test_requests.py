@@ -19,7 +19,7 @@ from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.session.opening import MANIFEST
 from zoo.gym.rounds.session.writing import create_round, take
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage
 from zoo.gym.signing import canonical, sign
 
 __all__ = ["address", "server", "shared_server", "world"]

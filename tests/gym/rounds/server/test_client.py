@@ -22,8 +22,8 @@ from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.server.run import CommunityLearningServer
 from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.session.writing import close_phase, create_round, take, void_round
-from zoo.gym.rounds.storage.folder import FolderStorage, open_storage
-from zoo.gym.rounds.storage.http import keep_token
+from zoo.gym.rounds.storage.base import FolderStorage
+from zoo.gym.rounds.storage.http import keep_token, open_storage
 from zoo.gym.signing import OwnKey, own_key
 
 MODEL_FOLDER = "zoo.gym.published.client.model_folder"

@@ -23,10 +23,9 @@ from zoo.gym.rounds.session.contributing import prepare, send_commitment, send_r
 from zoo.gym.rounds.session.contributing import reveal as prepared_reveal
 from zoo.gym.rounds.session.opening import inbox_name, open_round
 from zoo.gym.rounds.session.writing import close_phase, create_round, take
-from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage, Storage
 from zoo.gym.rounds.storage.http import HttpStorage
-from zoo.gym.signing import ed25519
+from zoo.gym.signing import keys as ed25519
 
 SOME = [pytest.param(6, marks=pytest.mark.slow), pytest.param(200, marks=pytest.mark.nightly)]
 

@@ -20,8 +20,9 @@ from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer, server_config
 from zoo.gym.rounds.session.writing import create_round
+from zoo.gym.rounds.storage.base import FolderStorage
 from zoo.gym.rounds.storage.chunks import chunk_name
-from zoo.gym.rounds.storage.folder import FolderStorage, open_storage
+from zoo.gym.rounds.storage.http import open_storage
 
 CHUNK = chunk_name(digest(b"some bytes"))
 

@@ -21,7 +21,7 @@ from zoo.gym.rounds.server.served import Served
 from zoo.gym.rounds.session.opening import inbox_name
 from zoo.gym.rounds.session.writing import close_phase, create_round, leave, take, void_round
 from zoo.gym.rounds.storage.chunks import chunk_name
-from zoo.gym.rounds.storage.folder import open_storage
+from zoo.gym.rounds.storage.http import open_storage
 from zoo.gym.signing import OwnKey, Signed, sign
 
 MOST = 135_000

@@ -19,8 +19,8 @@ from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.session.contributing import prepare
 from zoo.gym.rounds.session.contributing import reveal as prepared_reveal
 from zoo.gym.rounds.session.opening import open_round
+from zoo.gym.rounds.storage.base import FolderStorage
 from zoo.gym.rounds.storage.chunks import chunk_name, describe
-from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.rounds.storage.http import HttpStorage
 from zoo.gym.signing import Signed
 

@@ -20,8 +20,7 @@ from zoo.gym.rounds.session.opening import MANIFEST, open_round
 from zoo.gym.rounds.session.writing import create_round, lock_file, take
 from zoo.gym.rounds.storage import http
 from zoo.gym.rounds.storage.chunks import chunk_name
-from zoo.gym.rounds.storage.folder import open_storage
-from zoo.gym.rounds.storage.http import HttpStorage
+from zoo.gym.rounds.storage.http import HttpStorage, open_storage
 from zoo.gym.signing import OwnKey, sign
 
 CHUNK = chunk_name(digest(b"some bytes"))

@@ -16,10 +16,9 @@ from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.session.opening import open_round
-from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage, Storage
 from zoo.gym.rounds.storage.http import HttpStorage, keep_token
-from zoo.gym.signing import ed25519
+from zoo.gym.signing import keys as ed25519
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

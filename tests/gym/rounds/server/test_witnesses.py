@@ -14,9 +14,9 @@ from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer
 from zoo.gym.rounds.session.opening import note_key, open_round, witness, witness_name
 from zoo.gym.rounds.session.writing import create_round, leave, take
-from zoo.gym.rounds.storage.folder import open_storage
+from zoo.gym.rounds.storage.http import open_storage
 from zoo.gym.signing import OwnKey, sign
-from zoo.gym.signing.ed25519 import sign_bytes
+from zoo.gym.signing.keys import sign_bytes
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer
 from zoo.gym.rounds.session.writing import create_round
 from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.folder import open_storage
+from zoo.gym.rounds.storage.http import open_storage
 
 
 @dataclass

@@ -5,7 +5,7 @@ import pytest
 from tests.gym.rounds.protocol.people import LOG
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.session.writing import create_round
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage
 
 
 @pytest.fixture

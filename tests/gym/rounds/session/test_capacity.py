@@ -19,7 +19,7 @@ from zoo.gym.rounds.protocol.manifest import Manifest, Newcomers
 from zoo.gym.rounds.session.lottery import new_nonce
 from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.session.writing import create_round, leave, take
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage
 
 KNOWN = (ALICE, BOB, CAROL)
 

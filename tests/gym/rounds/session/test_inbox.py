@@ -12,8 +12,7 @@ from zoo.gym.rounds.measure.measure import with_inbox
 from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.session.writing import close_phase, leave, take
-from zoo.gym.rounds.storage.base import MOST_BYTES
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import MOST_BYTES, FolderStorage
 from zoo.gym.signing import own_key
 
 STRAY = ("Thumbs.db", "a b.json", ".DS_Store", "\udcff\udcfe.json", "X.json")

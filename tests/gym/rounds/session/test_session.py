@@ -29,8 +29,8 @@ from zoo.gym.rounds.session.writing import (
     take,
     void_round,
 )
+from zoo.gym.rounds.storage.base import FolderStorage
 from zoo.gym.rounds.storage.chunks import StoredFile, fetch
-from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import OwnKey
 
 

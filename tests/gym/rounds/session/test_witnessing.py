@@ -22,10 +22,9 @@ from zoo.gym.rounds.session.opening import (
     witness_name,
 )
 from zoo.gym.rounds.session.writing import create_round, leave, take, void_round
-from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage, Storage
 from zoo.gym.signing import OwnKey, sign
-from zoo.gym.signing.ed25519 import sign_bytes
+from zoo.gym.signing.keys import sign_bytes
 
 
 @pytest.fixture

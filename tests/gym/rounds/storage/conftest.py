@@ -10,7 +10,7 @@ import pytest
 from tests.gym.http_guard.toy import running
 from zoo.gym.rounds.server.run import CommunityLearningServer, server_config
 from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.folder import open_storage
+from zoo.gym.rounds.storage.http import open_storage
 
 _NUMBERS = itertools.count()
 

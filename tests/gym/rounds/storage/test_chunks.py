@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from zoo.gym.errors import GymError, InputError, NotAvailableError, StorageError
-from zoo.gym.rounds.storage import chunks, folder
+from zoo.gym.rounds.storage import base as folder
+from zoo.gym.rounds.storage import chunks
+from zoo.gym.rounds.storage.base import FolderStorage
 from zoo.gym.rounds.storage.chunks import chunk_name, describe, fetch, fetch_new, store
-from zoo.gym.rounds.storage.folder import FolderStorage
 
 
 @pytest.fixture

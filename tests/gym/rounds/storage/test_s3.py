@@ -10,7 +10,7 @@ from zoo.gym.cli import main
 from zoo.gym.errors import InputError, StorageError
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.session.writing import create_round, leave, take
-from zoo.gym.rounds.storage.folder import open_storage
+from zoo.gym.rounds.storage.http import open_storage
 from zoo.gym.rounds.storage.s3 import S3Storage
 
 CHUNK = "chunks/00/" + 64 * "0"

@@ -11,12 +11,7 @@ from zoo.gym.delta.origin.digests import BASE_KEY
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.train.result.card import write_card
 from zoo.gym.train.run_folder.base import check_same_base, refuse_other_base
-from zoo.gym.train.run_folder.env import (
-    check_same_data,
-    note_versions,
-    remembered,
-    stored_device,
-)
+from zoo.gym.train.run_folder.env import check_same_data, note_versions, remembered, stored_device
 from zoo.gym.train.run_folder.settings import changes_of
 from zoo.gym.versions import versions
 from zoo.models import Resolved, pico_folder

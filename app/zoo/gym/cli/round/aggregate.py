@@ -9,8 +9,7 @@ from cyclopts import Parameter
 from zoo.gym.cli.ending import fail
 from zoo.gym.cli.options import Json, Switch, Threads, Yes, confirmed
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.round.opened import opened_round
-from zoo.gym.cli.round.options import Named, Positional, refuse_without_effect
+from zoo.gym.cli.round.options import Named, Positional, opened_round, refuse_without_effect
 from zoo.gym.errors import EXIT_CODES, GymError, InputError, NotAvailableError
 
 if TYPE_CHECKING:

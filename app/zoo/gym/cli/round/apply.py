@@ -4,8 +4,7 @@ from functools import partial
 
 from zoo.gym.cli.options import Json, Offline, Threads, Yes
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.round.opened import opened_round, round_base
-from zoo.gym.cli.round.options import Positional, refuse_without_effect
+from zoo.gym.cli.round.options import Positional, opened_round, refuse_without_effect, round_base
 from zoo.gym.errors import InputError, NotAvailableError
 
 

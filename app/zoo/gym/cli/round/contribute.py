@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 from zoo.gym.cli.options import Json, Offline, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round.next_step import is_waiting
-from zoo.gym.cli.round.opened import command, opened_round, round_base
-from zoo.gym.cli.round.options import Named, Round, refuse_without_effect
+from zoo.gym.cli.round.options import (
+    Named,
+    Round,
+    command,
+    opened_round,
+    refuse_without_effect,
+    round_base,
+)
 from zoo.gym.cli.round.show import NOT_TAKEN, to_reveal
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.humanize import human_bytes

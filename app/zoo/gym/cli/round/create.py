@@ -8,13 +8,15 @@ from cyclopts import Parameter
 
 from zoo.gym.cli.options import Json, Offline, Switch, Yes
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.round.opened import command, new_storage, witness_keys
 from zoo.gym.cli.round.options import (
     NO_GATE,
     NO_LESSONS,
     GateOptions,
     LessonOptions,
+    command,
+    new_storage,
     refuse_without_effect,
+    witness_keys,
 )
 from zoo.gym.cli.round.show import show_round
 from zoo.gym.cli.round.terms import (

@@ -11,13 +11,15 @@ from zoo.gym.cli.gates import config_of, measured_each, tasks_of
 from zoo.gym.cli.options import Json, Offline, Threads, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round.next_step import to_measure
-from zoo.gym.cli.round.opened import command, opened_round, round_base
 from zoo.gym.cli.round.options import (
     NO_MEASURE,
     MeasureOptions,
     Round,
+    command,
+    opened_round,
     refuse_given,
     refuse_without_effect,
+    round_base,
 )
 from zoo.gym.config.items import existing
 from zoo.gym.errors import EXIT_CODES, InputError, NotAvailableError

@@ -3,7 +3,7 @@
 import datetime as dt
 from typing import TYPE_CHECKING
 
-from zoo.gym.cli.round.opened import command
+from zoo.gym.cli.round.options import command
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
 

@@ -14,8 +14,7 @@ from cyclopts import Parameter
 
 from zoo.gym.cli.options import Json
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.round.opened import opened_round
-from zoo.gym.cli.round.options import Positional, Round
+from zoo.gym.cli.round.options import Positional, Round, opened_round
 from zoo.gym.errors import GymError, InputError, NotAvailableError, StorageError
 from zoo.gym.files import write_beside
 from zoo.gym.paths import ensure_folder, folders, given_path

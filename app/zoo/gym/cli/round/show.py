@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from zoo.gym.cli.options import Json
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round.next_step import is_waiting, next_step, until
-from zoo.gym.cli.round.opened import command, opened_round
-from zoo.gym.cli.round.options import Positional
+from zoo.gym.cli.round.options import Positional, command, opened_round
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.humanize import counted
 

@@ -8,8 +8,7 @@ from cyclopts import Parameter
 from zoo.gym.cli.options import Json, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round.next_step import is_past, until
-from zoo.gym.cli.round.opened import opened_round
-from zoo.gym.cli.round.options import Named, Positional
+from zoo.gym.cli.round.options import Named, Positional, opened_round
 from zoo.gym.errors import NotAvailableError
 
 if TYPE_CHECKING:

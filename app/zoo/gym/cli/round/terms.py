@@ -53,7 +53,7 @@ def newcomers_after(
         share: --newcomers-share.
     """
     from zoo.core import digest
-    from zoo.gym.cli.round.opened import opened_round
+    from zoo.gym.cli.round.options import opened_round
     from zoo.gym.rounds.compute.applying import refuse_unverified
     from zoo.gym.rounds.compute.publish import work_folder
     from zoo.gym.rounds.compute.verify import published_report
@@ -99,7 +99,7 @@ def lesson_terms(
         given: the options.
         gate: --gate.
     """
-    from zoo.gym.cli.round.opened import known_keys
+    from zoo.gym.cli.round.options import known_keys
     from zoo.gym.experience.library.library import MOST_ITEMS
     from zoo.gym.experience.sharing.limits import MOST_OF_ONE
     from zoo.gym.rounds.protocol.lessons import Lessons
@@ -130,7 +130,7 @@ def measured_terms(
         gates: --gate.
         own: the maker's key.
     """
-    from zoo.gym.cli.round.opened import known_key
+    from zoo.gym.cli.round.options import known_key
     from zoo.gym.rounds.measure.examples import promised_digest
     from zoo.gym.rounds.session.terms import MeasuredTerms
     from zoo.gym.rounds.storage.chunks import describe

@@ -7,8 +7,14 @@ from zoo.gym.cli.delta import BROKEN
 from zoo.gym.cli.ending import fail
 from zoo.gym.cli.options import Json, Offline, Switch, Threads, Yes
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.round.opened import command, opened_round, round_base
-from zoo.gym.cli.round.options import Positional, refuse_given, refuse_without_effect
+from zoo.gym.cli.round.options import (
+    Positional,
+    command,
+    opened_round,
+    refuse_given,
+    refuse_without_effect,
+    round_base,
+)
 from zoo.gym.config.items import existing
 from zoo.gym.errors import DoesNotFitError, GymError, InputError, StorageError, exit_code
 from zoo.gym.paths import given_path

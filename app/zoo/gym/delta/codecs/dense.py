@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from zoo.gym.delta.codecs.options import Dense
 from zoo.gym.delta.codecs.values import Parts, Values
-from zoo.gym.delta.file.terms import (
-    GROUP,
-    IntTerm,
-    Scale,
-    SignTerm,
-    TernaryTerm,
-    plane_names,
-)
+from zoo.gym.delta.file.terms import GROUP, IntTerm, Scale, SignTerm, TernaryTerm, plane_names
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,8 +11,15 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from zoo.gym.delta.file.header import FORMAT, DeltaHeader
-from zoo.gym.delta.file.reader import DIGEST_AT, DIGEST_LENGTH, PART_TYPES, Delta, load_delta
-from zoo.gym.delta.file.safetensors import Entry, header_bytes
+from zoo.gym.delta.file.reader import (
+    DIGEST_AT,
+    DIGEST_LENGTH,
+    PART_TYPES,
+    Delta,
+    Entry,
+    header_bytes,
+    load_delta,
+)
 from zoo.gym.delta.file.terms import PART_BYTES, Part, PartType, term_parts
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_file, storage_errors

@@ -14,9 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.gym.delta.codecs.floats import refuse_not_finite
-from zoo.gym.delta.file.safetensors import Entry, write_safetensors
-from zoo.gym.delta.reading.layers import check_places, tensors_of, transposed
-from zoo.gym.delta.reading.weights import Weights, open_weights, read_float32
+from zoo.gym.delta.file.reader import Entry, write_safetensors
+from zoo.gym.delta.reading.weights import (
+    Weights,
+    check_places,
+    open_weights,
+    read_float32,
+    tensors_of,
+    transposed,
+)
 from zoo.gym.errors import InputError
 from zoo.gym.files import storage_errors
 from zoo.models.adapters import CONFIG_FILE, WEIGHTS_FILE, pattern_values, read_adapter_config

@@ -12,13 +12,7 @@ from zoo.gym.experience.learning.answers import Answer, Answers, mean_reward
 from zoo.gym.experience.learning.prompts import AGAIN, MOST_EDITS, teacher_turns
 from zoo.gym.experience.learning.retire import retire
 from zoo.gym.experience.learning.split import source_of
-from zoo.gym.experience.library.edits import (
-    SCHEMA,
-    Edit,
-    UnreadableError,
-    check_edit,
-    parse_edits,
-)
+from zoo.gym.experience.library.edits import SCHEMA, Edit, UnreadableError, check_edit, parse_edits
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.settings import ExperienceConfig

@@ -3,13 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
-from zoo.gym.errors import (
-    DoesNotFitError,
-    GymError,
-    InterruptedRunError,
-    StorageError,
-    exit_code,
-)
+from zoo.gym.errors import DoesNotFitError, GymError, InterruptedRunError, StorageError, exit_code
 from zoo.gym.jobs.run import Run
 from zoo.gym.paths import UNWRITABLE, storage_error
 

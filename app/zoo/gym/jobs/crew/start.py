@@ -17,12 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.gym.errors import (
-    EXIT_CODES,
-    GymError,
-    InterruptedRunError,
-    exit_code,
-)
+from zoo.gym.errors import EXIT_CODES, GymError, InterruptedRunError, exit_code
 from zoo.gym.files import private, read_json_object, remove_file, write_beside
 from zoo.gym.jobs.crew.failure import log_failure
 from zoo.gym.jobs.run import Run

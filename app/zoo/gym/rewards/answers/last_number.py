@@ -7,13 +7,7 @@ A number that is part of other mathematics is none: those of `\sqrt{2}`, `3x+4`,
 import re
 
 from zoo.gym.rewards.answers.expressions import FUNCTIONS
-from zoo.gym.rewards.answers.numbers import (
-    Number,
-    matches,
-    parse_number,
-    value_of,
-    without_markup,
-)
+from zoo.gym.rewards.answers.numbers import Number, matches, parse_number, value_of, without_markup
 
 _UNIT_LETTERS = "mgshlLJNWVACF"
 _UNIT_POWER = re.compile(

@@ -35,7 +35,7 @@ from zoo.gym.rounds.protocol.manifest import Tensor, TensorCoding
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.rules.aggregate import Selection, combine
 from zoo.gym.rounds.session.opening import open_round
-from zoo.gym.rounds.storage.folder import open_storage
+from zoo.gym.rounds.storage.http import open_storage
 
 if TYPE_CHECKING:
     import numpy as np

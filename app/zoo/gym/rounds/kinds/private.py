@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zoo.gym.rounds.protocol.manifest import Manifest
     from zoo.gym.rounds.session.contributing import Prepared
     from zoo.gym.rounds.session.opening import Opened
-    from zoo.gym.signing import OwnKey, Signed
+    from zoo.gym.signing import OwnKey, PublicKey, Signed
 
 
 class PrivateRound(OfWeights["PrivateResult"]):
@@ -46,10 +46,12 @@ class PrivateRound(OfWeights["PrivateResult"]):
 
         return write_values(source.source, source.base, manifest, privacy_of(manifest), out)
 
-    def seal(self, manifest: "Manifest", info: bytes, folder: Path) -> None:
+    def seal(self, manifest: "Manifest", round_: str, key: "PublicKey", folder: Path) -> None:
         """Seals the numbers to the round's key."""
         from zoo.gym.rounds.privacy.contribution import seal_file
+        from zoo.gym.rounds.privacy.sealing import info_for
 
+        info = info_for(round_, str(key))
         seal_file(folder / self.coded, privacy_of(manifest).key, info, folder / self.file)
 
     def check_file(self, path: Path, manifest: "Manifest") -> None:

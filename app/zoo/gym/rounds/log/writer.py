@@ -7,15 +7,19 @@ writer at a time: the caller holds the lock of the round.
 from collections.abc import Callable, Sequence
 
 from zoo.gym.errors import InputError, StorageError
-from zoo.gym.rounds.log.reader import CHECKPOINT, Head, NoteKey, open_log, signed_note
-from zoo.gym.rounds.log.tree import (
+from zoo.gym.rounds.log.reader import (
+    CHECKPOINT,
     HEIGHT,
     WIDTH,
+    Head,
     Node,
+    NoteKey,
     bundle,
     leaf_hash,
     levels,
+    open_log,
     root,
+    signed_note,
     subtree,
     tile_name,
     widths,

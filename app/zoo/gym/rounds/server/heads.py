@@ -6,8 +6,16 @@ from dataclasses import dataclass
 
 from zoo.gym.errors import InputError
 from zoo.gym.http_guard.gate import RefusedError
-from zoo.gym.rounds.log.reader import CHECKPOINT, Head, open_log, read_head
-from zoo.gym.rounds.log.tree import HASH_BYTES, HEIGHT, WIDTH, proves_consistency
+from zoo.gym.rounds.log.reader import (
+    CHECKPOINT,
+    HASH_BYTES,
+    HEIGHT,
+    WIDTH,
+    Head,
+    open_log,
+    proves_consistency,
+    read_head,
+)
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.session.opening import (
     known_keys,
@@ -17,8 +25,7 @@ from zoo.gym.rounds.session.opening import (
     refuse_other_history,
     verifiers,
 )
-from zoo.gym.rounds.storage.base import NoFileError
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import FolderStorage, NoFileError
 
 _TILE = re.compile(r"log/tile/(?P<level>entries|\d+)/(?P<index>[x\d/]+?)(\.p/(?P<width>\d+))?")
 

@@ -27,9 +27,8 @@ from zoo.gym.rounds.server.quota import Quota, open_to_contributors
 from zoo.gym.rounds.session.opening import MANIFEST, stored_manifest
 from zoo.gym.rounds.session.writing import lock_file
 from zoo.gym.rounds.storage.base import MOST_BYTES_OF as MOST
-from zoo.gym.rounds.storage.base import FileKind, NoFileError, file_kind
+from zoo.gym.rounds.storage.base import FileKind, FolderStorage, NoFileError, file_kind
 from zoo.gym.rounds.storage.chunks import CHUNK_BYTES
-from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import Signed
 from zoo.models.resolve import is_same_model
 

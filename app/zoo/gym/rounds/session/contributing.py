@@ -6,17 +6,15 @@ gives the same commitment again. Nothing is sent until `send` is called.
 
 import json
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_errors, read_small, write_beside
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.kind import FineTune, kind_of
-from zoo.gym.rounds.privacy.contribution import Written
-from zoo.gym.rounds.privacy.ledger import Spending, note_own
-from zoo.gym.rounds.privacy.sealing import info_for
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.state import Phase
@@ -26,6 +24,10 @@ from zoo.gym.rounds.session.writing import leave
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import describe, store
 from zoo.gym.signing import OwnKey, PublicKey, Signed, sign
+
+if TYPE_CHECKING:
+    from zoo.gym.rounds.privacy.contribution import Written
+    from zoo.gym.rounds.privacy.ledger import Spending
 
 NOT_IN_TIME = "you committed already, and did not reveal in time"
 
@@ -50,8 +52,8 @@ class Prepared:
     examples: int
     digest: str
     bytes: int
-    spends: Spending | None = None
-    written: Written | None = None
+    spends: "Spending | None" = None
+    written: "Written | None" = None
 
 
 def prepare(
@@ -128,7 +130,7 @@ def prepare_source(
     if not (folder / _NONCE).exists():
         write_beside(folder / _NONCE, secrets.token_hex(32), sync=True)
     written = kind.code(manifest, source, folder / kind.coded)
-    kind.seal(manifest, info_for(opened.state.id, str(key.public)), folder)
+    kind.seal(manifest, opened.state.id, key.public, folder)
     details = {"examples": examples} | ({"private": vars(written)} if written else {})
     write_beside(folder / _ABOUT, json.dumps(details), sync=True)
     prepared = own_contribution(opened, key)
@@ -177,7 +179,7 @@ def own_contribution(opened: Opened, key: OwnKey) -> Prepared:
         stored.digest,
         stored.bytes,
         kind.spending(opened.manifest),
-        Written(**details["private"]) if "private" in details else None,
+        _written(details["private"]) if "private" in details else None,
     )
     committed = opened.state.commits.get(key.public)
     if committed not in {None, objects.commitment(prepared.digest, prepared.nonce, key.public)}:
@@ -187,6 +189,12 @@ def own_contribution(opened: Opened, key: OwnKey) -> Prepared:
         )
     kind.check_file(prepared.file, opened.manifest)
     return prepared
+
+
+def _written(fields: Mapping[str, float]) -> "Written":
+    from zoo.gym.rounds.privacy.contribution import Written
+
+    return Written(**fields)
 
 
 def reveal(opened: Opened, key: OwnKey) -> tuple[Prepared, Signed]:
@@ -246,6 +254,8 @@ def send_reveal(prepared: Prepared, entry: Signed, storage: Storage) -> str:
         StorageError: something could not be sent; what was stays.
     """
     if prepared.spends is not None:
+        from zoo.gym.rounds.privacy.ledger import note_own
+
         note_own(str(entry.body["round"]), str(entry.key), prepared.spends)
     store(prepared.file, storage)
     return leave(storage, entry)

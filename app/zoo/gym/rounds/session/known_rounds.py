@@ -16,8 +16,8 @@ from zoo.gym.rounds.kind import kind_of
 from zoo.gym.rounds.protocol.manifest import Manifest, Role, round_id
 from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.session.opening import MANIFEST, Opened, open_round, stored_manifest
-from zoo.gym.rounds.storage.base import Storage, is_address
-from zoo.gym.rounds.storage.folder import FolderStorage, open_storage
+from zoo.gym.rounds.storage.base import FolderStorage, Storage, is_address
+from zoo.gym.rounds.storage.http import open_storage
 from zoo.gym.signing import has_key, load_key
 
 _SHORTEST = 6

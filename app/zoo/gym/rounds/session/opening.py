@@ -26,18 +26,18 @@ from zoo.gym.rounds.log.reader import (
     NoteKey,
     Verify,
     open_log,
+    proves_consistency,
     read_head,
     read_note,
     signed_note,
 )
-from zoo.gym.rounds.log.tree import proves_consistency
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, read_manifest, round_id
 from zoo.gym.rounds.protocol.state import State, state_of
 from zoo.gym.rounds.storage.base import NOTE_BYTES, NoFileError, Storage
 from zoo.gym.rounds.storage.chunks import check_there
 from zoo.gym.signing import OwnKey, PublicKey, Signed
-from zoo.gym.signing.ed25519 import is_signature, sign_bytes
+from zoo.gym.signing.keys import is_signature, sign_bytes
 
 INBOX = "inbox"
 """The folder of entries that were left for the writer."""

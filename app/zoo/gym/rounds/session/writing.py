@@ -15,8 +15,7 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files.lock import locked
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.kind import kind_of
-from zoo.gym.rounds.log import tree
-from zoo.gym.rounds.log.reader import CHECKPOINT, Head
+from zoo.gym.rounds.log.reader import CHECKPOINT, Head, root
 from zoo.gym.rounds.log.writer import LogWriter
 from zoo.gym.rounds.payouts.reputation import read_standings
 from zoo.gym.rounds.protocol import objects
@@ -37,7 +36,7 @@ from zoo.gym.rounds.session.opening import (
 from zoo.gym.rounds.storage.base import ENTRY_BYTES, Storage
 from zoo.gym.rounds.storage.chunks import chunk_name
 from zoo.gym.signing import OwnKey, PublicKey, Signed, sign
-from zoo.gym.signing.ed25519 import sign_bytes
+from zoo.gym.signing.keys import sign_bytes
 
 WAIT_S = 30.0
 """How long a writer waits for another one of this machine."""
@@ -100,7 +99,7 @@ def create_round(
             # a server takes chunks of a round that it knows; the log makes it one
             storage.write(chunk_name(manifest.newcomers.standings), standings)
         if storage.read(CHECKPOINT) is None:
-            empty = Head(origin(name), 0, tree.root(0, _no_node))
+            empty = Head(origin(name), 0, root(0, _no_node))
             log_writer(storage, empty, name, key).append([objects.encode(signed)])
     return name
 

@@ -22,10 +22,13 @@ from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.storage.base import (
     MOST_BYTES,
     FileKind,
+    FolderStorage,
+    Storage,
     check_name,
     check_size,
     checked_address,
     file_kind,
+    is_address,
 )
 from zoo.gym.terminal import one_line
 
@@ -330,3 +333,22 @@ def _object(content: bytes) -> dict[str, object]:
     except (ValueError, RecursionError):
         return {}
     return cast("dict[str, object]", parsed) if isinstance(parsed, dict) else {}
+
+
+def open_storage(address: str) -> Storage:
+    """Returns the storage at an address; nothing is read yet.
+
+    Args:
+        address: a folder, `https://HOST/rounds/NAME`, or `s3://BUCKET/PREFIX`.
+
+    Raises:
+        NotAvailableError: the extra that it needs is not installed.
+        InputError: it is of another kind, or has a password in it.
+    """
+    if not is_address(address):
+        return FolderStorage(Path(address))
+    if address.startswith("s3://"):
+        from zoo.gym.rounds.storage.s3 import S3Storage
+
+        return S3Storage(address)
+    return HttpStorage(address)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.gym.files import storage_errors, write_beside
-from zoo.gym.files.disk import private
+from zoo.gym.files.atomic import private
 
 SAMPLES_FILE = "samples.jsonl"
 
