@@ -118,6 +118,6 @@ def test_a_value_that_no_sum_survives_is_refused_by_tensor(bad: float) -> None:
         select(Rule(Method.KRUM, 1), broken)
 
 
-def test_products_of_a_form_are_the_same_for_any_number_of_threads() -> None:
+def test_products_are_the_same_for_any_number_of_threads() -> None:
     signs = random_signs(3)
     assert exact_products(signs.gram(threads=1)) == exact_products(signs.gram(threads=2))

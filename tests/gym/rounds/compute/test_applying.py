@@ -58,7 +58,7 @@ def test_another_base_is_refused_by_its_folder(published: Opened, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_base_with_another_chat_template_gets_a_model_of_its_own(
+def test_other_chat_template_gives_another_model(
     published: Opened, base: Path, tmp_path: Path
 ) -> None:
     other = disk.write_model(tmp_path / "other", disk.random_arrays(SHAPES, 0))
@@ -69,9 +69,7 @@ def test_a_base_with_another_chat_template_gets_a_model_of_its_own(
 
 
 @pytest.mark.slow
-def test_a_damaged_model_is_refused_for_training_and_written_again(
-    published: Opened, base: Path
-) -> None:
+def test_damaged_model_is_refused_and_rebuilt(published: Opened, base: Path) -> None:
     applied = apply_result(published, base)
     weights = applied.file / "model.safetensors"
     before = weights.read_bytes()

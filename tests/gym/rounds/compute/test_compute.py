@@ -98,7 +98,7 @@ def test_a_copy_does_not_count_and_the_first_commitment_does(
 
 
 @pytest.mark.slow
-def test_one_that_is_far_too_long_is_refused_by_the_rule_and_is_none_that_counts(
+def test_outsized_contribution_is_refused_by_the_rule(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest, tmp_path: Path
 ) -> None:
     long = fine_tune(tmp_path / "long", 9, size=30.0)
@@ -115,7 +115,7 @@ def test_one_that_is_far_too_long_is_refused_by_the_rule_and_is_none_that_counts
 
 
 @pytest.mark.slow
-def test_a_changed_contribution_is_refused_by_name_and_the_rest_counts(
+def test_changed_contribution_is_refused_and_the_rest_counts(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:
     run_round(storage, base, sources, manifest)
@@ -131,7 +131,7 @@ def test_a_changed_contribution_is_refused_by_name_and_the_rest_counts(
 
 
 @pytest.mark.slow
-def test_a_damaged_copy_on_this_machine_is_fetched_again_and_refuses_nobody(
+def test_damaged_local_copy_is_fetched_again(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:
     run_round(storage, base, sources, manifest)
@@ -212,7 +212,7 @@ def test_too_few_contributions_are_no_round(
 
 
 @pytest.mark.slow
-def test_too_few_contributions_make_the_round_void_after_their_refusals(
+def test_too_few_contributions_void_the_round(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:
     run_round(storage, base, dict.fromkeys(sources, sources[ALICE]), manifest)

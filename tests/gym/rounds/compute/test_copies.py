@@ -31,7 +31,7 @@ def test_signs_are_a_copy_from_a_cosine_of_nine_tenths() -> None:
     assert copies(gram_of([same, other]), [0, 1], "float") == {}
 
 
-def test_a_change_of_nearly_nothing_is_refused_and_nobody_is_a_copy_of_it() -> None:
+def test_tiny_change_is_refused_and_has_no_copies() -> None:
     gram = gram_of([[1e-5, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     short = undersized(gram)
     assert short == [0]

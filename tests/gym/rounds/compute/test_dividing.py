@@ -107,7 +107,7 @@ def test_some_contributions_are_those_of_their_digests() -> None:
     assert np.array_equal(divided("float").take(rows).gram(), expected)
 
 
-def test_a_value_that_no_sum_survives_is_reported_with_its_tensor() -> None:
+def test_overflowing_value_is_reported_with_its_tensor() -> None:
     def broken(job: Job, names: Sequence[str]) -> Part:
         parts = parts_of("float", names)
         assert isinstance(parts, Floats)

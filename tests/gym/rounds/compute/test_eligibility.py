@@ -91,7 +91,7 @@ def test_if_all_are_new_there_is_no_cap(
 
 
 @pytest.mark.slow
-def test_newcomers_fill_up_the_quorum_and_have_a_fifth_of_weight_and_points(
+def test_newcomers_fill_the_quorum_with_a_fifth_of_the_weight(
     storage: FolderStorage, base: Path, sources: dict[str, Path], manifest: Manifest
 ) -> None:
     ended(storage, base, sources, manifest, {KEYS[0]: Reputation(0.5, 3)}, quorum=3)
@@ -127,7 +127,7 @@ def test_a_rule_without_weights_gives_newcomers_no_more_seats(
         ),
     ],
 )
-def test_a_round_in_which_nobody_who_may_decide_has_weight_can_be_made_void(
+def test_round_without_deciding_weight_can_be_voided(
     storage: FolderStorage,
     base: Path,
     sources: dict[str, Path],
@@ -186,7 +186,7 @@ HOPELESS: dict[str, tuple[Mapping[PublicKey, Reputation], dict[str, object], str
 
 
 @pytest.mark.parametrize("case", HOPELESS)
-def test_a_round_that_could_only_become_void_by_its_standings_does_not_start(
+def test_round_with_hopeless_standings_does_not_start(
     case: str, storage: FolderStorage, manifest: Manifest
 ) -> None:
     known, changes, said = HOPELESS[case]

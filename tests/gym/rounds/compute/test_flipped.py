@@ -209,7 +209,7 @@ def test_a_note_of_a_witness_that_is_missing_is_counted(
 
 
 @pytest.mark.slow
-def test_a_changed_entry_in_the_inbox_is_refused_by_its_name_and_not_logged(
+def test_changed_inbox_entry_is_refused_and_not_logged(
     storage: FolderStorage, base: Path, manifest: Manifest, tmp_path: Path
 ) -> None:
     create_round(storage, manifest, LOG)

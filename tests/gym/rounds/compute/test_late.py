@@ -28,7 +28,7 @@ def checked(storage: FolderStorage, folder: Path) -> dict[str, Check]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stored", [None, b"other bytes"])
-def test_a_file_that_is_uploaded_after_the_result_changes_nothing(
+def test_file_uploaded_after_the_result_changes_nothing(
     stored: bytes | None,
     storage: FolderStorage,
     base: Path,
@@ -64,7 +64,7 @@ def test_a_round_without_missing_files_says_nothing_of_them(
 
 
 @pytest.mark.slow
-def test_a_file_that_came_with_another_key_counts_for_nobody_else(
+def test_file_of_another_key_counts_for_nobody_else(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest, tmp_path: Path
 ) -> None:
     """Carol commits to Bob's file, before him, and reveals a list of chunks that nobody stores."""
@@ -122,7 +122,7 @@ def test_a_result_that_was_lost_is_stored_again(
 
 
 @pytest.mark.slow
-def test_a_result_of_which_the_log_says_another_reason_is_not_published(
+def test_result_with_other_logged_reasons_is_not_published(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:
     """As a fault of a program would have it: nobody could verify that round any more."""

@@ -87,7 +87,7 @@ def test_the_factor_multiplies_the_result(
 
 
 @pytest.mark.slow
-def test_who_fails_the_gate_neither_counts_nor_earns_and_quality_weighs_points(
+def test_failed_gate_earns_nothing_and_quality_weighs_points(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:
     terms = manifest.model_copy(update={"evaluation": Evaluation(**EVALUATION)})
@@ -106,7 +106,7 @@ def test_who_fails_the_gate_neither_counts_nor_earns_and_quality_weighs_points(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("together", "warned"), [(-0.1, False), (-0.07, True)])
-def test_a_result_that_gains_less_than_one_contribution_alone_is_warned_of(
+def test_result_worse_than_one_contribution_warns(
     together: float,
     warned: bool,
     storage: FolderStorage,
@@ -128,7 +128,7 @@ def test_a_result_that_gains_less_than_one_contribution_alone_is_warned_of(
 
 
 @pytest.mark.slow
-def test_a_negative_value_earns_nothing_and_the_pool_is_paid_in_full(
+def test_negative_value_earns_nothing_of_the_whole_pool(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:
     terms = manifest.model_copy(update={"evaluation": Evaluation(**EVALUATION)})
@@ -190,7 +190,7 @@ VOID: dict[str, tuple[bool | None, str]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("failing", VOID)
-def test_a_round_is_void_by_figures_that_fail_or_by_the_word_of_its_writer(
+def test_round_is_void_by_failed_figures_or_its_writer(
     failing: str, storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:
     terms = manifest.model_copy(update={"evaluation": Evaluation(**EVALUATION)})
@@ -216,7 +216,7 @@ def test_a_round_is_void_by_figures_that_fail_or_by_the_word_of_its_writer(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gone", ["before", "after"])
-def test_who_failed_the_gate_is_refused_by_it_whatever_becomes_of_the_file(
+def test_failed_gate_refuses_without_the_file(
     storage: FolderStorage,
     base: Path,
     sources: Sources,

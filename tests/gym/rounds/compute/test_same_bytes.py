@@ -55,7 +55,7 @@ def digest(found: tuple[bytes, bytes]) -> str:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("rule", ["default", "median"])
-def test_every_instruction_set_and_number_of_threads_gives_the_same_bytes(
+def test_instruction_sets_and_threads_give_the_same_bytes(
     form: str, rule: str, forced: Callable[[str, int], set[str]]
 ) -> None:
     found: set[str] = set()

@@ -56,7 +56,7 @@ def test_signs_have_the_mean_size_of_each_tensor(
         assert np.allclose(change_in(found, name), expected, rtol=1e-6)
 
 
-def test_what_signs_keep_of_an_adapter_is_the_squared_cosine_to_it(
+def test_share_kept_by_signs_is_the_squared_cosine(
     base: Path, tuned: Path, adapter: Path, round_of: Round, tmp_path: Path
 ) -> None:
     found = write_contribution(adapter, base, round_of("signs"), tmp_path / "c")
@@ -92,7 +92,7 @@ def test_a_delta_contributes_what_it_changes(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_same_source_gives_the_same_bytes_and_nothing_of_its_maker(
+def test_same_source_gives_the_same_anonymous_bytes(
     form: str, base: Path, adapter: Path, round_of: Round, tmp_path: Path
 ) -> None:
     first, second = (

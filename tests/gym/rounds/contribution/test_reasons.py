@@ -23,7 +23,7 @@ from zoo.gym.rounds.contribution.write import write_contribution
 
 
 @pytest.mark.parametrize("said", ["\U0001fae8", "A/the/round: B", "\u202e", "'"])
-def test_a_reason_has_the_same_words_with_every_python_and_at_every_address(
+def test_reason_is_the_same_on_every_python_and_address(
     base: Path, tuned: Path, round_of: Round, tmp_path: Path, said: str
 ) -> None:
     """What the file says is quoted in ASCII, where it is quoted at all, and left whole."""
@@ -49,7 +49,7 @@ def test_a_reason_has_the_same_words_with_every_python_and_at_every_address(
 
 
 @pytest.mark.parametrize("said", ["a\U0001fae8", '"', "\udc00"])
-def test_no_character_that_only_newer_pythons_know_decides_who_counts(
+def test_newer_unicode_characters_decide_nothing(
     base: Path, tuned: Path, round_of: Round, tmp_path: Path, said: str
 ) -> None:
     """A header that names it, escaped, is refused before its fields are read."""
@@ -79,7 +79,7 @@ def not_finite(value: float) -> Bad:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_value_that_is_not_finite_is_refused_by_tensor_and_not_by_file(
+def test_infinite_value_is_refused_by_tensor_name(
     base: Path,
     tuned: Path,
     round_of: Round,
@@ -151,7 +151,7 @@ def test_what_a_reason_quotes_is_in_ascii(
     assert "got one of 'a \\xe9\\u6f22'" in caught.value.message
 
 
-def test_a_header_with_a_later_character_is_refused_by_every_reader(
+def test_header_with_newer_unicode_is_refused(
     base: Path, tuned: Path, round_of: Round, tmp_path: Path
 ) -> None:
     """Python 3.11 prints U+0221, which is of Unicode 4.0; others may print more than this one."""

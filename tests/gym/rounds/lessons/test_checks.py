@@ -193,9 +193,7 @@ def test_the_order_of_records_changes_nothing(start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_that_is_uploaded_after_the_result_changes_nothing(
-    start: Start, tmp_path: Path
-) -> None:
+def test_file_uploaded_after_the_result_changes_nothing(start: Start, tmp_path: Path) -> None:
     world = filled(start)
     name = chunk_name(world.opened.state.reveals[CAROL.public].chunks)
     late = world.storage.read(name) or b""

@@ -131,9 +131,7 @@ NO_LIBRARY = "contribution: expected a library as zoo-gym writes it, got another
 
 
 @pytest.mark.slow
-def test_hostile_files_are_refused_by_everybody_in_the_same_words(
-    start: Start, tmp_path: Path
-) -> None:
+def test_hostile_files_are_refused_in_the_same_words(start: Start, tmp_path: Path) -> None:
     world = start(seats=20)
     world.contribute(ALICE, UNITS)
     files = hostile(world, tmp_path)

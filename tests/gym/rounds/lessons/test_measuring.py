@@ -47,7 +47,7 @@ def words(world: World, served: Served, *more: str) -> tuple[str, ...]:
 
 
 @pytest.mark.slow
-def test_lessons_are_measured_with_a_model_and_kept_by_what_it_does(
+def test_lessons_are_measured_with_a_model_and_kept(
     world: World, served: Served, call: Call
 ) -> None:
     tasks = str(write_tasks(Path("own.jsonl"), 96))
@@ -63,7 +63,7 @@ def test_lessons_are_measured_with_a_model_and_kept_by_what_it_does(
 
 
 @pytest.mark.slow
-def test_what_was_measured_is_not_measured_again_and_waits_for_send(
+def test_measurements_are_kept_until_they_are_sent(
     world: World, served: Served, call: Call
 ) -> None:
     tasks = str(write_tasks(Path("own.jsonl"), 24))

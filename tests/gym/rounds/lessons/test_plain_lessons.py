@@ -17,9 +17,7 @@ TOPICS = ("units", "signs", "brackets", "rounding", "dates", "names", "tables", 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("clear", [False, True])
-def test_plain_python_keeps_the_same_lessons_and_pays_the_same_points(
-    clear: bool, start: Start
-) -> None:
+def test_plain_python_keeps_and_pays_the_same(clear: bool, start: Start) -> None:
     rng = random.Random(9)  # GUS alone finds harm: in a lesson of others, and in one of its own
     world = start(clear=clear, pool=997)
     texts = [f"Look at the {topic} first, then at number {n}." for n, topic in enumerate(TOPICS)]

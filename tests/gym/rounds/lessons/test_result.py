@@ -18,7 +18,7 @@ from zoo.gym.rounds.session.writing import leave, take
 
 
 @pytest.mark.slow
-def test_what_enough_keys_found_good_is_kept_with_its_author_and_evidence(start: Start) -> None:
+def test_lesson_good_at_enough_keys_is_kept_with_evidence(start: Start) -> None:
     world = start()
     world.contribute(ALICE, UNITS, SIGN)
     world.contribute(BOB, IDLE)
@@ -50,9 +50,7 @@ def test_a_clear_gain_is_needed_where_the_terms_say_so(start: Start) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("clear", [False, True])
-def test_one_of_two_keys_that_lies_earns_nothing_for_an_idle_lesson(
-    clear: bool, start: Start
-) -> None:
+def test_one_lying_key_of_two_earns_nothing(clear: bool, start: Start) -> None:
     world = start(clear=clear)
     world.contribute(ALICE, UNITS)
     world.contribute(BOB, IDLE)
@@ -99,7 +97,7 @@ def test_clear_harm_that_a_key_finds_in_its_own_lesson_counts(start: Start) -> N
 
 
 @pytest.mark.slow
-def test_harm_that_a_contributor_finds_in_rivals_counts_beside_that_of_another(
+def test_harm_found_by_a_rival_needs_a_second_key(
     start: Start,
 ) -> None:
     world = start()
@@ -121,7 +119,7 @@ def test_harm_that_a_contributor_finds_in_rivals_counts_beside_that_of_another(
 
 
 @pytest.mark.slow
-def test_of_lessons_that_say_the_same_the_earlier_commitment_counts(start: Start) -> None:
+def test_equal_lessons_count_for_the_earlier_commitment(start: Start) -> None:
     world = start()
     world.contribute(BOB, UNITS)
     world.contribute(ALICE, "check the units, of each number", SIGN)
@@ -134,7 +132,7 @@ def test_of_lessons_that_say_the_same_the_earlier_commitment_counts(start: Start
 
 
 @pytest.mark.slow
-def test_a_contribution_of_copies_alone_is_refused_and_does_not_count(start: Start) -> None:
+def test_contribution_of_copies_alone_is_refused(start: Start) -> None:
     world = start(quorum=2)
     world.contribute(BOB, UNITS)
     world.contribute(ALICE, UNITS)
@@ -187,7 +185,7 @@ def test_the_result_is_no_longer_than_a_library_may_be(start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_a_round_that_keeps_nothing_is_void_once_all_have_measured(start: Start) -> None:
+def test_round_that_keeps_nothing_is_void_when_all_measured(start: Start) -> None:
     world = start()
     world.contribute(ALICE, UNITS)
     world.reveal()
@@ -203,7 +201,7 @@ def test_a_round_that_keeps_nothing_is_void_once_all_have_measured(start: Start)
 
 
 @pytest.mark.slow
-def test_a_lesson_that_only_lying_keys_measured_waits_for_the_others(start: Start) -> None:
+def test_lesson_measured_by_liars_waits_for_the_others(start: Start) -> None:
     world = start(gates=(GUS, GIL, GUY, CAROL))
     world.contribute(ALICE, UNITS)
     world.contribute(BOB, IDLE)
@@ -221,7 +219,7 @@ def test_a_lesson_that_only_lying_keys_measured_waits_for_the_others(start: Star
 
 
 @pytest.mark.slow
-def test_a_result_that_is_forced_names_the_keys_that_had_not_measured(start: Start) -> None:
+def test_forced_result_names_the_keys_that_did_not_measure(start: Start) -> None:
     world = start()
     world.contribute(ALICE, UNITS)
     world.reveal()
@@ -254,7 +252,7 @@ def test_a_round_waits_for_as_many_keys_as_it_needs(start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_records_of_lessons_that_nobody_contributed_change_nothing(start: Start) -> None:
+def test_records_of_unknown_lessons_change_nothing(start: Start) -> None:
     world = start()
     world.contribute(ALICE, UNITS)
     world.reveal()
@@ -294,7 +292,7 @@ def test_points_add_up_to_the_pool_and_follow_the_effects(
 
 
 @pytest.mark.slow
-def test_a_round_of_too_few_contributions_is_void_although_nobody_measured(start: Start) -> None:
+def test_too_few_contributions_are_void_without_measurements(start: Start) -> None:
     world = start(quorum=2)
     for who in (ALICE, BOB):
         world.smuggle(who, b"{}" if who is ALICE else b"[]")

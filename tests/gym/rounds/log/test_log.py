@@ -52,7 +52,7 @@ def storage(tmp_path: Path) -> FolderStorage:
 
 
 @pytest.mark.parametrize("steps", [[1], [3, 2], [255, 1, 1], [256], [300, 300, 5]])
-def test_entries_are_read_in_the_order_in_which_they_were_appended(
+def test_entries_are_read_in_the_order_of_appending(
     storage: FolderStorage,
     steps: list[int],
     monkeypatch: pytest.MonkeyPatch,
@@ -101,7 +101,7 @@ def test_each_changed_byte_of_a_tile_is_noticed(storage: FolderStorage, name: st
             open_log(storage.read, head_of(storage)).entries()
 
 
-def test_entries_and_their_hashes_below_others_cannot_be_exchanged(
+def test_entries_and_lower_hashes_cannot_be_exchanged(
     storage: FolderStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)

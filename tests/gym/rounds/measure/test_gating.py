@@ -57,9 +57,7 @@ def test_a_validator_that_raises_is_named_with_what_it_raised(name: str, meter: 
         ("raise SystemExit(2)", "SystemExit: 2"),
     ],
 )
-def test_a_module_of_a_validator_that_cannot_be_imported_is_named(
-    code: str, said: str, meter: Meter
-) -> None:
+def test_validator_module_that_fails_to_import_is_named(code: str, said: str, meter: Meter) -> None:
     Path("checks.py").write_text(code)
     expected = "validator 'checks:ours': expected a module that can be imported, but it raised"
     with pytest.raises(InputError, match=f"{expected} {said}"):

@@ -27,7 +27,7 @@ from zoo.gym.signing import PublicKey, sign
 pytestmark = pytest.mark.slow
 
 
-def test_a_measured_round_refuses_harm_resizes_its_result_and_pays_for_gain(
+def test_measured_round_refuses_harm_rescales_and_pays_for_gain(
     measurable: Callable[..., Measurable],
 ) -> None:
     found = measurable()
@@ -62,7 +62,7 @@ def test_a_measured_round_refuses_harm_resizes_its_result_and_pays_for_gain(
     assert all(check.ok for check in again), again
 
 
-def test_a_file_with_too_few_rows_is_refused_before_anybody_can_read_one(
+def test_file_with_too_few_rows_is_refused_before_it_is_shown(
     measurable: Callable[..., Measurable], rows: dict[str, Path], tmp_path: Path
 ) -> None:
     few = tmp_path / "few.jsonl"
@@ -75,7 +75,7 @@ def test_a_file_with_too_few_rows_is_refused_before_anybody_can_read_one(
     assert with_inbox(open_round(found.storage)).measured.shown == {}
 
 
-def test_a_file_without_a_suffix_is_refused_before_anybody_can_read_one(
+def test_file_without_suffix_is_refused_before_it_is_shown(
     measurable: Callable[..., Measurable], tmp_path: Path
 ) -> None:
     found = measurable()
@@ -144,7 +144,7 @@ def test_a_small_lie_about_small_values_is_named(
     assert [check.name for check in again if not check.ok] == ["values"]
 
 
-def test_a_gate_that_voids_a_round_by_lies_is_named_by_whoever_measures_again(
+def test_gate_that_voids_by_lies_is_found_by_repeating(
     measurable: Callable[..., Measurable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def harmful(*given: Any) -> Gate:
@@ -194,7 +194,7 @@ def test_a_validator_refuses_with_its_reason(measurable: Callable[..., Measurabl
 
 
 @pytest.mark.parametrize("said", ["held-out loss: expected numbers, got infinity", "too old"])
-def test_a_gate_that_leaves_out_a_loss_is_named_by_whoever_measures_again(
+def test_gate_that_omits_a_loss_is_found_by_repeating(
     said: str, measurable: Callable[..., Measurable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def hides(*given: Any) -> Gate:
@@ -211,7 +211,7 @@ def test_a_gate_that_leaves_out_a_loss_is_named_by_whoever_measures_again(
     assert [check.name for check in again if not check.ok] == ["measured contributions"]
 
 
-def test_a_forged_comparison_with_the_last_result_is_named_and_so_are_forged_answers(
+def test_forged_comparison_and_answers_are_found_by_repeating(
     measurable: Callable[..., Measurable],
     pico: Path,
     tuned: dict[str, Path],
@@ -247,7 +247,7 @@ def test_a_forged_comparison_with_the_last_result_is_named_and_so_are_forged_ans
         list(repeated(opened, folder, found.base, previous=prompts))
 
 
-def test_a_last_result_that_cannot_be_compared_with_is_refused_before_rows_are_shown(
+def test_unusable_last_result_is_refused_before_rows_are_shown(
     measurable: Callable[..., Measurable], tmp_path: Path
 ) -> None:
     last = tmp_path / "last.safetensors"

@@ -49,7 +49,7 @@ def counts(prompts: int, base: int, result: int) -> Probe:
         pytest.param("refusals", counts(4, 2, 2), counts(4, 2, 1), id="1 of 2 refused"),
     ],
 )
-def test_counts_that_change_what_the_gate_decides_are_not_the_same(
+def test_counts_that_change_the_decision_differ(
     purpose: Purpose, signed: Probe, again: Probe
 ) -> None:
     check = same_counts(purpose, signed, again)

@@ -14,7 +14,7 @@ class Parabola(Meter):
         return [(scaled - 3) ** 2 + 1, 1.0 if scaled < 4 else float("nan")]
 
 
-def test_the_factor_with_the_lowest_mean_loss_is_chosen_and_no_number_never() -> None:
+def test_factor_with_the_lowest_finite_mean_loss_is_chosen() -> None:
     found = rescale_of(Parabola(Path("base"), ()), Path("result"))
     assert found.losses[:2] == (4.125, 3.0)  # ((.5 - 3)^2 + 2) / 2, ((1 - 3)^2 + 2) / 2
     assert found.losses[5:] == (NO_LOSS,) * 3

@@ -37,7 +37,7 @@ def ranks(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @pytest.mark.slow
-def test_values_rank_contributors_by_their_labels_and_add_up_to_the_gain(
+def test_values_rank_by_labels_and_add_up_to_the_gain(
     ladders: list[Ladder],
 ) -> None:
     agreement: list[float] = []
@@ -59,7 +59,7 @@ def test_what_does_harm_or_nothing_earns_nothing(ladders: list[Ladder]) -> None:
 
 
 @pytest.mark.slow
-def test_copies_that_are_not_merged_earn_more_than_one_and_less_than_five(
+def test_unmerged_copies_earn_between_one_and_five_shares(
     ladders: list[Ladder],
 ) -> None:
     ratios: list[float] = []

@@ -46,9 +46,7 @@ def test_the_table_covers_the_promises_that_are_taken() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-6), (10.0, 1e-2)])
-def test_whole_numbers_have_the_account_of_real_ones_from_the_fewest_steps_on(
-    epsilon: float, delta: float
-) -> None:
+def test_whole_numbers_have_the_account_of_real_ones(epsilon: float, delta: float) -> None:
     """The exact delta of discrete Gaussians a clip apart, summed up (arXiv:2004.00010, thm. 7)."""
     sigma = sigma_for(epsilon, delta) * LEAST_CLIP
     x = np.arange(-int(12 * sigma), int(12 * sigma) + LEAST_CLIP)

@@ -150,7 +150,7 @@ def ready(
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX's")
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("kills", KILLS)
-def test_a_killed_aggregation_books_each_draw_and_publishes_one_result(
+def test_killed_aggregation_books_draws_and_publishes_once(
     kills: int, ready: Path, tmp_path: Path
 ) -> None:
     context, draw = server(), random.Random(kills)
@@ -199,7 +199,7 @@ def killed(
 
 
 @pytest.mark.slow
-def test_a_key_that_a_killed_program_left_is_deleted_by_the_next_run(
+def test_key_left_by_a_killed_program_is_deleted_next_time(
     storage: FolderStorage,
     base: Path,
     sources: Sources,

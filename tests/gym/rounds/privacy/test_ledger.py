@@ -41,7 +41,7 @@ def test_a_second_draw_of_a_round_spends_again() -> None:
     assert ann.epsilon == pytest.approx(1.45, abs=5e-3)
 
 
-def test_what_a_contributor_notes_is_the_first_draw_and_not_another_one() -> None:
+def test_contributors_note_is_the_first_draw() -> None:
     ledger.note_own("r", "ann", ONE)
     ledger.note_own("r", "ann", ONE)
     assert ledger.spend("r", ["ann", "ben"], ONE) == 1

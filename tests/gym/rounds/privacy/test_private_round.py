@@ -37,7 +37,7 @@ def no_noise(total: object, promised: object, *, threads: object) -> None:
 
 
 @pytest.mark.slow
-def test_the_sum_without_its_noise_is_the_mean_of_clipped_whole_numbers(
+def test_sum_without_noise_is_the_mean_of_clipped_numbers(
     storage: FolderStorage,
     base: Path,
     private_sources: Sources,
@@ -66,7 +66,7 @@ def test_the_sum_without_its_noise_is_the_mean_of_clipped_whole_numbers(
 
 
 @pytest.mark.slow
-def test_the_noise_has_the_sigma_of_the_record_and_differs_each_time(
+def test_noise_has_the_recorded_sigma_and_differs_each_time(
     private_round: FolderStorage, private_manifest: Manifest
 ) -> None:
     found = publish_private(private_round, LOG, force=True)
@@ -123,7 +123,7 @@ def test_a_round_has_one_result(private_round: FolderStorage, private_manifest: 
 
 
 @pytest.mark.slow
-def test_a_result_that_the_storage_lost_is_stored_again_and_not_drawn_again(
+def test_lost_result_is_stored_again_without_a_new_draw(
     private_round: FolderStorage,
 ) -> None:
     before = set(private_round.names("chunks"))
@@ -138,7 +138,7 @@ def test_a_result_that_the_storage_lost_is_stored_again_and_not_drawn_again(
 
 
 @pytest.mark.slow
-def test_copies_count_because_no_contribution_decides_about_another(
+def test_copies_count_in_a_private_round(
     storage: FolderStorage, base: Path, private_sources: Sources, private_manifest: Manifest
 ) -> None:
     sources = {**private_sources, CAROL: private_sources[ALICE]}
@@ -162,7 +162,7 @@ def test_a_private_round_made_void_in_any_way_leaves_no_key(
 
 
 @pytest.mark.slow
-def test_a_seal_for_another_contributor_is_refused_and_verified_as_the_makers_word(
+def test_seal_for_another_contributor_is_refused_by_word(
     storage: FolderStorage,
     base: Path,
     private_sources: Sources,
@@ -220,7 +220,7 @@ def test_too_few_contributions_draw_nothing(
 
 
 @pytest.mark.slow
-def test_more_noise_than_signal_is_refused_without_force_and_spends_nothing(
+def test_noise_above_signal_is_refused_and_spends_nothing(
     private_round: FolderStorage,
 ) -> None:
     with pytest.raises(InputError, match="noise to signal: expected at most 1, got") as caught:
@@ -231,7 +231,7 @@ def test_more_noise_than_signal_is_refused_without_force_and_spends_nothing(
 
 
 @pytest.mark.slow
-def test_a_program_cut_before_the_note_spends_again_and_after_it_never(
+def test_program_cut_before_the_note_spends_again(
     private_round: FolderStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*given: object, **more: object) -> None:
@@ -300,7 +300,7 @@ def test_a_result_that_was_made_up_is_named(
 
 
 @pytest.mark.slow
-def test_a_file_that_is_uploaded_after_the_result_changes_nothing(
+def test_file_uploaded_after_the_result_changes_nothing(
     private_round: FolderStorage, tmp_path: Path
 ) -> None:
     name = chunk_name(open_round(private_round).state.reveals[CAROL.public].chunks)

@@ -39,7 +39,7 @@ def random(shape: tuple[int, ...], seed: int) -> NDArray[np.float32]:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-def test_what_was_trained_on_the_rounds_factors_is_kept_whole_and_to_the_bit() -> None:
+def test_change_trained_on_the_rounds_factors_is_kept_exactly() -> None:
     pairs = {
         name: (fixed_factor(SEED, name, RANK, shape[1]), random((RANK, shape[0]), 1))
         for name, shape in SHAPES.items()
@@ -74,7 +74,7 @@ def test_factors_of_another_rank_are_projected_as_their_product(own_rank: int) -
         np.testing.assert_allclose(factored.b[name], whole.b[name], atol=1e-5)
 
 
-def test_nothing_is_nearer_and_the_kept_share_is_what_is_left_of_the_square() -> None:
+def test_projection_is_nearest_and_keeps_the_rest_of_the_square() -> None:
     D = random((5, 40), 5)
     found = project(Known({"a": D}), {"a": (5, 40)}, RANK, SEED)
     A = fixed_factor(SEED, "a", RANK, 40)
@@ -85,7 +85,7 @@ def test_nothing_is_nearer_and_the_kept_share_is_what_is_left_of_the_square() ->
         assert float(np.square(D - other.T @ A).sum()) > lost
 
 
-def test_a_random_change_keeps_about_rank_by_columns_of_its_square() -> None:
+def test_random_change_keeps_about_rank_by_columns() -> None:
     shapes = {"wide": (200, 400)}
     found = project(Known({"wide": random((200, 400), 6)}), shapes, 40, SEED)
     assert found.kept == pytest.approx(40 / 400, rel=0.1)

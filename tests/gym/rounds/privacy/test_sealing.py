@@ -55,7 +55,7 @@ def test_another_round_or_contributor_is_refused(info: bytes) -> None:
         open_sealed(seal(b"x", KEY, INFO), PRIVATE, info)
 
 
-def test_another_key_opens_nothing_and_a_second_seal_looks_different() -> None:
+def test_other_key_opens_nothing_and_seals_differ() -> None:
     sealed = seal(b"x" * 100, KEY, INFO)
     with pytest.raises(InputError, match="expected a message sealed"):
         open_sealed(sealed, new_key(), INFO)

@@ -100,7 +100,7 @@ def test_a_manifest_without_the_field_is_none(base: Path) -> None:
         parse_manifest(body)
 
 
-def test_noise_is_as_large_as_the_signal_at_the_fewest_contributors() -> None:
+def test_noise_equals_signal_at_the_fewest_contributors() -> None:
     promised = privacy(epsilon=1.0, delta=1e-6)
     fewest = fewest_contributors(promised, VALUES)
     assert (
@@ -135,7 +135,7 @@ def test_force_without_a_wish_would_do_nothing() -> None:
     assert wish_of(None) is None
 
 
-def test_the_robust_default_means_clip_and_sum_and_other_rules_are_refused() -> None:
+def test_robust_default_is_clip_and_sum_in_a_private_round() -> None:
     private, mean = ("lowrank", AggregationMethod.MEAN), AggregationMethod.MEAN
     assert form_and_method(None, None, private=True) == private
     assert form_and_method("lowrank", "byzantine_robust", private=True) == ("lowrank", mean)
@@ -146,7 +146,7 @@ def test_the_robust_default_means_clip_and_sum_and_other_rules_are_refused() -> 
         form_and_method(None, "krum", private=True)
 
 
-def test_words_name_class_epsilon_delta_sigma_and_what_an_attacker_can_do() -> None:
+def test_promise_text_names_its_parameters_and_attacker() -> None:
     promised: Privacy = privacy(epsilon=1.0, delta=1e-6, clip=2.0)
     said = "\n".join(in_words(described_promise(promised, VALUES, 100)))
     useless = "\n".join(in_words(described_promise(promised, VALUES, 80)))

@@ -42,7 +42,7 @@ def test_a_round_gives_base_layers_rank_and_factors(place: str) -> None:
     assert found.origins["lora_fixed_a"] == "round"
 
 
-def test_the_same_values_and_another_place_of_the_base_may_be_given(place: str) -> None:
+def test_same_values_and_another_base_path_are_accepted(place: str) -> None:
     given = [place, "dataset=x.jsonl", f"lora_rank={RANK}", "model_name_or_path=/elsewhere"]
     assert load_config([], given, {}).config.model_name_or_path == "/elsewhere"
 
@@ -77,7 +77,7 @@ def other_base(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["command", "Python"])
-def test_another_base_is_refused_by_its_digest_before_there_is_a_run(
+def test_other_base_is_refused_before_a_run_starts(
     way: str, storage: FolderStorage, other_base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     create = ["round", "create", "quiet", "--base", "zen-pico", "--out", storage.address]
@@ -95,7 +95,7 @@ def test_another_base_is_refused_by_its_digest_before_there_is_a_run(
     assert not list(folders().data.rglob("config.yaml"))
 
 
-def test_a_base_with_other_layers_is_refused_and_the_rounds_is_not(place: str, base: Path) -> None:
+def test_base_with_other_layers_is_refused(place: str, base: Path) -> None:
     given = [place, "dataset=x.jsonl", f"model_name_or_path={base}"]
     config = load_config([], given, {}).config
     check_fixed_base(config, base)

@@ -73,7 +73,7 @@ def test_values_are_cut_towards_zero(values: NDArray[Any], exponent: int) -> Non
         assert step == int(Fraction(value) * scale)  # int() cuts towards zero
 
 
-def test_values_far_above_the_clip_are_made_smaller_in_their_direction() -> None:
+def test_values_far_above_the_clip_keep_their_direction() -> None:
     values = np.array([3e30, -4e30], np.float32)
     steps = clip_steps(to_steps(values, 1 << 20, 1.0), 1 << 20)
     assert steps / 2**20 == pytest.approx([0.6, -0.8], rel=1e-5)
@@ -85,6 +85,6 @@ def test_values_that_are_not_finite_are_refused(bad: float) -> None:
         to_steps(np.array([0.0, bad], np.float32), 1, 1.0)
 
 
-def test_larger_steps_than_a_file_can_have_are_a_mistake_of_the_program() -> None:
+def test_steps_beyond_the_file_format_are_a_value_error() -> None:
     with pytest.raises(ValueError, match="fewer than 2"):
         square_norm(np.array([1 << 32]))

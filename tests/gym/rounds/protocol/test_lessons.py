@@ -171,7 +171,7 @@ def test_a_number_that_is_none_is_refused() -> None:
         found.after(found.lesson(effect=float("nan")))
 
 
-def test_a_key_measures_a_lesson_once_and_no_more_than_were_contributed() -> None:
+def test_key_measures_each_contributed_lesson_once() -> None:
     found = Round()
     with pytest.raises(InputError, match="one measurement of a lesson by a key, got a second"):
         found.after(found.lesson(), found.lesson(effect=0.2))
@@ -195,7 +195,7 @@ def test_a_result_follows_only_measurements_by_enough_keys() -> None:
     assert state.phase is Phase.PUBLISHED
 
 
-def test_a_round_about_weights_takes_no_records_of_lessons_and_the_other_way_round() -> None:
+def test_records_of_the_other_kind_are_refused() -> None:
     weights = Round({**FIELDS, "keys": KEYS})
     with pytest.raises(InputError, match="expected a round of lessons, got one without"):
         weights.after(weights.lesson())

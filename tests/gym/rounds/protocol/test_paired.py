@@ -30,7 +30,7 @@ def test_the_bound_of_ten_rows_is_the_one_worked_out_by_hand() -> None:
 
 
 @given(LOSSES)
-def test_no_change_adds_nothing_and_the_order_of_rows_does_not_matter(losses: list[float]) -> None:
+def test_no_change_adds_nothing_in_any_order_of_rows(losses: list[float]) -> None:
     assert paired(losses, losses).bound == 0.0
     after = [loss / 2 for loss in losses]
     assert paired(losses, after) == paired(losses[::-1], after[::-1])
@@ -46,7 +46,7 @@ def test_a_figure_that_is_no_number_is_refused(mean: float) -> None:
         Paired(rows=9, mean=0.0, deviation=0.0)
 
 
-def test_an_added_loss_reads_as_below_or_above_and_never_as_a_negative_loss() -> None:
+def test_added_loss_reads_as_below_or_above() -> None:
     assert [below(added) for added in (-8.09, 0.0, 0.5)] == [
         "8.0900 nats below",
         "0.0000 nats below",

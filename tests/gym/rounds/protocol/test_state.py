@@ -79,7 +79,7 @@ def test_a_late_commitment_and_a_strange_key_do_not_count(opening: Signed) -> No
     refused([*entries[:2], commit(ALICE, name, "other")], "has committed already")
 
 
-def test_a_copied_commitment_keeps_nobody_out_and_cannot_be_revealed(opening: Signed) -> None:
+def test_copied_commitment_cannot_be_revealed(opening: Signed) -> None:
     name = round_id(opening)
     first = commit(ALICE, name, "a")
     copied = sign(BOB, objects.COMMIT, dict(first.body))  # whose name in the inbox may sort first
@@ -113,7 +113,7 @@ def test_a_cap_on_newcomers_leaves_room_for_as_many_again() -> None:
     refused([opening, *seven], "6 contributors at most")
 
 
-def test_a_missed_quorum_extends_a_phase_once_and_then_voids_the_round(opening: Signed) -> None:
+def test_missed_quorum_extends_once_then_voids(opening: Signed) -> None:
     name = round_id(opening)
     one = [opening, commit(ALICE, name, "a")]
     missed = close(name, "commit", missed=True)
@@ -133,7 +133,7 @@ def test_a_missed_quorum_extends_a_phase_once_and_then_voids_the_round(opening: 
     assert after(*extended, void).reason == "1 of 2 contributors"
 
 
-def test_a_refused_contribution_does_not_count_and_may_leave_too_few(opening: Signed) -> None:
+def test_refused_contribution_may_leave_too_few(opening: Signed) -> None:
     name, entries = round_id(opening), whole(opening)
     said = body_of(name, key=str(ALICE.public), reason="a scale that is not finite")
     refusal = sign(LOG, objects.REFUSAL, said)
@@ -148,7 +148,7 @@ def test_entries_of_another_round_are_refused(opening: Signed) -> None:
     refused([opening, commit(ALICE, digest_of("another"), "a")], "expected one of round")
 
 
-def test_each_flipped_bit_of_an_entry_is_noticed_and_its_number_is_named(opening: Signed) -> None:
+def test_flipped_bit_of_an_entry_is_found_by_its_number(opening: Signed) -> None:
     entries = [encode(entry) for entry in whole(opening)[:3]]
     for at in range(0, len(entries[1]), 7):
         changed = bytearray(entries[1])

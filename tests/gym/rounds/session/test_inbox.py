@@ -32,7 +32,7 @@ def shared(started: FolderStorage) -> FolderStorage:
     return started
 
 
-def test_stray_files_keep_nobody_from_being_taken_and_one_too_large_is_named(
+def test_stray_files_are_skipped_and_a_huge_one_is_named(
     shared: FolderStorage,
 ) -> None:
     found = take(shared, LOG)

@@ -45,7 +45,7 @@ def show(storage: FolderStorage, who: OwnKey) -> None:
 
 
 @pytest.mark.slow
-def test_what_two_people_contribute_is_in_the_log_and_can_be_fetched(
+def test_two_contributions_are_logged_and_fetched(
     started: FolderStorage, base: Path, tmp_path: Path
 ) -> None:
     sources = {who: fine_tune(tmp_path / str(seed), seed) for seed, who in enumerate((ALICE, BOB))}
@@ -115,7 +115,7 @@ def test_a_missed_quorum_extends_once_and_then_the_round_is_void(
 
 
 @pytest.mark.slow
-def test_what_may_not_follow_is_refused_with_its_reason_and_the_rest_is_taken(
+def test_entry_that_may_not_follow_is_refused_with_a_reason(
     started: FolderStorage, base: Path, tmp_path: Path
 ) -> None:
     commit(started, ALICE, fine_tune(tmp_path / "tuned", 1), base)
@@ -188,7 +188,7 @@ def test_a_round_with_another_manifest_or_id_is_refused(
         open_round(FolderStorage(tmp_path / "nothing"))
 
 
-def test_a_manifest_larger_than_an_entry_of_the_log_is_refused_whole(tmp_path: Path) -> None:
+def test_manifest_larger_than_a_log_entry_is_refused(tmp_path: Path) -> None:
     tensors = [{"name": f"layers.{n:04}.experts.weight", "shape": [8, 8]} for n in range(2000)]
     with pytest.raises(InputError, match=r"at most 65535 bytes.* with 2000 tensors"):
         create_round(FolderStorage(tmp_path / "round"), terms(tensors=tensors), LOG)

@@ -114,7 +114,7 @@ def test_a_witness_does_not_sign_a_fork_of_what_it_signed(
 
 
 @pytest.mark.slow
-def test_a_kept_head_tells_a_log_that_continues_it_from_one_that_does_not(
+def test_kept_head_tells_a_continued_log_from_a_forked_one(
     watched: FolderStorage, tmp_path: Path
 ) -> None:
     other = forked(watched, tmp_path / "other")
@@ -178,7 +178,7 @@ def test_a_folder_in_place_of_a_note_ends_no_round(watched: FolderStorage) -> No
         assert open_round(watched).witnesses == {}
 
 
-def test_a_witness_replaces_a_note_of_its_own_that_proves_nothing(watched: FolderStorage) -> None:
+def test_witness_replaces_its_own_invalid_note(watched: FolderStorage) -> None:
     opened = open_round(watched)
     watched.replace(witness_name(DAVE.public), invented(opened, 9))
     with pytest.warns(GymWarning, match="proves nothing"):
@@ -186,7 +186,7 @@ def test_a_witness_replaces_a_note_of_its_own_that_proves_nothing(watched: Folde
     assert open_round(watched).witnesses == {DAVE.public: 2}
 
 
-def test_a_later_head_that_the_log_did_sign_shows_a_log_that_was_rolled_back(
+def test_later_signed_head_shows_a_rolled_back_log(
     watched: FolderStorage,
 ) -> None:
     opened = open_round(watched)

@@ -96,7 +96,7 @@ def test_a_folder_that_is_gone_is_not_a_missing_chunk(
 
 
 @pytest.mark.parametrize("kind", [NotAvailableError, InputError])
-def test_a_chunk_that_a_server_does_not_give_is_not_taken_for_a_missing_one(
+def test_chunk_refused_by_a_server_is_not_missing(
     storage: FolderStorage,
     source: Path,
     tmp_path: Path,
@@ -125,7 +125,7 @@ def test_a_list_of_other_chunks_is_refused(
         fetch(other, storage, tmp_path / "copy")
 
 
-def test_a_folder_or_a_pipe_in_place_of_a_file_is_an_error_of_reading(
+def test_folder_or_pipe_instead_of_a_file_is_a_read_error(
     storage: FolderStorage,
 ) -> None:
     (storage.folder / "a").mkdir()
@@ -195,7 +195,7 @@ OTHERS: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_what_is_no_file_in_place_of_a_chunk_is_other_bytes_and_no_fault_of_the_storage(
+def test_non_file_instead_of_a_chunk_is_other_bytes(
     storage: FolderStorage, source: Path, tmp_path: Path, other: str
 ) -> None:
     stored = store(source, storage)
@@ -210,7 +210,7 @@ def test_what_is_no_file_in_place_of_a_chunk_is_other_bytes_and_no_fault_of_the_
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_a_chunk_is_stored_where_something_else_was_or_the_folder_there_is_named(
+def test_chunk_replaces_non_files_but_not_a_folder(
     storage: FolderStorage, source: Path, tmp_path: Path, other: str
 ) -> None:
     path = storage.folder / chunk_name(describe(source)[1][0])

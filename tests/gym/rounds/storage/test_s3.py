@@ -65,7 +65,7 @@ def test_a_round_can_be_made_in_a_bucket_and_found_by_its_name(
 
 
 @pytest.mark.slow
-def test_the_marker_of_a_folder_in_a_bucket_keeps_nobody_from_being_taken(
+def test_folder_marker_in_a_bucket_is_skipped(
     bucket: str, storage: object, manifest: Manifest
 ) -> None:
     from s3fs import S3FileSystem
