@@ -232,7 +232,8 @@ def tensors_of(modules: Iterable[str], base: Weights) -> dict[str, str]:
 def modules_of(base: Path) -> dict[str, str]:
     """Returns the loaded model's layers by the names of their weights in the files."""
     return {
-        name: parameter.removesuffix(WEIGHT) for name, parameter in _parameters(open_weights(base)).items()
+        name: parameter.removesuffix(WEIGHT)
+        for name, parameter in _parameters(open_weights(base)).items()
     }
 
 
