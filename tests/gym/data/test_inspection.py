@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Set
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def test_ratings_are_counted_and_that_of_the_example_is_said(
 
 def test_json_holds_the_figures_that_the_text_shows(inspect: Inspect) -> None:
     found = inspect(pair("Hi", "Yo"), pair("Hi", "Yo"), {"text": "c"})
-    figures = json.loads(json.dumps(found.as_json()))
+    figures = json.loads(json.dumps(asdict(found)))
     assert figures["tokens"]["longest"] == found.tokens.longest
     assert f"longest {figures['tokens']['longest']}" in report(found)
     assert (figures["rows"], figures["duplicates"]) == (3, 1)

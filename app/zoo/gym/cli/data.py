@@ -1,6 +1,7 @@
 """`zoo-gym data`: what training would learn from files of examples."""
 
 import datetime as dt
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -93,7 +94,7 @@ def inspect(
             out.say(f"{use}: {', '.join(map(str, part))}")
     inspected, stages = _inspected(paths, folder, flags, [stage] if stage else list(METHODS))
     out.styled(report(inspected, stages, colour=out.colour, show_prompt=show_prompt))
-    figures = inspected.as_json() | {"stages": stages}
+    figures = asdict(inspected) | {"stages": stages}
     if inspected.refusal is not None:
         hint = "training would refuse this data"
         return fail(out, figures, inspected.refusal, hint, EXIT_CODES[InputError])

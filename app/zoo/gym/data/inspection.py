@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from math import ceil
 from operator import itemgetter
@@ -127,10 +127,6 @@ class Inspection:
     example_good: bool | None
     ratings: dict[str, int]
     sampled: int = 0
-
-    def as_json(self) -> dict[str, object]:
-        """Returns the same figures as JSON values."""
-        return asdict(self)
 
 
 def inspect_dataset(

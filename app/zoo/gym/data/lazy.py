@@ -7,10 +7,9 @@ unusable is reported, and the next usable one is taken in its place.
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import overload
 
 from zoo.gym.data.encode import Encoded, encode_all, encode_records
-from zoo.gym.data.record_file import StoredRecords
+from zoo.gym.data.record_file import LazySequence, StoredRecords
 from zoo.gym.data.records import Problem, Record
 from zoo.gym.data.rows import EncodeOptions, Encoder, make_encoder
 from zoo.gym.data.tokenizer import Tokenizer
@@ -52,7 +51,7 @@ def encode_dataset(
     )
 
 
-class LazyUnits(Sequence[Unit]):
+class LazyUnits(LazySequence[Unit]):
     """The units of stored rows, one per row, encoded on access.
 
     Args:
@@ -71,20 +70,17 @@ class LazyUnits(Sequence[Unit]):
     def __len__(self) -> int:
         return len(self._records)
 
-    @overload
-    def __getitem__(self, index: int) -> Unit: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Unit]: ...
-    def __getitem__(self, index: int | slice) -> Unit | list[Unit]:
-        if isinstance(index, slice):
-            return [self[row] for row in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(index)
+    def read(self, index: int) -> Unit:
+        """Returns the unit of a row; of an unusable row, that of the next usable one.
+
+        Raises:
+            InputError: too many rows in a row are unusable.
+        """
         for step in range(min(len(self), _MOST_UNUSABLE)):
             unit = self._unit((index + step) % len(self))
             if unit is not None:
                 return unit
-        problem = self._unusable[index % len(self)]
+        problem = self._unusable[index]
         raise InputError(
             f"{_MOST_UNUSABLE} rows in a row cannot be used: {problem}", code="data.unusable_rows"
         )

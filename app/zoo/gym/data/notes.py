@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zoo.gym.data.records import Record
+from zoo.gym.data.rendering.special import special_tokens
 from zoo.gym.data.rows import Encoder, as_chat, end_of, tools_of
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
@@ -53,7 +54,8 @@ class Survey:
         self.rows += 1
         texts = _texts(record)
         self.unseen += any(mark in text for text in texts for mark in _UNSEEN)
-        matches = filter(None, map(self.encoder.any_special.search, texts))
+        specials = special_tokens(self.encoder.tokenizer).pattern
+        matches = filter(None, map(specials.search, texts))
         if match := next(matches, None):
             self.special += 1
             self.first_special = self.first_special or match[0]

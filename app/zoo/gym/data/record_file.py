@@ -8,11 +8,12 @@ files can be read in any order. Each row is one line of JSON.
 import json
 import tempfile
 import weakref
+from abc import abstractmethod
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from operator import attrgetter
-from typing import IO, TYPE_CHECKING, Any, overload
+from typing import IO, TYPE_CHECKING, Any, TypeVar, overload
 
 from zoo.gym.data.records import Call, Message, Record
 from zoo.gym.files import storage_errors
@@ -21,6 +22,8 @@ from zoo.gym.paths import ensure_folder, folders
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 _BLOCK_ROWS = 256
 _NEAR = 2
@@ -115,7 +118,26 @@ class RecordFile:
         return starts[1:] - starts[:-1]
 
 
-class StoredRecords(Sequence[Record]):
+class LazySequence(Sequence[T]):
+    """A sequence that makes an element when it is read."""
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        if isinstance(index, slice):
+            return [self.read(row) for row in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        return self.read(index % len(self))
+
+    @abstractmethod
+    def read(self, index: int) -> T:
+        """Returns the element with an index from 0."""
+
+
+class StoredRecords(LazySequence[Record]):
     """Some of the records of a file, or all, in an order.
 
     Args:
@@ -128,17 +150,6 @@ class StoredRecords(Sequence[Record]):
     def __len__(self) -> int:
         return len(self.file) if self._order is None else len(self._order)
 
-    @overload
-    def __getitem__(self, index: int) -> Record: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Record]: ...
-    def __getitem__(self, index: int | slice) -> Record | list[Record]:
-        if isinstance(index, slice):
-            return [self[row] for row in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(index)
-        return self._read(index % len(self))
-
     def __iter__(self) -> Iterator[Record]:
         """Yields the records; those that are near each other in the file are read together."""
         count = len(self)
@@ -150,9 +161,10 @@ class StoredRecords(Sequence[Record]):
                 block = self.file.read(first, last + 1)
                 yield from (block[row - first] for row in order)
             else:
-                yield from map(self._read, rows)
+                yield from map(self.read, rows)
 
-    def _read(self, index: int) -> Record:
+    def read(self, index: int) -> Record:
+        """Returns the record with an index from 0."""
         row = index if self._order is None else int(self._order[index])
         return self.file.read(row, row + 1)[0]
 

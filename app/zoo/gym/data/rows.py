@@ -1,6 +1,5 @@
 """Tokenizes one row: a chat with the model's template, or prompt and completion without one."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -82,13 +81,8 @@ class Encoder:
     specials: SpecialTokens | None
 
     @property
-    def any_special(self) -> re.Pattern[str]:
-        """A pattern for special tokens, whether the data may contain them or not."""
-        return special_tokens(self.tokenizer).pattern
-
-    @property
     def special_ids(self) -> frozenset[int]:
-        """The ids of the special tokens."""
+        """The ids of the special tokens, whether the data may contain them or not."""
         return special_tokens(self.tokenizer).ids
 
 

@@ -13,20 +13,12 @@ from typing import cast
 from zoo.gym.data.reading.turns.values import shown, type_name
 from zoo.gym.errors import InputError
 
+_SAME = ("history", "messages", "system", "tools", "images", "videos", "audios")
 PUBLISHED = {
     "prompt": "instruction",
     "query": "input",
     "response": "output",
-    "history": "history",
-    "messages": "messages",
-    "system": "system",
-    "tools": "tools",
-    "images": "images",
-    "videos": "videos",
-    "audios": "audios",
-    "chosen": "chosen",
-    "rejected": "rejected",
-    "kto_tag": "kto_tag",
+    **{name: name for name in (*_SAME, "chosen", "rejected", "kto_tag")},
 }
 """Role of a column in LLaMA-Factory -> our key."""
 

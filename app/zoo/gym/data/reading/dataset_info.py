@@ -35,9 +35,7 @@ _OF_DATASETS = {"builder_name", "citation", "download_checksums", "features", "s
 """Keys of the file of the same name that the library `datasets` writes; it describes no columns."""
 
 _ROLES = {
-    "user_tag": "user",
-    "assistant_tag": "assistant",
-    "observation_tag": "observation",
+    **{tag: tag.removesuffix("_tag") for tag in ("user_tag", "assistant_tag", "observation_tag")},
     "function_tag": "function_call",
     "system_tag": "system",
 }

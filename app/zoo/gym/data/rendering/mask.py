@@ -16,8 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from zoo.gym.data.records import Message, Tools, think_block
-from zoo.gym.data.rendering.marked import EAGER_TURNS, Marked, render_marked
-from zoo.gym.data.rendering.marks import outer_space
+from zoo.gym.data.rendering.marked import EAGER_TURNS, Marked, outer_space, render_marked
 from zoo.gym.data.rendering.renderer import RenderLimitError
 from zoo.gym.data.rendering.template import ChatTemplate
 from zoo.gym.data.tokenizer import Tokens, tokenise
@@ -126,11 +125,11 @@ def dropped_blocks(marked: Marked) -> frozenset[int]:
 
 def _turn_span(marked: Marked, index: int, openings: set[str]) -> tuple[int, int, int]:
     """Returns start and stop of a turn in the marked text, and the start of the next content."""
-    stop, turn = marked.closes[index] + 1, marked.messages[index]
+    stop, turn = marked.closes[index] + 1, marked.chat.messages[index]
     _, _, trail = outer_space(turn.content)
     if not turn.calls and marked.text.startswith(trail, stop):
         stop += len(trail)
-    is_last = index + 1 == len(marked.messages)
+    is_last = index + 1 == len(marked.chat.messages)
     limit = len(marked.text) if is_last else marked.opens[index + 1]
     return _turn_start(marked, index, openings), stop, limit
 
@@ -152,7 +151,7 @@ def _turn_start(marked: Marked, index: int, openings: set[str]) -> int:
             code="data.first_turn",
         )
     start = marked.closes[index - 1] + 1
-    if len(marked.messages) > EAGER_TURNS and index + 1 < len(marked.messages):
+    if len(marked.chat.messages) > EAGER_TURNS and index + 1 < len(marked.chat.messages):
         lengths = [len(text) for text in openings if marked.text.startswith(text, start)]
         if lengths:
             return start + max(lengths)
@@ -165,7 +164,11 @@ def _turn_start(marked: Marked, index: int, openings: set[str]) -> int:
     common = next((at for at, (a, b) in enumerate(pairs) if a != b), len(rendered))
     if opening is None or not _is_thinking(rendered[common:], marked.thoughts[index]):
         unopened = _OPENED.sub("", opening or "")
-        if marked.messages[index].calls and unopened != opening and rendered.startswith(unopened):
+        if (
+            marked.chat.messages[index].calls
+            and unopened != opening
+            and rendered.startswith(unopened)
+        ):
             return start + len(unopened)
         raise InputError(
             f"turn {index + 1} starts with {rendered!r} in the chat, with {opening or ''!r} in a "

@@ -19,20 +19,10 @@ from zoo.gym.data.records import Message, split_thinking
 from zoo.gym.errors import InputError
 
 ROLES = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "human": "user",
-    "prompter": "user",
-    "assistant": "assistant",
-    "gpt": "assistant",
-    "chatgpt": "assistant",
-    "bot": "assistant",
-    "model": "assistant",
-    CALL_ROLE: "assistant",
-    "tool": "tool",
-    "function": "tool",
-    "observation": "tool",
+    **dict.fromkeys(("system", "developer"), "system"),
+    **dict.fromkeys(("user", "human", "prompter"), "user"),
+    **dict.fromkeys(("assistant", "gpt", "chatgpt", "bot", "model", CALL_ROLE), "assistant"),
+    **dict.fromkeys(("tool", "function", "observation"), "tool"),
 }
 """Names of roles in data files -> the role of `Message`."""
 
