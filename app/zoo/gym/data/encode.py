@@ -43,7 +43,6 @@ class Encoded:
     Attributes:
         units: one per row with learned tokens, in order: a pair has two examples; windows of text
             last. Those of many rows are encoded on access, see `zoo.gym.data.lazy`.
-        problems: rows that the model's template refuses.
         truncated: number of rows longer than `cutoff_len`, including dropped ones.
         dropped_unlearned: number of rows dropped because they have no learned token within
             `cutoff_len`.
@@ -184,8 +183,7 @@ def _cut_unit(record: Record, sides: Sequence[EncodedRow], cutoff_len: int) -> U
     if len(examples) == 2 and np.array_equal(examples[0].ids, examples[1].ids):
         return None
     if record.margin is not None:
-        margin = np.array(record.margin, dtype=np.float32)
-        examples = [with_extra(example, MARGIN, margin) for example in examples]
+        examples = [with_extra(example, MARGIN, record.margin) for example in examples]
     if record.good is not None:
         examples = [rated(example, good=record.good) for example in examples]
     if record.sides:

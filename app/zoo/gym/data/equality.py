@@ -82,7 +82,6 @@ class Related:
 
     Attributes:
         group: the group of each row, int32 [rows]; groups are numbered by their first row.
-        groups: the number of groups.
         duplicates: the number of rows with the same content as an earlier one.
         same_prompt: the number of other rows with the prompt of an earlier one, if answers to it
             are compared.
@@ -130,7 +129,8 @@ def _grouped(beginnings: "array[int]", stops: "array[int]", contents: "array[int
         chunk = row_ends[start : start + _CHUNK_ROWS]
         first = int(row_ends[start - 1]) if start else 0
         part = digests[first : chunk[-1]]
-        is_row = np.flatnonzero(np.isin(part, ends))
+        nearest = np.minimum(np.searchsorted(ends, part), len(ends) - 1)  # `ends` is sorted
+        is_row = np.flatnonzero(ends[nearest] == part)
         begins = np.concatenate(([0], chunk[:-1] - first))
         keys[start : start + len(chunk)] = part[is_row[np.searchsorted(is_row, begins)]]
     different = len(np.unique(np.frombuffer(contents, dtype=np.uint64)))

@@ -67,28 +67,19 @@ class Inspection:
     """The inspection of a data set for one model.
 
     Attributes:
-        files: file -> its detected format.
-        model: the model whose tokenizer and template were used.
-        rows: usable rows.
         problems: rows that cannot be used, including those that the template refuses.
         kinds: number of rows of each kind: chat, completion, text, pair, prompt.
         roles: number of turns by role; prompts and completions count as user and assistant.
         tokens: lengths of the untruncated rows; each text counts on its own.
-        cutoff_len: the maximum number of tokens in an example.
         truncated: number of rows longer than that; texts are cut into windows and not counted.
-        truncated_share: their share of all rows.
         unlearned: number of rows without a learned token.
-        unlearned_share: their share of all rows.
         duplicates: number of rows equal to an earlier one.
         empty_answers: number of rows in which an answer has neither text nor tool calls.
         with_reasoning: number of rows in which an answer has reasoning.
         with_tools: number of rows with definitions of tools or with tool calls.
-        think: how reasoning is handled.
-        date: the date that the template may print.
         warnings: the same warnings as at the start of a training.
         refusal: why training would refuse the data, None where it would not.
         example_source: `file:line` of the example.
-        example: one row as the model reads it.
         prompt: what chat, samples and rewards ask for the answer of the example, which is all that
             the model reads before it; empty for texts.
         rejected: of a pair: its worse answer as the model reads it, with the prompt; else empty.
@@ -141,7 +132,7 @@ def inspect_dataset(
 
     Args:
         kinds: the kinds of rows that the method learns from.
-        template: a chat template, by name or a file, in place of the model's own.
+        template: a chat template, by name or a file, that replaces the model's own.
 
     Raises:
         NotAvailableError: a file or the model is missing.

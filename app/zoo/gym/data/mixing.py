@@ -31,7 +31,6 @@ class Mix:
     Attributes:
         strategy: one of those above; `concat` takes one file after the other.
         shares: the share of each file, adding up to 1; None takes rows in turn.
-        seed: the seed of the draws.
     """
 
     strategy: Strategy = "concat"

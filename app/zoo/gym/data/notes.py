@@ -26,13 +26,10 @@ class Survey:
     """What the notes are about, counted row by row.
 
     Attributes:
-        encoder: the model's encoder.
-        rows: all usable rows, including held-out ones.
         chats: those that are not texts.
         empty: rows with an empty answer.
         unseen: rows with media that the model does not see.
         special: rows with the text of special tokens.
-        first_special: the first such text.
         ended: texts after which the end-of-text token is learned.
         systems: how many rows begin with each system prompt; rare ones may be missing.
         joints: how many rows have each text between prompt and completion.

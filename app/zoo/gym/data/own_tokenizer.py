@@ -23,13 +23,11 @@ from zoo.models.folder import read_object
 
 TEMPLATE, CONFIG = "chat_template.jinja", "tokenizer_config.json"
 MORE = "additional_chat_templates"
-"""The folder of further templates, a file each."""
 
 _PLAIN = re.compile(r"[\w-]+")
 """The names of templates that become names of files."""
 
 TOKENIZER_KEY = "tokenizer"
-"""The key of the parts in a delta's recipe."""
 
 PARTS = {"chat_template": "chat template", "eos_token": "end-of-text token"}
 """The parts that are read, and their names for messages."""
@@ -43,7 +41,6 @@ class Own(NamedTuple):
     """A tokenizer with the parts of a fine-tune, or of a given template.
 
     Attributes:
-        tokenizer: that of the base, with the parts.
         parts: what differs from the base, by the keys of `PARTS`.
         notes: what the user should know of it, a sentence each.
     """
@@ -82,7 +79,7 @@ def own_tokenizer(
 
 
 def tokenizer_of(base: Path, adapter: Path | None = None, template: str | None = None) -> Tokenizer:
-    """Returns the tokenizer of a base, with the parts of an adapter or of a template.
+    """Returns only the tokenizer of `own_tokenizer`.
 
     Raises:
         InputError: see `own_tokenizer`.

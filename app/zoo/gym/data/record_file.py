@@ -1,4 +1,4 @@
-"""Rows on disk: a sequence of records whose memory is eight bytes a row.
+"""Rows on disk: a sequence of records that takes eight bytes of memory per row.
 
 Rows of any format are written once, as they are read, to a file without a name in the cache folder,
 which the system removes when the process ends. So data in a compressed file, a table or several

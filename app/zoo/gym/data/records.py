@@ -10,7 +10,7 @@ from typing import Literal
 
 Kind = Literal["chat", "completion", "text", "pair", "rated", "prompt", "margin"]
 """What a row is: a chat, a prompt with its completion, a text, two answers to compare, one answer
-that is rated, or a prompt whose answers the model writes itself. `margin` is not a row of its own:
+that is rated, or a prompt that the model answers itself. `margin` is not a row of its own:
 a method that reads it reads the `margin` of pairs."""
 
 LEARNED: frozenset[Kind] = frozenset({"chat", "completion", "text"})
@@ -22,7 +22,6 @@ class Call:
     """A call of a tool by the assistant.
 
     Attributes:
-        name: the name of the tool.
         arguments: its arguments by name, as JSON values.
         id: what a tool turn refers to it by; empty if the data has none.
     """
@@ -65,7 +64,6 @@ class Record:
     """One usable row.
 
     Attributes:
-        source: `file:line`.
         kind: which of the fields below are used.
         messages: the chat; for a completion, the turns before the prompt.
         prompt: the text that is only read.
@@ -108,7 +106,6 @@ class Problem:
     """A row that cannot be used.
 
     Attributes:
-        where: `file:line`.
         reason: what is wrong: expected X, got Y.
     """
 
@@ -125,8 +122,6 @@ class Dataset:
 
     Attributes:
         records: the usable rows; many of them are in a file, see `zoo.gym.data.record_file`.
-        problems: the rows that cannot be used.
-        formats: file -> its detected format.
         notes: a message for each file with keys that are not read, or that is given twice.
         held_out: how many rows at the end are of files that are held out.
     """

@@ -22,7 +22,7 @@ def report(
 
     Args:
         colour: mark learned tokens with ANSI bright and dim instead of [[ and ]].
-        show_prompt: add what is asked for the answer of the example.
+        show_prompt: add the prompt before the answer of the example.
     """
     lines = [*_figures(inspection, stages)]
     lines += [f"warning: {text}" for text in inspection.warnings]

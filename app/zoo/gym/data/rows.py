@@ -22,7 +22,6 @@ from zoo.gym.data.tokenizer import Tokenizer, Tokens, stop_ids, tokenise
 from zoo.gym.errors import InputError
 
 Think = Literal["template", "keep", "drop"]
-"""How reasoning is handled: see `EncodeOptions.think`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +56,7 @@ class EncodeOptions:
 
 
 class EncodedRow(NamedTuple):
-    """A tokenized row before truncation.
-
-    Attributes:
-        ids: token ids.
-        learned: whether each of them is learned.
-    """
+    """A tokenized row before truncation."""
 
     ids: list[int]
     learned: list[bool]

@@ -25,7 +25,6 @@ class Split:
     """Which rows are learned and which are held out, in a form that a run can store.
 
     Attributes:
-        rows: the number of all rows.
         held_out: the indices of rows held out, completely or in part, in increasing order.
         cut: the number of learned characters of the text in which the held-out part begins; None
             if no row is cut.

@@ -81,7 +81,6 @@ TEMPLATES = {
     "phi": PHI,
     "qwen": CHATML,
 }
-"""Jinja by name, as transformers renders it."""
 
 
 def named_template(value: object) -> str:

@@ -17,11 +17,8 @@ class Tokenizer(Protocol):
     """The part of a fast transformers tokenizer that is used.
 
     Attributes:
-        name_or_path: the folder it was loaded from.
         bos_token_id: the beginning-of-text token, None if there is none.
-        eos_token_id: the end-of-text token.
         pad_token_id: the token that fills rows of a batch, None if there is none.
-        unk_token_id: the token for unknown characters.
         backend_tokenizer: the tokenizer of the library `tokenizers` inside.
         chat_template: one template, several by name, or None.
     """
@@ -111,7 +108,7 @@ def check_same_tokens(name: str, other: Path, base: Path) -> None:
 
     Args:
         name: of the other model, in the message.
-        base: the folder of the model whose tokens are expected.
+        base: the folder of the model with the expected tokens.
 
     Raises:
         InputError: a token differs; see also `load_tokenizer`.
@@ -139,9 +136,7 @@ class Tokens(NamedTuple):
     """A tokenized text.
 
     Attributes:
-        ids: token ids.
         starts: the character that each token starts at; tokens of one character share it.
-        stops: the character after each token.
     """
 
     ids: list[int]

@@ -39,10 +39,8 @@ class Example:
 RATING = "rating"
 """The name of a rating among a row's extras: 1 for a good answer, -1 for a bad one."""
 
-
 MARGIN = "margin"
 """The name of a pair's margin among the extras of both rows; see `Record.margin`."""
-
 
 WEIGHT = "row_weight"
 """The name of a row's weight among the extras of its answers; see `Record.weight`."""
@@ -50,16 +48,12 @@ WEIGHT = "row_weight"
 
 def rated(row: Example, *, good: bool) -> Example:
     """Returns a row with a rating."""
-    import numpy as np
-
-    return with_extra(row, RATING, np.array(1 if good else -1, dtype=np.float32))
+    return with_extra(row, RATING, 1.0 if good else -1.0)
 
 
 def weighted(row: Example, weight: float) -> Example:
     """Returns a row with the weight of its loss."""
-    import numpy as np
-
-    return with_extra(row, WEIGHT, np.array(weight, dtype=np.float32))
+    return with_extra(row, WEIGHT, weight)
 
 
 def weight_of(row: Example) -> float:
@@ -67,9 +61,12 @@ def weight_of(row: Example) -> float:
     return float(row.extras.get(WEIGHT, 1.0))
 
 
-def with_extra(row: Example, name: str, value: "NDArray[Any]") -> Example:
+def with_extra(row: Example, name: str, value: "NDArray[Any] | float") -> Example:
     """Returns a row with one more extra; the others are not read, because they may be lazy."""
-    extras = ChainMap({name: value}, cast("dict[str, NDArray[Any]]", row.extras))
+    import numpy as np
+
+    array = value if isinstance(value, np.ndarray) else np.array(value, dtype=np.float32)
+    extras = ChainMap({name: array}, cast("dict[str, NDArray[Any]]", row.extras))
     return replace(row, extras=extras)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import cast
 
-from zoo.gym.data.reading.turns.values import shown, type_name
+from zoo.gym.data.reading.turns.values import shown, wrong_type
 from zoo.gym.errors import InputError
 
 _SAME = ("history", "messages", "system", "tools", "images", "videos", "audios")
@@ -23,10 +23,8 @@ PUBLISHED = {
 """Role of a column in LLaMA-Factory -> our key."""
 
 ROLES = (*PUBLISHED, "completion", "text", "answer", "label", "forget", "margin", "weight")
-"""The roles that the setting `columns` names."""
 
 ASKED = ("prompt", "question", "query", "problem", "input", "instruction")
-"""Keys that mean a prompt."""
 
 PARTS = frozenset(
     {"context", "passage", "article", "document", "paragraph", "story", "options", "choices"}
@@ -35,7 +33,6 @@ PARTS = frozenset(
 """Keys of parts of a prompt in other tables, such as the options of a question."""
 
 ANSWERED = ("answer", "response", "solution", "output", "completion", "target")
-"""Keys that mean the answer to a prompt."""
 
 _TRANSLATED = {
     **dict.fromkeys(("frage", "pregunta", "domanda", "pergunta"), "question"),
@@ -52,7 +49,7 @@ class Layout:
 
     Attributes:
         columns: role -> column of the files; empty to detect the format of each row.
-        me: the speaker of chats whose messages are to be learned, if they have speakers.
+        me: the speaker to learn from in chats with speakers.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -69,11 +66,10 @@ class Layout:
 
 
 DETECTED = Layout()
-"""The format of each row is detected."""
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
-    """Returns the end of a message with the name that is meant, if one is near."""
+    """Returns the end of a message that suggests the nearest name, if one is near."""
     near = get_close_matches(name, list(names), n=1)
     return f". Did you mean {shown(near[0])}?" if near else ""
 
@@ -112,8 +108,7 @@ def _pairs(value: object) -> list[tuple[str, str]]:
         named = cast("Mapping[object, object]", value).items()
         for role, column in named:
             if not isinstance(column, str | int) or isinstance(column, bool):
-                got = type_name(column)
-                raise InputError(f"{role}: expected a column, got {got}", code="data.bad_columns")
+                raise wrong_type(str(role), "a column", column)
         return [(str(role), str(column)) for role, column in named]
     if not isinstance(value, str) or not value.strip():
         raise InputError(
@@ -145,7 +140,7 @@ def require_columns(where: str, columns: Iterable[str], present: Iterable[str]) 
 
 
 def under_our_names(row: Mapping[str, object], keys: Set[str]) -> dict[str, object]:
-    """Returns a row whose keys are ours where they differ from ours by case or language alone.
+    """Returns a row with keys that differ from ours only by case or language replaced by ours.
 
     Args:
         keys: every key that a format reads.

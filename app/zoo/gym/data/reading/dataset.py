@@ -37,7 +37,6 @@ from zoo.gym.humanize import counted
 from zoo.gym.terminal import visible
 
 CONCAT = Mix()
-"""One file after the other."""
 
 _PLAIN_TEXT = "plain text"
 
@@ -69,10 +68,7 @@ class _Contents:
     Attributes:
         most: the number of rows to use, None for all.
         rows: the number of usable rows, also those above `most`.
-        problems: the rows that cannot be used.
-        formats: the formats of the rows, in order.
         unread: how many rows have each key that is not read.
-        labels: the labels of rows with an answer.
         keys: the keys of the rows, where they have others than ours.
         dropped: counts of what was left out of chats.
     """
@@ -308,11 +304,10 @@ def _detected(value: object, source: str, kinds: Set[Kind]) -> _Row:
 
 
 _KEYS = frozenset.union(*READS.values(), preference.READS, prompts.ANSWERS)
-"""Every key that some method reads."""
 
 
 def _under_our_names(value: object) -> object:
-    """Returns a row whose keys are ours, unless it is in a format as it is."""
+    """Returns a row with our keys, unless it is in a format as it is."""
     row = cast("Fields", value) if isinstance(value, dict) else {}
     if not row or is_preference(row) or formats_with_all(row):
         return value

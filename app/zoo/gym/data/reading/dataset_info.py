@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast
 
 from zoo.gym.data.reading.columns import PUBLISHED, Layout, suggestion
-from zoo.gym.data.reading.turns.values import described, type_name
+from zoo.gym.data.reading.turns.values import described, type_name, wrong_type
 from zoo.gym.errors import InputError
 
 INFO_FILE = "dataset_info.json"
@@ -29,7 +29,6 @@ _TAGS = {
     "function_tag": "function_call",
     "system_tag": "system",
 }
-"""Tag of an entry -> its default."""
 
 _OF_DATASETS = {"builder_name", "citation", "download_checksums", "features", "splits"}
 """Keys of the file of the same name that the library `datasets` writes; it describes no columns."""
@@ -260,11 +259,9 @@ def _texts(where: str, fields: Fields, key: str, keys: Mapping[str, str]) -> dic
     texts = fields.get(key) or {}
     where = f"{where}: {key!r}"
     if not isinstance(texts, dict):
-        got = type_name(texts)
-        raise InputError(f"{where}: expected an object, got {got}", code="data.bad_entry")
+        raise wrong_type(where, "an object", texts)
     _refuse_unknown(where, texts, keys)
     for name, text in texts.items():
         if not isinstance(text, str):
-            got = type_name(text)
-            raise InputError(f"{where}: {name}: expected text, got {got}", code="data.bad_entry")
+            raise wrong_type(f"{where}: {name}", "text", text)
     return cast("dict[str, str]", texts)

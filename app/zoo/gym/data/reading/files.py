@@ -91,7 +91,7 @@ def files_in(paths: Sequence[Path]) -> list[Path]:
     if len(purposes) > 1:
         raise InputError(
             f"expected files for one purpose, got {purposes[0][0]} and {purposes[1][0]}",
-            hint="give the files one by one in place of their folder",
+            hint="give the files one by one, not their folder",
             code="data.mixed_purposes",
         )
     return list(chain(*purposes))

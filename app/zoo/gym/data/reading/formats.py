@@ -25,7 +25,7 @@ from zoo.gym.data.reading.turns.chat import (
     require_answer,
 )
 from zoo.gym.data.reading.turns.tools import TOOLS_KEYS, parse_tools
-from zoo.gym.data.reading.turns.values import list_of, shown, text_of, type_name
+from zoo.gym.data.reading.turns.values import list_of, shown, text_of, type_name, wrong_type
 from zoo.gym.data.records import Message, Record
 from zoo.gym.errors import InputError
 
@@ -36,9 +36,7 @@ class Format(NamedTuple):
     """A format of rows.
 
     Attributes:
-        name: its name for the user.
         keys: a row with all of these keys has this format.
-        parse: row, source -> records.
         also: other keys that are read or refused.
     """
 
@@ -172,7 +170,6 @@ _OTHER_PAIRS = (
     ("accepted", "rejected"),
     ("positive", "negative"),
 )
-"""Other names of a better and a worse answer."""
 
 
 def _likeness(row: Fields, form: Format) -> float:
@@ -187,8 +184,7 @@ def _chat(key: str, row: Fields, source: str) -> list[Record]:
 def _oasst(row: Fields, source: str) -> list[Record]:
     root = row["prompt"]
     if not isinstance(root, dict):
-        got = type_name(root)
-        raise InputError(f"'prompt': expected a message, got {got}", code="data.wrong_type")
+        raise wrong_type("'prompt'", "a message", root)
     path = best_path(cast("Fields", root))
     if not path:
         raise InputError(
@@ -259,7 +255,7 @@ def _completion(
 def _question_answer(row: Fields) -> Format | None:
     """Returns the format of a row with one key that means a prompt and one that means its answer.
 
-    With more of them, or with another part of the prompt, either could be meant.
+    With more of them, or with another part of the prompt, the choice is ambiguous.
     """
     asked, answered = _named(row, ASKED), _named(row, ANSWERED)
     rest = row.keys() - {*asked, *answered}
@@ -339,7 +335,6 @@ FORMATS = (
     Format("prompt/response", _PROMPT_RESPONSE, partial(_pair, *_PROMPT_RESPONSE), _BESIDE),
     Format("text", ("text",), _text),
 )
-"""All known formats."""
 
 QUESTION_ANSWER = "question/answer"
 """The name of the format of rows with other names of a prompt and its answer."""
@@ -347,4 +342,3 @@ QUESTION_ANSWER = "question/answer"
 READS = {form.name: form.reads for form in FORMATS} | {
     QUESTION_ANSWER: frozenset((*ASKED, *ANSWERED, *_BESIDE))
 }
-"""Name of a format -> all keys that it reads."""

@@ -15,7 +15,7 @@ from zoo.gym.data.reading.turns.chat import (
     flags_of,
 )
 from zoo.gym.data.reading.turns.tools import CALL_KEYS, RESULT_KEYS
-from zoo.gym.data.reading.turns.values import described, shown, type_name
+from zoo.gym.data.reading.turns.values import described, shown, wrong_type
 from zoo.gym.data.records import Message
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
@@ -49,7 +49,6 @@ ROW_FLAGS = (*ROW_WEIGHTS, *FLAG_KEYS)
 """A row's keys for whether it is learned, and how much."""
 
 MOST_WEIGHT = 1e6
-"""The largest weight of a row."""
 
 _TURN_KEYS = frozenset(
     (*ROLE_KEYS, *CONTENT_KEYS, *REASONING_KEYS, *CALL_KEYS, *MEDIA_KEYS, *WEIGHT_KEYS, *FLAG_KEYS)
@@ -94,7 +93,7 @@ def is_rating(key: str, value: object) -> bool:
 
 
 def refuse_unlearnable(row: Fields, *, is_text: bool) -> None:
-    """Refuses a row whose keys say that it is not to be learned, or only in part.
+    """Refuses a row with keys that exclude it from learning, or a part of it.
 
     Args:
         is_text: the row has no answer that a label could refer to.
@@ -161,8 +160,7 @@ def row_weight(row: Fields) -> float:
 
 def _weight(key: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        got = type_name(value)
-        raise InputError(f"{key!r}: expected a number, got {got}", code="data.wrong_type")
+        raise wrong_type(repr(key), "a number", value)
     if not 0 <= value <= MOST_WEIGHT:
         raise InputError(
             f"{key!r}: expected 0 to {MOST_WEIGHT:,.0f}, got {value:g}", code="data.bad_weight"
@@ -185,8 +183,7 @@ def with_system(row: Fields, turns: tuple[Message, ...]) -> tuple[Message, ...]:
     for key in SYSTEM_KEYS:
         value = row.get(key)
         if value is not None and not isinstance(value, str):
-            got = type_name(value)
-            raise InputError(f"{key!r}: expected text, got {got}", code="data.wrong_type")
+            raise wrong_type(repr(key), "text", value)
         if value and value.strip():
             prompts[value] = key
     if turns and turns[0].role == "system":

@@ -29,24 +29,22 @@ from zoo.gym.data.reading.keys import (
 )
 from zoo.gym.data.reading.turns.chat import CONTENT_KEYS, ROLE_KEYS
 from zoo.gym.data.reading.turns.tools import CALL_KEYS, CALL_ROLE, TOOLS_KEYS
-from zoo.gym.data.reading.turns.values import shown, text_of, type_name
+from zoo.gym.data.reading.turns.values import shown, text_of, type_name, wrong_type
 from zoo.gym.data.records import Record
 from zoo.gym.errors import InputError
 
 Fields = dict[str, object]
 
 NAME = "preference"
-"""The name of the format in messages."""
 
 PAIRS = (("chosen", "rejected"), ("chosen_messages", "rejected_messages"))
-"""The keys of the better and the worse answer."""
 
 _CHATS = ("messages", "conversations")
 _INSTRUCTION = ("instruction", "input", "history")
 _BESIDE = (*SYSTEM_KEYS, *TOOLS_KEYS)
 
 READS = frozenset((*PAIRS[0], *PAIRS[1], *_CHATS, *_INSTRUCTION, "prompt", *_BESIDE))
-"""Every key of a preference row that is read, besides a question in place of a prompt."""
+"""Every key of a preference row that is read, except the key of a question."""
 
 
 def is_preference(value: object) -> bool:
@@ -57,7 +55,7 @@ def is_preference(value: object) -> bool:
 
 
 REPEATED = frozenset({"prompt", "chosen"})
-"""The keys whose content is in `messages` as well, in a row that `repeats_better`."""
+"""The keys that repeat the content of `messages` in a row that `repeats_better`."""
 
 
 def repeats_better(value: object) -> bool:
@@ -201,9 +199,7 @@ def _as_turns(side: object, key: str) -> list[object]:
         return [cast("Fields", side)]
     if isinstance(side, str):
         return [{"role": "assistant", "content": side}]
-    raise InputError(
-        f"{key!r}: expected text or turns, got {type_name(side)}", code="data.wrong_type"
-    )
+    raise wrong_type(repr(key), "text or turns", side)
 
 
 def _turns(prompt: object, better: list[object], worse: list[object]) -> list[list[object]]:

@@ -15,12 +15,11 @@ from zoo.gym.data.reading.keys import BESIDE, SYSTEM_KEYS, with_system
 from zoo.gym.data.reading.text import BLANK_LINE
 from zoo.gym.data.reading.turns.chat import parse_turns, refuse_media
 from zoo.gym.data.reading.turns.tools import parse_tools, require_calls
-from zoo.gym.data.reading.turns.values import text_of, type_name
+from zoo.gym.data.reading.turns.values import text_of, wrong_type
 from zoo.gym.data.records import Message, Record
 from zoo.gym.errors import InputError
 
 NAME = "prompt to answer"
-"""The name of the format in messages."""
 
 PROMPTS = ("prompt", "question", "problem", "instruction", "messages", "conversations")
 """The keys of a prompt; of several in one row, the first is read."""
@@ -62,10 +61,7 @@ def parse_prompt(row: Mapping[str, object], source: str) -> Record:
     answer_key = next((name for name in ANSWERS if row.get(name) is not None), "answer")
     answer = row.get(answer_key)
     if isinstance(answer, bool | dict):
-        raise InputError(
-            f"{answer_key!r}: expected text, a number or a list, got {type_name(answer)}",
-            code="data.wrong_type",
-        )
+        raise wrong_type(repr(answer_key), "text, a number or a list", answer)
     read = {key, "answer", *_REFERENCES, *SYSTEM_KEYS}
     read |= {"input"} if key == "instruction" else set()
     metadata = {name: value for name, value in row.items() if name not in read}

@@ -21,7 +21,6 @@ from zoo.gym.data.records import Problem
 from zoo.gym.errors import InputError
 
 SUFFIXES = {".csv": ",", ".tsv": "\t"}
-"""Suffix of a table -> the separator of its cells."""
 
 _JSON_COLUMNS = frozenset(
     {"messages", "conversations", "history", "instances", "tools", "functions"}

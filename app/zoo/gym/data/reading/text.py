@@ -62,7 +62,7 @@ def _refuse_lookalikes(path: Path, text: str) -> None:
         if row["quote"] == "'":
             got, hint = "a Python dict", "write the rows with json.dumps"
         elif row["quote"] != '"':
-            got, hint = "JSON with curly quotes", 'write " in place of them'
+            got, hint = "JSON with curly quotes", 'replace them with "'
         elif comments:
             got, hint = "comments above JSON", "remove the comments: JSON has none"
         else:

@@ -22,7 +22,6 @@ from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
 
 NAME = "WhatsApp export"
-"""The name of the format in messages."""
 
 GAP = dt.timedelta(hours=6)
 """A silence of this length separates two conversations."""
@@ -81,7 +80,7 @@ def read_whatsapp(path: Path, me: str | None) -> "Iterator[tuple[Row, Mapping[st
     """Yields the conversations as rows with `messages`, and with the first the counts of omissions.
 
     Args:
-        me: the speaker whose messages are the assistant's.
+        me: the speaker with the assistant's messages.
 
     Raises:
         InputError: `me` is None, or names a speaker without messages or answers in the file.

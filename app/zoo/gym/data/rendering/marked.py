@@ -70,7 +70,6 @@ class Marked:
     """A chat rendered with markers.
 
     Attributes:
-        template: the model's template.
         chat: the turns and tools as rendered: with markers, special tokens hidden.
         thoughts: the reasoning of each turn in the same form, whether `chat` has it or not.
         text: the rendered chat; if `plain`, with substitutes for the template's special tokens.
@@ -79,7 +78,7 @@ class Marked:
         closes: the position of its last marker: after its text, or in its last call.
         prompts: renders that end with the prompt for a turn, by its index; those of long chats
             are rendered when they are needed.
-        plain: the data contains special tokens as text: see `SpecialTokens.plain_reader`.
+        plain: the data contains special tokens as text: see `SpecialTokens.tokenise`.
     """
 
     template: ChatTemplate

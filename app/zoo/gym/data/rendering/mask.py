@@ -52,7 +52,6 @@ class Rendered(NamedTuple):
 
     Attributes:
         text: the chat; if `plain`, with substitutes for the template's special tokens.
-        turns: the assistant's turns.
         plain: the data contains special tokens as text: see `SpecialTokens`.
     """
 
@@ -71,7 +70,7 @@ def render_turns(
     """Renders a chat and finds its assistant's turns.
 
     Args:
-        keep_thinking: write a think block before each turn whose reasoning the template omits.
+        keep_thinking: write a think block before each turn if the template omits its reasoning.
 
     Raises:
         InputError: the template refuses the chat, drops or rewrites a turn, a call or a tool, or
@@ -108,7 +107,7 @@ def _with_thinking_inside(template: ChatTemplate, message: Message) -> Message:
 
 
 def dropped_blocks(marked: Marked) -> frozenset[int]:
-    """Returns the indices of turns whose think block before the answer was removed.
+    """Returns the indices of turns that lost the think block before their answer.
 
     Such a template leaves the blank lines after the block.
     """

@@ -26,7 +26,6 @@ RENDER_WALL_S = 300.0
 """The same as wall time, for systems without CPU time limits."""
 
 RENDER_BYTES = 2_000_000_000
-"""Memory of the child, including its interpreter."""
 
 _POLL_S = 0.05
 
@@ -204,6 +203,5 @@ def _too_large(pid: int) -> bool:
 
 
 renderer = Renderer()
-"""The renderer of this process."""
 
 atexit.register(renderer.close)

@@ -27,7 +27,6 @@ class SpecialTokens:
 
     Attributes:
         pattern: matches the longest special token at a position.
-        ids: the ids of all special tokens.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -43,7 +42,7 @@ class SpecialTokens:
         self._copy: _PlainReader | None = None
 
     def stood_in(self, text: str) -> str:
-        """Returns a text with a private-use character in place of each special token.
+        """Returns a text with a private-use character for each special token.
 
         Raises:
             InputError: the text already contains such characters.
@@ -51,18 +50,8 @@ class SpecialTokens:
         _refuse_stand_ins(text)
         return self.pattern.sub(lambda match: self._stand_ins[match[0]], text)
 
-    def plain_reader(self) -> Tokenizer:
-        """Returns a tokenizer for the result of `stood_in`, which reads no text as a special token.
-
-        Raises:
-            InputError: the tokenizer cannot be copied.
-        """
-        if self._copy is None:
-            self._copy = _PlainReader(self._tokenizer, self._stand_ins)
-        return cast("Tokenizer", self._copy)
-
     def tokenise(self, text: str, cuts: Sequence[int] = (), *, plain: bool) -> Tokens:
-        """Returns the tokens of a text whose only special tokens are the template's.
+        """Returns the tokens of a text with no special tokens but the template's.
 
         Args:
             text: the text; if `plain`, the result of `stood_in`.
@@ -72,23 +61,19 @@ class SpecialTokens:
         Raises:
             InputError: the tokenizer makes a special token of plain text, or cannot be copied.
         """
-        reader = self.plain_reader() if plain else self._tokenizer
+        reader = self._tokenizer
+        if plain:
+            self._copy = self._copy or _PlainReader(reader, self._stand_ins)
+            reader = cast("Tokenizer", self._copy)
         tokens = tokenise(reader, text, cuts)
-        self.check(tokens.ids, len((_STANDING_IN if plain else self.pattern).findall(text)))
-        return tokens
-
-    def check(self, ids: Sequence[int], expected: int) -> None:
-        """Refuses tokens with more special ones than the template wrote.
-
-        Raises:
-            InputError: the tokenizer makes a special token of plain text.
-        """
-        if sum(token in self._counted for token in ids) > expected:
+        written = len((_STANDING_IN if plain else self.pattern).findall(text))
+        if sum(token in self._counted for token in tokens.ids) > written:
             raise InputError(
                 "the tokenizer reads part of the text as a special token: expected plain text",
                 hint="split_special_tokens=false allows special tokens in the data",
                 code="data.special_token",
             )
+        return tokens
 
     def tokenise_text(self, text: str, cuts: Sequence[int] = ()) -> Tokens:
         """Returns the tokens of untrusted text: none of them is special.

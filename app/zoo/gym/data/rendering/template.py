@@ -20,10 +20,7 @@ class ChatTemplate:
     """A model's chat template.
 
     Attributes:
-        tokenizer: its tokenizer.
-        source: the text of the template.
         tool_source: that of chats with tools: the template `tool_use` if the model has one.
-        today: the date that it may print.
         reads_reasoning: whether it places reasoning itself; if not, reasoning is put before the
             answer as a think block.
         markers: ids of the tokens that a tokenizer adds to its vocabulary; one of them ends a turn.
@@ -120,13 +117,10 @@ def render_all(
     """
     names = template.tokenizer.special_tokens_map
     variables: dict[str, object] = {
-        **{
-            name: [str(word) for word in value] if isinstance(value, list) else str(value)
-            for name, value in names.items()
-        },
-        "tools": None,
-        "documents": None,
+        name: [str(word) for word in value] if isinstance(value, list) else str(value)
+        for name, value in names.items()
     }
+    variables |= {"tools": None, "documents": None}
     reads = template.reads_reasoning
     turns = [[_as_dict(turn, reads_reasoning=reads) for turn in chat.messages] for chat in chats]
     tools = [chat.tools for chat in chats] if any(chat.tools for chat in chats) else ()

@@ -14,7 +14,14 @@ from zoo.gym.data.reading.turns.tools import (
     parse_calls,
     require_calls,
 )
-from zoo.gym.data.reading.turns.values import list_of, shown, text_of, type_name, word_of
+from zoo.gym.data.reading.turns.values import (
+    list_of,
+    shown,
+    text_of,
+    type_name,
+    word_of,
+    wrong_type,
+)
 from zoo.gym.data.records import Message, split_thinking
 from zoo.gym.errors import InputError
 
@@ -32,7 +39,6 @@ REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
 MEDIA_KEYS = ("images", "image", "image_url", "videos", "video", "audios", "audio")
 
 WEIGHT_KEYS = ("weight", "loss_weight")
-"""Keys with a weight, 0 or 1."""
 
 FLAG_KEYS = ("train", "learn", "trainable", "training", "loss")
 """Keys with true or false: whether something is learned."""
@@ -61,7 +67,7 @@ def parse_chat(value: object, key: str) -> tuple[Message, ...]:
 
 
 def require_answer(turns: Sequence[Message]) -> None:
-    """Refuses a chat in which nothing can be learned, or whose tool turns answer no call.
+    """Refuses a chat without a turn to learn, or with tool turns that answer no call.
 
     Raises:
         InputError: there is no assistant turn, or none is to be learned, or a tool turn follows
@@ -92,8 +98,7 @@ def parse_turns(value: object, key: str) -> tuple[Message, ...]:
 
 def _message(fields: object, where: str) -> Message:
     if not isinstance(fields, dict):
-        got = type_name(fields)
-        raise InputError(f"{where}: expected a message, got {got}", code="data.wrong_type")
+        raise wrong_type(where, "a message", fields)
     word = _role(fields, where)
     role = ROLES[word]
     refuse_media(fields, f"{where}.")
@@ -141,8 +146,7 @@ def _role(fields: dict[str, object], where: str) -> str:
     """Returns the role of a turn as the data names it; one of `ROLES`."""
     role = fields[_first_key(fields, ROLE_KEYS, where)]
     if not isinstance(role, str):
-        got = type_name(role)
-        raise InputError(f"{where}: expected a role in words, got {got}", code="data.wrong_type")
+        raise wrong_type(where, "a role in words", role)
     if role not in ROLES:
         raise InputError(
             f"{where}: unknown role {shown(role)}: expected system, user, assistant or tool",

@@ -30,7 +30,6 @@ class Export(NamedTuple):
     """The export of an application.
 
     Attributes:
-        name: of the format, for the user.
         keys: a row with all of these keys is one of its conversations.
         turns: conversation, counts of what is left out -> role and text of each turn.
     """

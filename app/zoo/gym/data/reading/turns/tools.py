@@ -22,7 +22,6 @@ from zoo.gym.data.records import Call, Message, Tools
 from zoo.gym.errors import InputError
 
 TOOLS_KEYS = ("tools", "functions")
-"""A row's keys of the definitions of tools."""
 
 SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
 """The keys of the schema of a tool's parameters: OpenAI's, Anthropic's and MCP's."""
@@ -34,7 +33,7 @@ RESULT_KEYS = ("name", "tool_call_id")
 """A tool turn's keys of the tool that it is from, and of the call that it answers."""
 
 CALL_ROLE = "function_call"
-"""The role of an assistant turn whose text is a call."""
+"""The role of an assistant turn with a call as its text."""
 
 _AROUND_CALL = frozenset({"id", "type", "index", "function"})
 _CALL = frozenset({"name", "arguments"})

@@ -37,6 +37,12 @@ def described(value: object) -> str:
     return shown(value) if isinstance(value, str) else type_name(value)
 
 
+def wrong_type(where: str, expected: str, value: object) -> InputError:
+    """Returns the error for a value that has not the expected type."""
+    got = type_name(value)
+    return InputError(f"{where}: expected {expected}, got {got}", code="data.wrong_type")
+
+
 def text_of(value: object, key: str) -> str:
     """Returns a value that must be text; a list of text parts is joined.
 
@@ -50,7 +56,7 @@ def text_of(value: object, key: str) -> str:
         return value
     if isinstance(value, list) and value:
         return "".join(_part(part, key) for part in cast("list[object]", value))
-    raise InputError(f"{key!r}: expected text, got {type_name(value)}", code="data.wrong_type")
+    raise wrong_type(repr(key), "text", value)
 
 
 def _part(part: object, key: str) -> str:
@@ -72,8 +78,7 @@ def word_of(fields: Mapping[str, object], key: str, where: str) -> str:
     """
     value = fields.get(key)
     if value is not None and not isinstance(value, str):
-        got = type_name(value)
-        raise InputError(f"{where}: {key!r}: expected text, got {got}", code="data.wrong_type")
+        raise wrong_type(f"{where}: {key!r}", "text", value)
     return value or ""
 
 
@@ -96,8 +101,7 @@ def list_of(value: object, where: str, expected: str = "a list") -> list[object]
         InputError: it is not.
     """
     if not isinstance(value, list):
-        got = type_name(value)
-        raise InputError(f"{where}: expected {expected}, got {got}", code="data.wrong_type")
+        raise wrong_type(where, expected, value)
     return cast("list[object]", value)
 
 
