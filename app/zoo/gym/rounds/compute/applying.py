@@ -281,12 +281,7 @@ def _alone() -> Generator[None]:
 
 def _keep(results: list[Applied]) -> None:
     rows = [
-        {
-            "round": result.round,
-            "base": str(result.base),
-            "file": str(result.file),
-            "digest": result.digest,
-        }
+        {name: str(getattr(result, name)) for name in ("round", "base", "file", "digest")}
         for result in results
     ]
     write_beside(_path(), json.dumps({"applied": rows}, indent=2) + "\n", sync=True)

@@ -144,7 +144,8 @@ def write_contribution(source: Path, base: Path, manifest: Coding, out: Path) ->
         write_delta(out, contribution_header(terms, manifest), spool)
     try:
         delta = open_contribution(out, manifest)
-        _check_change(delta, manifest, source)
+        if not views_of([delta], manifest).gram().any():  # as a round would refuse it
+            raise _no_change(source)
     except InputError:
         out.unlink()  # beyond a cap, or nothing
         raise
@@ -215,12 +216,6 @@ def _how_to_train(changes: Changes, manifest: Coding) -> str:
     count = len(numbers) * (-1 if 0 in numbers else 1)  # the first layers, or the last ones
     freezes = f"finetuning_type=freeze freeze_trainable_layers={count}"
     return f"{freezes} freeze_trainable_modules={modules} trains these alone; {adapters}"
-
-
-def _check_change(delta: "Delta", manifest: Coding, source: Path) -> None:
-    """Refuses what a round would refuse, with the same arithmetic: a squared norm of 0."""
-    if not views_of([delta], manifest).gram().any():
-        raise _no_change(source)
 
 
 def _no_change(source: Path) -> InputError:

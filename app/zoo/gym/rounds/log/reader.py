@@ -386,17 +386,15 @@ class LogReader:
                     f"log/{name}: expected {width} hashes, got {len(hashes)}",
                     code="rounds.bad_tile",
                 )
-            if level and hashes != self._above(level - 1, index * WIDTH, width):
+            # without the tiles below, a root says nothing about its entries
+            below = range(index * WIDTH, index * WIDTH + width) if level else ()
+            if level and hashes != [subtree(self._tile(level - 1, tile)) for tile in below]:
                 raise InputError(
                     f"log/{name}: expected the hashes of the tiles below, got others",
                     code="rounds.bad_tile",
                 )
             self._tiles[key] = hashes
         return self._tiles[key]
-
-    def _above(self, level: int, first: int, count: int) -> list[bytes]:
-        """Returns the hashes of whole tiles: without them a root says nothing about its entries."""
-        return [subtree(self._tile(level, index)) for index in range(first, first + count)]
 
     def _bytes(self, name: str) -> bytes:
         content = self._read(f"log/{name}")

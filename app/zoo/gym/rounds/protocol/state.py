@@ -211,7 +211,12 @@ def _close(state: State, entry: Signed) -> State:
     """Closes a phase: the next begins, or, with too few for it, this one goes on once."""
     _expect_role(state, entry, "log")
     body = objects.checked(
-        entry, {"round": is_hex, "phase": _is_phase, "missed": lambda value: type(value) is bool}
+        entry,
+        {
+            "round": is_hex,
+            "phase": lambda value: value in ("commit", "reveal"),
+            "missed": lambda value: type(value) is bool,
+        },
     )
     phase = Phase(str(body["phase"]))
     _expect(state, entry, phase)
@@ -362,10 +367,6 @@ _FOLLOW = {
     objects.RESULT: _result,
     objects.VOID: _void,
 }
-
-
-def _is_phase(value: object) -> bool:
-    return isinstance(value, str) and value in {Phase.COMMIT.value, Phase.REVEAL.value}
 
 
 def _is_key(value: object) -> bool:

@@ -89,6 +89,8 @@ def store_all(files: Iterable[Path | None], contents: Iterable[bytes], storage: 
 def store_bytes(content: bytes, storage: Storage) -> None:
     """Stores a chunk unless it is stored; a damaged one is replaced.
 
+    A server or a service checks the bytes that it has; those of a folder are read.
+
     Raises:
         StorageError: it cannot be stored.
     """
@@ -98,13 +100,8 @@ def store_bytes(content: bytes, storage: Storage) -> None:
     size = storage.size(name)
     if size is None:
         storage.write(name, content)
-    elif size != len(content) or not _has(storage, name, content):
+    elif size != len(content) or not (is_address(storage.address) or storage.read(name) == content):
         storage.replace(name, content)
-
-
-def _has(storage: Storage, name: str, content: bytes) -> bool:
-    """Says whether a storage has these bytes; a server or a service has checked its own."""
-    return is_address(storage.address) or storage.read(name) == content
 
 
 def fetch(stored: StoredFile, storage: Storage, path: Path) -> None:
