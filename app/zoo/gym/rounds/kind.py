@@ -1,4 +1,4 @@
-"""What a kind of round is: its terms, its contributions, its result, and what commands say of it.
+"""A kind of round: its terms, its contributions, its result, and how commands describe it.
 
 Whoever opens, joins, computes or shows a round asks its kind for everything that differs. The steps
 that all kinds share (commit, reveal, close, the log) know none. In the log a kind is terms of the
@@ -62,7 +62,7 @@ class FineTune:
 
 @dataclass(frozen=True)
 class Request:
-    """What a user gave to contribute, or to apply a result.
+    """The arguments of a command that contributes, or applies a result.
 
     Attributes:
         name: the source, as it was typed.
@@ -212,7 +212,7 @@ class Kind(ABC, Generic[Source, Result]):
         """Verifies the result, applies it, prints that and returns it for programs."""
 
     def forget(self, manifest: "Manifest") -> None:
-        """Deletes what this machine kept to make the result, of which there will be none."""
+        """Deletes what this machine kept for a result that will never be made."""
 
     @abstractmethod
     def is_measured(self, state: "State") -> bool:

@@ -97,7 +97,7 @@ def compute(
     threads: int | None = None,
     divide: Divide | None = None,
 ) -> Computed:
-    """Computes the result of a round whose reveals are closed.
+    """Computes the result of a round after its reveals are closed.
 
     Args:
         folder: of the round on this machine; keeps what was fetched.
@@ -155,7 +155,7 @@ def candidates_of(
     threads: int | None = None,
     divide: Divide | None = None,
 ) -> "tuple[Collected, NDArray[np.uint64]]":
-    """Returns the contributions whose files are allowed and no copies, and their Gram matrix."""
+    """Returns the allowed contributions without copies, and their Gram matrix."""
     import numpy as np
 
     if not kind_of(state.manifest).is_open:
@@ -275,7 +275,7 @@ def _standings(chosen: Chosen, refused: Mapping[PublicKey, str]) -> Standings:
 
 
 def worse_than_one(state: State, report: Report) -> str | None:
-    """Returns in words that the result gains less than one of its contributions alone."""
+    """Returns a warning if the result gains less than one of its contributions alone."""
     gate = state.measured.results.get(report.result.digest)
     gates = state.measured.gates
     alone = {key: gates[key].loss for key in report.counted if key in gates}

@@ -54,7 +54,7 @@ def build(folder: Path, delta: Path, base: Path) -> None:
     """Writes base plus result, unless it is there as it was written.
 
     Args:
-        folder: see `model_folder_of`; one whose files were changed is replaced.
+        folder: see `model_folder_of`; replaced if its files were changed.
 
     Raises:
         InputError: the base is another one.
@@ -87,7 +87,7 @@ def is_whole(folder: Path) -> bool:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yields the files whose digests are kept: the notes beside a model are written again."""
+    """Yields the files of a model, without the notes beside it, which are rewritten."""
     for file in sorted(folder.rglob("*")):
         if file.is_file() and file.name not in {PARENTS_FILE, WRITTEN_FILE}:
             yield file
@@ -156,7 +156,7 @@ def apply_result(opened: Opened, base: Path, *, threads: int | None = None) -> A
 
 
 def refuse_unverified(opened: Opened, work: Path, *, threads: int | None = None) -> str:
-    """Refuses a round whose result is missing or cannot be verified, and returns its digest.
+    """Returns the digest of a verified result.
 
     Args:
         work: its folder on this machine, where the published result then lies.
@@ -185,7 +185,7 @@ def undo_result(base: Path | None = None) -> Applied:
     """Forgets the newest applied result and returns it; its model folder stays.
 
     Args:
-        base: the folder of a base, of which the newest is meant; of any base if None.
+        base: the folder of a base; None takes the newest result of any base.
 
     Raises:
         NotAvailableError: none is applied.

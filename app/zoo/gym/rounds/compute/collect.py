@@ -7,7 +7,7 @@ can change a published round afterwards.
 
 Copies of earlier commitments are refused by the exact Gram matrix. Signs that agree in 95 % of the
 columns are a copy (honest contributions of one base agreed in 70 to 79 %): a cosine of .90. Plain
-values whose signs would agree so often have a cosine of .988 if they are normally distributed:
+values with signs that agree as often have a cosine of .988 if they are normally distributed:
 cos(pi * .05).
 """
 
@@ -59,7 +59,7 @@ def fetch_all(
     """Fetches what was revealed; files that are in the folder already are not fetched again.
 
     Args:
-        state: of a round whose reveals are closed.
+        state: of a round, after its reveals are closed.
 
     Returns:
         Whose files the round allows, in the order of their digests, of equal ones the earlier
@@ -159,7 +159,7 @@ def _is_copy(products: list[list[int]], row: int, other: int, least: Fraction) -
 _SHOWN = 3
 
 Divide = Callable[[Sequence[Delta], Contributions], Contributions]
-"""Makes contributions whose products and combination several processes compute."""
+"""Spreads the products and the combination of contributions over several processes."""
 
 
 class NoResultError(InputError):
@@ -191,12 +191,12 @@ class TooFewError(NoResultError):
 
 @dataclass(frozen=True)
 class Collected:
-    """The contributions whose files are what the round allows.
+    """The contributions that the round allows.
 
     Attributes:
         deltas: in the order of their digests; of equal digests the earlier commitment first.
         keys: who contributed each.
-        refused: why the files of others do not count.
+        refused: the reason for each of the others.
     """
 
     deltas: Sequence[Delta]

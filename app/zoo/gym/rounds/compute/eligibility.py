@@ -1,4 +1,4 @@
-"""What earlier rounds say of the contributors, and the cap on those of whom they say little."""
+"""Which contributors count by their earlier rounds, and the cap on newcomers."""
 
 from collections.abc import Collection, Set
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from zoo.gym.signing import PublicKey
 
 @dataclass(frozen=True)
 class Members:
-    """The contributors of a round, as those before it left them.
+    """The contributors of a round and their earlier standings.
 
     Attributes:
         standings: of keys that took part before.
@@ -37,7 +37,7 @@ class Members:
         return self.newcomers or frozenset()
 
     def reputation(self, key: PublicKey) -> Reputation:
-        """Returns what is known of a key."""
+        """Returns the reputation of a key."""
         return self.standings.get(key, Reputation())
 
 

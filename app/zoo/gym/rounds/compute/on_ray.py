@@ -85,7 +85,7 @@ def groups_of(tensors: Sequence[Tensor], columns: int = COLUMNS) -> list[list[st
 
 
 def compute_task(job: Job, contributions: Contributions, *, threads: int | None = None) -> "Part":
-    """Returns the part of a job that some tensors are.
+    """Computes the part of a job for some tensors.
 
     Args:
         contributions: its contributions, of these tensors alone.
@@ -103,7 +103,7 @@ def compute_task(job: Job, contributions: Contributions, *, threads: int | None 
 
 @dataclass(frozen=True)
 class DividedContributions:
-    """Contributions whose products and combination are computed in tasks."""
+    """Contributions that are multiplied and combined in tasks."""
 
     local: Contributions
     digests: Sequence[str]
@@ -168,7 +168,7 @@ LOCAL, AUTO = "local", "auto"
 """A cluster of this machine alone, started for the command; and the one that runs here already."""
 
 RETRIES = 3
-"""How often a task is computed again whose worker process or machine is lost."""
+"""How often a task is retried after its worker process or machine is lost."""
 
 CONNECT_S = 10.0
 """How long the head of a cluster may take to answer; Ray itself tries for minutes."""

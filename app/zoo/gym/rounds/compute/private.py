@@ -70,7 +70,7 @@ class PrivateResult:
     """The published result of a private round.
 
     Attributes:
-        refused: the reason for each key whose contribution does not count.
+        refused: the reason for each key that does not count.
     """
 
     delta: Delta
@@ -127,11 +127,11 @@ def publish_private(
 
 
 Sealed: TypeAlias = tuple[list[tuple[PublicKey, Path]], dict[PublicKey, str]]
-"""Key and file of each contribution that the round allows, by digest; why others do not count."""
+"""Key and file of each allowed contribution, by digest; and the reason for each refused one."""
 
 
 def collect_sealed(state: State, storage: Storage, folder: Path) -> Sealed:
-    """Fetches what was revealed, as far as everybody can check it, see `fetch_all`."""
+    """Fetches the sealed files and checks all that anybody can check, see `fetch_all`."""
 
     def checked(path: Path) -> Path:
         check_sealed(path, state.manifest)
@@ -432,7 +432,7 @@ def _factors(state: State, delta: Delta) -> str:
 
 
 def _tensors(state: State, delta: Delta) -> None:
-    """Refuses a file whose parts are not those of the round."""
+    """Refuses a file with other parts than those of the round."""
     _same(
         delta.header.tensors,
         private_header(1, state.manifest, privacy_of(state.manifest), {}).tensors,

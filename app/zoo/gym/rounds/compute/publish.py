@@ -141,7 +141,7 @@ def _refuse_failed(computed: Computed, append: Appender) -> None:
 
 
 def _refuse_other_words(refused: Mapping[PublicKey, str], state: State) -> None:
-    """Refuses a result of which the log would say other reasons than its report: none verifies."""
+    """Refuses a result whose report and log give different reasons: it could not be verified."""
     other = [key for key, reason in refused.items() if state.refused.get(key, reason) != reason]
     if other:
         raise InputError(

@@ -51,7 +51,7 @@ class Report:
     Attributes:
         rule: method, f and mixed, as they were used.
         contributions: key and digest of each that is no copy, in the order of the Gram matrix.
-        refused: the reason for each key whose contribution does not count.
+        refused: the reason for each key that does not count.
         weights: of the contributions; none for rules that work column by column.
         rest: the weight of no change.
         refit: what the result was multiplied by; None without a re-fit.
@@ -77,7 +77,7 @@ class Report:
 
     @property
     def counted(self) -> Sequence[PublicKey]:
-        """The keys whose contributions count: no copies, and none that the rule refused."""
+        """The keys that count: no copies, and none that the rule refused."""
         return [key for key, _ in self.contributions if key not in self.refused]
 
     def as_bytes(self) -> bytes:

@@ -71,7 +71,7 @@ def published_report(opened: Opened) -> Mapping[str, Any]:
 
 
 def refuse_unlogged(refused: Mapping[PublicKey, str], state: State) -> None:
-    """Refuses to find a contribution unfit that the log takes: its file was changed since.
+    """Refuses refusals that are not in the log: the files have changed since.
 
     Raises:
         InputError: the first of them are named, with the reason.
@@ -129,7 +129,7 @@ def compared_fields(
     """Returns a check for each field of a report, and one that it has no other fields.
 
     Args:
-        stored: the published one, whose format and round were checked when it was read.
+        stored: the published report; its format and round have been checked.
     """
     assert ours.keys() == {*titles, "format", "round"}, "every field is compared"
     checks = [
@@ -144,7 +144,7 @@ def compared_fields(
 
 
 def same_field(ours: Mapping[str, Any], stored: Mapping[str, Any], field: str) -> bool:
-    """Says whether both have the same JSON in a field: to Python, true, 1 and 1.0 are equal."""
+    """Returns whether both have the same JSON in a field: to Python, true, 1 and 1.0 are equal."""
     if field not in ours or field not in stored:
         return False
     return canonical(ours[field]) == canonical(stored[field])
@@ -155,7 +155,7 @@ def _listed(names: list[str]) -> str:
 
 
 def short(ours: object, stored: object) -> str:
-    """Returns what was computed, with what is published where that differs."""
+    """Returns the computed value, and the published one if it differs."""
     if ours == stored:
         return _in_words(ours)[:200]
     return f"expected {str(ours)[:150]}, got {str(stored)[:150]}"
@@ -195,7 +195,7 @@ def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> Itera
     """Yields the checks of a round, as they are made.
 
     Args:
-        opened: the round, whose signatures, log and head were checked by opening it.
+        opened: the round; opening it has checked its signatures, log and head.
 
     Raises:
         StorageError: the storage cannot be read, or a file not be written here; the checks before
@@ -219,7 +219,7 @@ def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> Itera
 
 
 def _void(opened: Opened, folder: Path, threads: int | None) -> Check:
-    """Tells why a round is void: what the log shows of it, or else its writer's word."""
+    """Checks the reason of a void round: by the log, or else by its writer's word alone."""
     state, last = opened.state, state_of(opened.entries[:-1])
     by_word = f"there is no result, by the word of the log's writer alone: {state.reason}"
     reason = last.too_few
@@ -272,7 +272,7 @@ def computed_again(opened: Opened, folder: Path, threads: int | None) -> Iterato
 
 
 def _witnessed(opened: Opened) -> Check:
-    """Tells what witnesses have signed; that the log continues it was checked by opening."""
+    """Reports what witnesses have signed; opening has checked that the log continues it."""
     named = len(opened.manifest.keys_of("witness"))
     covered = max(opened.witnesses.values(), default=0)
     detail = f"{len(opened.witnesses)} of {named} signed, up to entry {covered}"

@@ -200,7 +200,7 @@ def open_contribution(path: Path, manifest: Coding) -> Delta:
 
 
 def _parsed(path: Path) -> Delta:
-    """Returns a file whose bytes and header are those of a delta.
+    """Parses the bytes and the header of a delta.
 
     What the readers of files say quotes the file, in words that depend on the versions of Python
     and of libraries; a reason has to be the same on every machine.
@@ -226,7 +226,7 @@ def _check_whole(delta: Delta) -> None:
 
 
 def check_characters(header: str) -> None:
-    """Refuses characters of which a reader may know more or less than another one.
+    """Refuses characters that some versions of Python do not know.
 
     Raises:
         InputError: the header has some, escaped or not, or is no JSON.

@@ -125,11 +125,11 @@ class Candidate:
 
     @property
     def copied(self) -> str:
-        """What a copy is one of, in words; empty for the first."""
+        """A sentence about the lesson that this one repeats; empty for the first."""
         if self.same is None:
             return ""
-        name, whose = f"[{self.same.item.id[:6]}]", self.same.contributor.fingerprint
-        return f"it says the same as {name} of {whose}, earlier in the log"
+        name, author = f"[{self.same.item.id[:6]}]", self.same.contributor.fingerprint
+        return f"it says the same as {name} of {author}, earlier in the log"
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Candidates:
 
     Attributes:
         lessons: of all contributions that count, in the order of the commitments.
-        contributors: whose contributions count, in the same order.
+        contributors: the keys that count, in the same order.
         refused: why those of others do not.
     """
 
@@ -156,7 +156,7 @@ def candidates_of(state: State, storage: Storage, folder: Path) -> Candidates:
     """Fetches what was revealed; whole files in the folder are not fetched again.
 
     Args:
-        state: of a round of lessons whose reveals are closed.
+        state: of a round of lessons, after its reveals are closed.
 
     Raises:
         StorageError: the storage cannot be read, or a file not be written.

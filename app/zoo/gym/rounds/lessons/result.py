@@ -86,7 +86,7 @@ class Combined:
 
 
 def combine(state: State, storage: Storage, folder: Path) -> Combined:
-    """Computes the result of a round of lessons whose reveals are closed.
+    """Computes the result of a round of lessons after its reveals are closed.
 
     Args:
         folder: of the round on this machine; keeps what was fetched, and the result.
@@ -133,8 +133,8 @@ def judged_in(
     """Returns what the records of a round say of each lesson, and which ones fit into a library.
 
     Args:
-        keys: whose records count, and then all that they keep; by default those of all keys of
-            role gate.
+        keys: count only the records of these, and keep all that pass; by default all keys of role
+            gate, and no more than the result may have.
     """
     lessons, records = terms_of(state.manifest), _by_text(state)
     counting = state.manifest.keys_of("gate") if keys is None else keys
@@ -293,7 +293,7 @@ def publish_lessons(
 
 
 def _refuse_unmeasured(state: State) -> None:
-    """Refuses a round of which too few keys measured anything: it waits, and is not void."""
+    """Refuses a round that too few keys measured: it waits, and is not void."""
     least, count = terms_of(state.manifest).least, len(state.measured.lessons)
     if count < least:
         raise InputError(

@@ -69,7 +69,7 @@ def consistency_proof(old: int, new: int, node: Node) -> list[bytes]:
 def proves_consistency(
     old: int, old_root: bytes, new: int, new_root: bytes, proof: Sequence[bytes]
 ) -> bool:
-    """Says whether a proof shows that a tree continues an older one."""
+    """Returns whether a proof shows that a tree continues an older one."""
     if old == new:
         return not proof and old_root == new_root
     if not 0 < old < new:
@@ -181,7 +181,7 @@ _ED25519 = b"\x01"
 _ID_BYTES, _SIGNATURE_BYTES = 4, 64
 
 Verify = Callable[[bytes, bytes], bool]
-"""Says whether a signature (second) is that of a message (first)."""
+"""Returns whether a signature (second) is that of a message (first)."""
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def probe(base: Path, result: Path, prompts: Sequence[Prompt]) -> Probe:
 
 
 def refuses(answer: str) -> bool:
-    """Says whether an answer has one of the usual phrases of a refusal.
+    """Returns whether an answer has one of the usual phrases of a refusal.
 
     >>> refuses("I'm sorry, but I cannot help with that.")
     True

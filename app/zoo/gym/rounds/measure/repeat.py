@@ -32,8 +32,8 @@ def repeated(
     """Yields a check for each kind of figure.
 
     Args:
-        opened: a round whose contributions were measured; without a measured result, as of a void
-            round, the figures of the contributions alone are repeated.
+        opened: a round with measured contributions; without a measured result, as in a void round,
+            only the figures of the contributions are repeated.
         previous: the last result, if the manifest names one; not compared with it if None.
 
     Raises:
@@ -161,7 +161,7 @@ def _same_loss(name: str, signed: Paired, repeated: Paired | None) -> Check:
 
 
 def _rescale(meter: Meter, chosen: Chosen, folder: Path) -> Check:
-    """The signed factor may be another one whose loss is as low."""
+    """Accepts a signed factor if its loss is as low as that of the best one."""
     file = chosen.write(folder / "unscaled.safetensors").path
     signed = chosen.state.measured.refit
     assert signed is not None

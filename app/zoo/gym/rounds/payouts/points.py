@@ -65,7 +65,7 @@ def drawn(
     """Returns the newcomers who get a seat.
 
     Args:
-        newcomers: those whose contributions could count.
+        newcomers: the candidates.
         seats: how many of them may.
         commitments: of the round, in the order of its log.
         nonce: the maker's.
@@ -89,7 +89,7 @@ def seats_of(established: int, share: float) -> int | None:
 def capped_weights(
     weights: Mapping[PublicKey, float], newcomers: Collection[PublicKey], share: float
 ) -> dict[PublicKey, Fraction]:
-    """Returns weights of which newcomers have at most a share; the others' stay."""
+    """Returns weights that leave newcomers at most a share; the others keep theirs."""
     part = Fraction(str(share))
     exact = {key: Fraction(weight) for key, weight in weights.items()}
     new = sum((exact[key] for key in newcomers), Fraction(0))
@@ -106,7 +106,7 @@ def capped_points(
     share: float,
     pool: int,
 ) -> dict[PublicKey, int]:
-    """Returns points of which newcomers have at most a share of the pool.
+    """Returns points that leave newcomers at most a share of the pool.
 
     What is beyond it goes to the others; to nobody if their values are all 0.
     """
@@ -125,7 +125,6 @@ def weighed_values(
     """Returns what each contributor's points are proportional to, exactly.
 
     Args:
-        keys: whose contributions count.
         result: its digest; without measured values nobody is worth anything yet.
     """
     measured, terms = state.measured, state.manifest.evaluation

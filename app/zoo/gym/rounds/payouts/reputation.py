@@ -23,7 +23,7 @@ FLOOR = 0.0
 
 @dataclass(frozen=True)
 class Reputation:
-    """What is known of a contributor.
+    """The reputation of a contributor.
 
     Attributes:
         value: 0 to 1.
@@ -35,7 +35,7 @@ class Reputation:
     accepted: int = 0
 
     def after(self, quality: float) -> "Reputation":
-        """Returns it after a round in which the contribution had a quality of 0 to 1.
+        """Returns the reputation after a round with a contribution of a quality from 0 to 1.
 
         Raises:
             InputError: the quality is not in that range.
@@ -50,11 +50,11 @@ class Reputation:
         return Reputation(self.value + rate * (quality - self.value), accepted)
 
     def after_refusal(self) -> "Reputation":
-        """Returns it after a contribution that failed its validation."""
+        """Returns the reputation after a contribution that failed its validation."""
         return replace(self, value=FLOOR)
 
     def after_absence(self, decay: float = DECAY) -> "Reputation":
-        """Returns it after a round without a contribution."""
+        """Returns the reputation after a round without a contribution."""
         return replace(self, value=self.value * decay)
 
 
@@ -129,8 +129,8 @@ def standings_after(
 
     Args:
         qualities: 0 to 1, of each contribution that counts.
-        refused: whose contribution failed a check.
-        unchanged: who took part but was not drawn.
+        refused: the contributors that failed a check.
+        unchanged: the contributors that were not drawn.
     """
     updated: dict[PublicKey, Reputation] = {}
     failed, unseated = set(refused), set(unchanged)

@@ -102,7 +102,7 @@ _HALF = 1 << 16
 def to_steps(values: "NDArray[np.float32]", scale: int, clip: float) -> "NDArray[np.int64]":
     """Returns values as whole numbers of steps, cut towards zero.
 
-    Values whose norm is far above the clip are made smaller first, so that they fit into 32 bits.
+    Values far above the clip are scaled down first, so that they fit into 32 bits.
 
     Args:
         values: any shape; finite.
@@ -136,7 +136,7 @@ def square_norm(steps: "NDArray[np.int64]") -> int:
 
 
 def clip_steps(steps: "NDArray[np.int64]", most: int) -> "NDArray[np.int64]":
-    """Returns numbers whose Euclidean norm is at most `most`; unchanged if it was.
+    """Clips numbers to a Euclidean norm of `most`; shorter ones are unchanged.
 
     Longer ones are multiplied by `most / ceil(norm)`, each product cut towards zero.
 

@@ -153,7 +153,7 @@ def _ledger() -> Generator[sqlite3.Connection]:
     try:
         with closing(sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)) as db:
             db.execute("PRAGMA synchronous = FULL")
-            db.execute("PRAGMA fullfsync = ON")  # of macOS, whose plain one does not wait
+            db.execute("PRAGMA fullfsync = ON")  # on macOS, where a plain sync does not wait
             db.execute("BEGIN IMMEDIATE")
             for statement in filter(str.strip, _TABLES.split(";")):
                 db.execute(statement)

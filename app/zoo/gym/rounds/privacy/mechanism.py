@@ -84,7 +84,7 @@ def write_private_result(
 def private_header(
     contributors: int, coding: Coding, privacy: Privacy, recipe: Mapping[str, JsonValue]
 ) -> DeltaHeader:
-    """Returns the header of a result, all of which follows from the terms and who is in the sum."""
+    """Returns the header of a result; it follows from the terms and the contributors alone."""
     rank, shapes = coding.caps.rank, shapes_of(coding)
     term = LowRankTerm(rank=rank, A="sign", B="f32")
     terms = [TensorTerms(name=name, shape=shape, terms=(term,)) for name, shape in shapes.items()]

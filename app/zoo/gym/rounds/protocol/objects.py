@@ -66,7 +66,7 @@ def as_tuple(value: object) -> object:
 
 
 def is_text(value: object) -> bool:
-    """Says whether a value is a sentence: one line of printable characters."""
+    """Returns whether a value is a sentence: one line of printable characters."""
     return isinstance(value, str) and 0 < len(value) <= MOST_TEXT and _is_line(value)
 
 
@@ -119,8 +119,8 @@ def _escaped(char: str) -> str:
 def is_known_everywhere(text: str) -> bool:
     """Returns whether a text has characters of Unicode 3.2 alone.
 
-    What a later character is (a letter, printable, the lower case of which) differs among versions
-    of Python, and so would what they decide about the text.
+    Versions of Python differ in whether a later character is a letter or printable and in its lower
+    case, and would decide differently about the text.
     """
     return all(unicodedata.ucd_3_2_0.category(char) != "Cn" for char in text)
 
@@ -242,12 +242,12 @@ def checked(signed: Signed, fields: Mapping[str, Callable[[object], bool]]) -> M
 
 
 def is_hex(value: object) -> bool:
-    """Says whether a value is a digest."""
+    """Returns whether a value is a digest."""
     return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 
 
 def is_size(value: object) -> bool:
-    """Says whether a value is a number of bytes or examples."""
+    """Returns whether a value is a number of bytes or examples."""
     return type(value) is int and 0 <= value <= _MOST_BYTES
 
 

@@ -204,7 +204,7 @@ def privacy_for(epsilon: float, delta: float, clip: float, seed: str, key: str) 
 
     Raises:
         InputError: the promise is useless or none.
-        ValueError: the clip cannot be had.
+        ValueError: the clip is too small.
     """
     noise = sigma_for(epsilon, delta)
     scale = 1 << 40
@@ -233,7 +233,7 @@ def privacy_of(manifest: "Manifest") -> Privacy:
 
 
 def check_private_round(manifest: "Manifest", privacy: Privacy) -> None:
-    """Refuses a private round whose other terms break its promise or would do nothing.
+    """Refuses terms that break the promise of a private round, or have no effect in one.
 
     Raises:
         ValueError: the term is named.

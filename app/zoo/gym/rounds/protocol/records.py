@@ -123,7 +123,7 @@ VALIDATOR_SAYS = "the round's own validator: "
 """How the reason of a validator begins."""
 
 SUFFIX = r"^\.[a-z]{1,10}$"
-"""What says of which kind a shown file is."""
+"""The suffix of a shown file."""
 
 Share = Annotated[float, Field(ge=-1, le=1)]
 """A difference of rewards of 0 to 1."""
@@ -305,7 +305,7 @@ class Measured:
         """Returns the measurements with one more.
 
         Args:
-            signer: whose record it is.
+            signer: the key that signed it.
 
         Raises:
             InputError: the manifest promises none of this kind, it is there already, or it is about

@@ -39,7 +39,7 @@ class State:
         phase: what it waits for.
         commits: the commitments, in the order of the log.
         reveals: what was revealed.
-        refused: reasons, by contributor whose revealed file does not count.
+        refused: the reason for each refused contributor.
         measured: what models measured.
         nonce: the maker's, of the lot among newcomers.
         result: the digest of the result's file.
@@ -110,7 +110,7 @@ class State:
 
     @property
     def accepted(self) -> tuple[PublicKey, ...]:
-        """The contributors whose files count, by key."""
+        """The contributors that count, by key."""
         return tuple(sorted(self.reveals.keys() - self.refused.keys()))
 
     @property

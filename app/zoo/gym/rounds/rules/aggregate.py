@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LONGEST = 256
-"""A norm of so many times the median is refused."""
+"""A norm above the median times this is refused."""
 
 
 SHORTEST = 1024
-"""A norm of which the median is more than so many times is refused."""
+"""A norm below the median divided by this is refused."""
 
 TOO_SHORT = f"expected a change of some size, got less than 1 / {SHORTEST} of the median"
 
@@ -71,7 +71,7 @@ BY_COLUMNS = frozenset(
         AggregationMethod.BULYAN,
     }
 )
-"""Rules whose result is no weighted mean of the contributions."""
+"""Rules that work column by column: the result is no weighted mean."""
 
 
 @dataclass(frozen=True)

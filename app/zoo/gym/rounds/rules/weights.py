@@ -48,7 +48,7 @@ def weigh(
     *,
     threads: int | None = None,
 ) -> Weighing:
-    """Returns the weights of a rule whose result is a weighted mean.
+    """Returns the weights of a rule that results in a weighted mean.
 
     Args:
         rule: one of those; it must fit the number of contributors, see `Rule.check`.

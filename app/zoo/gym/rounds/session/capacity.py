@@ -30,7 +30,7 @@ def established_of(manifest: Manifest, storage: Storage) -> frozenset[PublicKey]
 
 
 def refuse_hopeless(manifest: Manifest, standings: Standings) -> None:
-    """Refuses a new round that could only become void, whoever contributes.
+    """Refuses a new round that could only become void.
 
     Raises:
         InputError: nobody who may decide has a reputation, or the quorum needs more newcomers than

@@ -45,7 +45,7 @@ class KnownRound:
 
 
 def remember_round(opened: Opened, *, used: bool = False) -> None:
-    """Keeps where a round is, and its phase; a copy that is only looked at does not take its place.
+    """Remembers where a round is, and its phase; a copy that is only read does not replace it.
 
     Args:
         used: something of this user was sent there, so that what follows goes there as well.
@@ -112,7 +112,7 @@ def _seen_in(fields: Mapping[str, object]) -> tuple[int, str] | None:
 
 
 def _may_be_there(address: str, round_: str) -> bool:
-    """Says whether a round is still in a folder; any other address is taken to have it."""
+    """Returns whether a folder still has a round; an address is assumed to."""
     if is_address(address):
         return True
     try:
@@ -136,7 +136,7 @@ def known_rounds() -> list[KnownRound]:
 
 
 def word_for(opened: Opened) -> str:
-    """Returns what a command takes for a round: its name, or its address where that is another."""
+    """Returns the argument for a round in a command: its name if unambiguous, or its address."""
     name, address = opened.manifest.name, opened.storage.address
     same = [(round_.id, round_.address) for round_ in known_rounds() if _fits(round_, name)]
     is_clear = same == [(opened.state.id, address)] and not _is_round(given_path(name))

@@ -156,7 +156,7 @@ def witness(opened: "Opened", key: OwnKey) -> None:
     """Signs the head of a round as a witness, and stores the note.
 
     Args:
-        opened: the round, whose head was compared with the one that this user saw last.
+        opened: the round; opening it has compared its head with the last one seen here.
 
     Raises:
         InputError: the key is no witness of the round, or the log does not continue what it signed.

@@ -19,7 +19,7 @@ from zoo.gym.http_guard.gate import is_loopback
 
 
 def is_address(text: str) -> bool:
-    """Says whether a text is an address rather than a path or a name."""
+    """Returns whether a text is an address rather than a path or a name."""
     return "://" in text
 
 
@@ -99,7 +99,7 @@ class Storage(Protocol):
         ...
 
     def replace(self, name: str, content: bytes) -> None:
-        """Stores a pointer durably: a name whose bytes may change.
+        """Stores a pointer durably: a name with bytes that may change.
 
         Raises:
             StorageError: it cannot be stored; the old bytes are still there.
@@ -255,7 +255,7 @@ class FolderStorage:
         )
 
     def _is_no_file(self, path: Path, error: BaseException | None) -> bool:
-        """Says whether a file cannot be read for what somebody put there, not for the storage."""
+        """Returns whether a read failed because of what is at the path, not because of the disk."""
         if not isinstance(error, OSError):
             return False
         if error.errno == errno.EFBIG:
@@ -271,7 +271,7 @@ class FolderStorage:
 
 
 def _make_room(path: Path) -> None:
-    """Removes a pipe, a link that leads to no file or the like in place of a file of the round."""
+    """Removes a pipe, a broken link or the like that has the name of a file of the round."""
     with storage_errors(path), suppress(FileNotFoundError, NotADirectoryError):
         mode = path.lstat().st_mode
         if stat.S_ISDIR(mode):

@@ -145,7 +145,7 @@ def fetch_new(stored: StoredFile, storage: Storage, path: Path) -> None:
 
 
 def _is_stored(path: Path, stored: StoredFile, storage: Storage) -> bool:
-    """Says whether a file here is the stored one, and none of its chunks is missing there."""
+    """Returns whether a local file is the stored one and all of its chunks are stored."""
     try:
         described, digests = describe(path)
     except InputError:
