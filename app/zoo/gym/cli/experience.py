@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,7 +83,7 @@ def estimate(*tasks: str, as_json: Json = False, **settings: object) -> int:
     out = Output(as_json)
     prepared = _prepare(tasks, settings, will_run=False)
     _say_prepared(out, prepared)
-    out.result(prepared.estimate.as_json())
+    out.result(asdict(prepared.estimate))
     return 0
 
 

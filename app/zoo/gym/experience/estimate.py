@@ -7,7 +7,7 @@ as long as it may be.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import fmean
 
 from zoo.gym.experience.learning.gate import LOOKS
@@ -68,10 +68,6 @@ class Estimate:
     leaves: list[str]
     gate_tasks: int
     visible_effect: float | None
-
-    def as_json(self) -> dict[str, object]:
-        """Returns the figures for programs."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import platform
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import yaml
@@ -166,7 +166,7 @@ def make_run(prepared: Prepared) -> Run:
         "kind": KIND,
         KIND: settings,
         "python": platform.python_version(),
-        "estimate": prepared.estimate.as_json(),
+        "estimate": asdict(prepared.estimate),
         REWARD_FILES_KEY: prepared.reward_files,
     }
     text = yaml.safe_dump({"stage": KIND, **shown}, sort_keys=False, allow_unicode=True)

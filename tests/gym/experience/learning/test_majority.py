@@ -88,6 +88,6 @@ def test_labels_are_drawn_before_and_without_lessons() -> None:
     model = Model("world", world)
     split = Split(tasks(24, 0))
     learn(split, caller, model, model, load("answer", []), lesson(reward="majority", max_epochs=1))
-    phases = [slot.partition(" ")[0] for slot in caller.journal._slots]
+    phases = [slot.partition(" ")[0] for slot in caller.journal.slots]
     assert phases[: 24 * 5] == ["label"] * 24 * 5
     assert "label" not in phases[24 * 5 :]

@@ -57,7 +57,7 @@ def test_a_lesson_is_left_out_on_the_tasks_that_it_is_from() -> None:
     library = Library((Item("Read with care.", sources=sources),))
     answers = answers_of(world)
     retire(answers, library, TASKS, 0, lesson().sampling_train)
-    asked = {slot.split(" task ")[1].split()[0] for slot in answers.caller.journal._slots}
+    asked = {slot.split(" task ")[1].split()[0] for slot in answers.caller.journal.slots}
     assert {"0", "1"} <= asked
     assert len(asked) == 4
 

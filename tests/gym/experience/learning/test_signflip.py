@@ -112,3 +112,8 @@ def test_a_third_of_the_effect_needs_nine_times_the_tasks() -> None:
 def test_what_a_gate_sees_is_what_simulations_saw() -> None:
     # simulated with 100 tasks of 5 answers at level .05 / 9: +8 points with .92, +3 with .17
     assert 0.03 < visible_effect(100, 5, 0.05 / 9, 0.064) < 0.08
+
+
+def test_the_interval_of_many_tasks_is_drawn_around_their_mean() -> None:
+    low, high = interval([0.0, 1.0] * 50)
+    assert 0.3 < low < 0.5 < high < 0.7

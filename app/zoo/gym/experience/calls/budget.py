@@ -40,7 +40,7 @@ class Cap:
 class CapReachedError(InterruptedRunError):
     """The next call could exceed the cap; a run can be resumed with a higher one.
 
-    `setting` is the cap that is reached, `max_usd` or `max_tokens`.
+    `setting` is the cap that is reached, `max_usd` or `max_tokens`, `option` that of commands.
     """
 
     def __init__(self, message: str, setting: str) -> None:
@@ -48,11 +48,7 @@ class CapReachedError(InterruptedRunError):
         hint = f"{hint}; all answers are kept"
         super().__init__(message, hint=hint, code="experience.cap_reached")
         self.setting = setting
-
-    @property
-    def option(self) -> str:
-        """The option of commands that sets the cap."""
-        return f"--{self.setting.replace('_', '-')}"
+        self.option = f"--{setting.replace('_', '-')}"
 
 
 class Budget:

@@ -50,7 +50,6 @@ class Answerer(Protocol):
         seed: int | None = None,
     ) -> Reply:
         """Returns the answer, or raises `TryAgainError`."""
-        ...
 
 
 @runtime_checkable
@@ -64,7 +63,6 @@ class TogetherAnswerer(Protocol):
         seeds: Sequence[int],
     ) -> list[Reply]:
         """Returns the answer to each chat."""
-        ...
 
 
 @runtime_checkable
@@ -73,7 +71,6 @@ class AbandoningAnswerer(Protocol):
 
     def abandon(self) -> None:
         """Ends them."""
-        ...
 
 
 @dataclass
@@ -151,14 +148,14 @@ class Caller:
             ReplayEndedError: a replay has no answer to one of them.
         """
         keys = [ask.key(model.name) for ask in asks]
-        missing = [n for n, key in enumerate(keys) if self.journal.reply(key) is None]
+        missing = [n for n, key in enumerate(keys) if key not in self.journal.replies]
         if self._replay and missing:
             slot = str(asks[missing[0]].slot)
-            is_empty = self.journal.key_of(slot) is None
+            is_empty = slot not in self.journal.slots
             why = "the journal has no answer" if is_empty else "the request is another one"
             raise ReplayEndedError(slot, why)
         self._make(model, [(keys[n], asks[n]) for n in missing])
-        return [reply for key in keys if (reply := self.journal.reply(key)) is not None]
+        return [self.journal.replies[key] for key in keys]
 
     def _make(self, model: Model, calls: Sequence[tuple[str, Ask]]) -> None:
         if isinstance(model.answerer, TogetherAnswerer):

@@ -140,6 +140,9 @@ class Journal:
         is_kept: whether the file stays as it is, to the byte: new entries are only in memory.
 
     Attributes:
+        replies: the answers by key.
+        scores: the rewards of answers by key.
+        slots: the key of the answered call in each slot.
         method: the method by which its calls were made; 0 for one before they had numbers.
 
     Raises:
@@ -151,10 +154,10 @@ class Journal:
         self.path = path
         self.spent = Spent()
         self.method = METHOD
-        self._replies: dict[str, Reply] = {}
-        self._scores: dict[str, Score] = {}
+        self.replies: dict[str, Reply] = {}
+        self.scores: dict[str, Score] = {}
         self._open: dict[str, Spent] = {}
-        self._slots: dict[str, str] = {}
+        self.slots: dict[str, str] = {}
         self._lock = threading.Lock()
         self._handle: int | None = None
         self._is_torn = False
@@ -180,25 +183,13 @@ class Journal:
             os.close(self._handle)
             self._handle = None
 
-    def reply(self, key: str) -> Reply | None:
-        """Returns the answer to a call, None if there is none."""
-        return self._replies.get(key)
-
     def answers(self) -> list[tuple[str, str, Score]]:
         """Returns the slot, text and reward of each answer that has one, in order of arrival."""
         return [
-            (slot, self._replies[key].text, self._scores[key])
-            for slot, key in self._slots.items()
-            if key in self._scores
+            (slot, self.replies[key].text, self.scores[key])
+            for slot, key in self.slots.items()
+            if key in self.scores
         ]
-
-    def score(self, key: str) -> Score | None:
-        """Returns the reward of an answer, None if it has none yet."""
-        return self._scores.get(key)
-
-    def key_of(self, slot: str) -> str | None:
-        """Returns the key of the answered call in a slot, None without one."""
-        return self._slots.get(slot)
 
     def sent(self, key: str, ask: Ask, model: str, attempt: int, worst: Spent) -> None:
         """Stores a request before it is sent, with the most that it may cost."""
@@ -266,11 +257,11 @@ class Journal:
             if "got" in entry:
                 fields = dict(entry["reply"])
                 usage = fields.pop("usage")
-                self._replies[key] = Reply(**fields, usage=usage and Usage(**usage))
-                self._slots[entry["slot"]] = key
+                self.replies[key] = Reply(**fields, usage=usage and Usage(**usage))
+                self.slots[entry["slot"]] = key
         else:
             value = math.nan if entry["value"] is None else float(entry["value"])
-            self._scores[entry["scored"]] = Score(value, entry["reason"])
+            self.scores[entry["scored"]] = Score(value, entry["reason"])
 
     def _load(self, path: Path) -> None:
         content = path.read_bytes()

@@ -131,7 +131,7 @@ class Answers:
         self, keys: Sequence[str], samples: Sequence[Sample], replies: Sequence[Reply]
     ) -> list[Score]:
         journal = self.caller.journal
-        unscored = [n for n, key in enumerate(keys) if journal.score(key) is None]
+        unscored = [n for n, key in enumerate(keys) if key not in journal.scores]
         new = {
             keys[n]: Score(nan, replies[n].reasoning)
             for n in unscored
@@ -143,13 +143,12 @@ class Answers:
             new |= zip((keys[n] for n in readable), rewards, strict=True)
         if new:
             journal.scored(new)
-        scores = [score for key in keys if (score := journal.score(key)) is not None]
-        if len(scores) < len(keys):
+        if not all(key in journal.scores for key in keys):
             raise GuardError(
                 "the journal has an answer without its reward: it was cut",
                 code="experience.cut_journal",
             )
-        return scores
+        return [journal.scores[key] for key in keys]
 
 
 def mean_reward(answers: Iterable[Answer]) -> float | None:

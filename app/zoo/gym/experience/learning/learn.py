@@ -78,9 +78,6 @@ Report = Callable[..., object]
 """Gets the figures of each step by name."""
 
 
-def _silent(**figures: object) -> None: ...
-
-
 def batches(count: int, epochs: int, seed: int) -> list[list[int]]:
     """Returns the numbers of the tasks of each step: up to 100 of an epoch, in a new order."""
     steps: list[list[int]] = []
@@ -99,7 +96,7 @@ def learn(
     teacher: Model,
     reward: Reward | None,
     config: ExperienceConfig,
-    report: Report = _silent,
+    report: Report = lambda **_: None,
 ) -> Learned:
     """Learns a library from tasks.
 

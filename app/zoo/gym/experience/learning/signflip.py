@@ -76,7 +76,7 @@ def interval(differences: Sequence[float], level: float = 1 - LEVEL) -> tuple[fl
     `differences` has one a task, also those of 0; `level` is the confidence.
     """
     count = len(differences)
-    choices: Sequence[int] = range(1 << count)
+    choices: Sequence[int] = range(min(1 << count, DRAWS + 1))
     if len(choices) > DRAWS:
         rng = random.Random(repr(list(differences)))  # noqa: S311
         choices = [rng.getrandbits(count) for _ in range(DRAWS)]

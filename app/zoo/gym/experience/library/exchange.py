@@ -109,19 +109,10 @@ def name_in(path: Path) -> str:
     return path.stem.removesuffix(".experiences").removesuffix(".playbook")
 
 
-def read_unknown(path: Path) -> Library:
-    """Returns the library in a file for which nobody vouches.
-
-    Raises:
-        InputError: it is none, or was changed.
-    """
-    return as_foreign(read_library(path)[0])
-
-
 def read_foreign(
     path: Path,
     known: Library | None = None,
-    read: Callable[[Path], Library] = read_unknown,
+    read: Callable[[Path], Library] = lambda path: as_foreign(read_library(path)[0]),
     ids: Collection[str] = (),
 ) -> tuple[Library, list[str]]:
     """Returns the lessons in a file of any form, and why others were left out.
@@ -129,7 +120,7 @@ def read_foreign(
     Args:
         path: a library, Markdown, `SKILL.md`, a playbook of ACE, `experiences.json`, or an agent.
         known: a library: a lesson with the same text keeps what is stored about it.
-        read: reads a library of ours, with the evidence that somebody vouches for.
+        read: reads a library of ours; by default without evidence, as nobody vouches for it.
         ids: those of lessons elsewhere, which may be parents, too.
 
     Raises:

@@ -102,7 +102,7 @@ class Library:
             InputError: see the class.
         """
         without = set(removed)
-        items = {item.id: item for item in self.items if item.id not in without}
-        for item in added:
-            items.setdefault(item.id, item)
-        return replace(self, items=tuple(items.values()), evidence={})
+        items = [item for item in self.items if item.id not in without]
+        ids = {item.id for item in items}
+        items += [item for item in added if item.id not in ids]
+        return replace(self, items=tuple(items), evidence={})

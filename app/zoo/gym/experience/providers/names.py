@@ -6,6 +6,7 @@ Before a host gets something from this machine for the first time, the user has 
 import difflib
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -126,14 +127,6 @@ def hosted(name: str) -> Hosted | None:
     return Hosted(name, provider, model)
 
 
-def known_hosts() -> set[str]:
-    """Returns the hosts that the user has agreed to."""
-    try:
-        return set(read_small(folders().config / _HOSTS_FILE).decode().split())
-    except (OSError, UnicodeDecodeError):
-        return set()
-
-
 def require_consent(models: Iterable[Hosted], leaves: str, confirm: Callable[[str], bool]) -> None:
     """Asks about each host that is new, and remembers a yes.
 
@@ -143,7 +136,9 @@ def require_consent(models: Iterable[Hosted], leaves: str, confirm: Callable[[st
         NotAvailableError: the user does not agree.
         StorageError: the answer cannot be stored.
     """
-    hosts = known_hosts()
+    path, hosts = folders().config / _HOSTS_FILE, set[str]()
+    with suppress(OSError, UnicodeDecodeError):
+        hosts.update(read_small(path).decode().split())
     for host in dict.fromkeys(model.host for model in models if not model.is_local):
         if host in hosts:
             continue
@@ -154,7 +149,7 @@ def require_consent(models: Iterable[Hosted], leaves: str, confirm: Callable[[st
                 code="experience.no_consent",
             )
         hosts.add(host)
-        path = ensure_folder(folders().config) / _HOSTS_FILE
+        ensure_folder(path.parent)
         write_beside(path, "".join(f"{agreed}\n" for agreed in sorted(hosts)))
 
 
