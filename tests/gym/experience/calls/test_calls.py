@@ -153,7 +153,7 @@ def test_rewards_are_kept_also_those_that_are_none(tmp_path: Path) -> None:
     again.close()
     assert again.scores["a"] == Score(0.5, "half")
     assert again.scores["b"].failed
-    assert second.reason == "no answer"
+    assert again.scores["b"].reason == "no answer"
 
 
 def test_a_failure_that_passes_is_journalled_and_repeated() -> None:
