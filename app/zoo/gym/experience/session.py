@@ -47,7 +47,7 @@ from zoo.gym.signing import own_key, read_signed, sign, write_signed
 
 LIBRARY_FILE, JOURNAL_FILE, REPORT_FILE = "library.json", "journal.jsonl", "report.json"
 REPORTED = (JOURNAL_FILE, TASKS_FILE)
-"""The files of a run folder whose digests are in the report."""
+"""The files of a run folder with digests in the report."""
 
 CAPS = ("max_usd", "max_tokens")
 """The settings that a resume may change."""

@@ -161,7 +161,7 @@ def make_run(prepared: Prepared) -> Run:
 
     own_key()  # it signs the library: better refused before the first call than after the last
     settings = prepared.config.model_dump(mode="json")
-    shown = {key: value for key, value in settings.items() if value not in (None, "")}
+    chosen = {key: value for key, value in settings.items() if value not in (None, "")}
     env = {
         "kind": KIND,
         KIND: settings,
@@ -169,7 +169,7 @@ def make_run(prepared: Prepared) -> Run:
         "estimate": asdict(prepared.estimate),
         REWARD_FILES_KEY: prepared.reward_files,
     }
-    text = yaml.safe_dump({"stage": KIND, **shown}, sort_keys=False, allow_unicode=True)
+    text = yaml.safe_dump({"stage": KIND, **chosen}, sort_keys=False, allow_unicode=True)
     run = create_run(text, env)
     try:
         write_split(run.folder, prepared.split)

@@ -50,7 +50,7 @@ class Stored:
         library: the lessons.
         digest: the file's digest.
         signer: who vouches for its evidence: `you`, or the name of a trusted key; empty for a file
-            of anybody else, whose evidence is left out.
+            of anybody else: its evidence is left out.
         author: the trusted key of somebody else that signed a file; empty without one.
         held: lessons of such a file that are held back, and why.
     """

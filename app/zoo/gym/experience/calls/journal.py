@@ -234,14 +234,14 @@ class Journal:
         assert handle is not None
         if self._is_torn:
             raise OSError(errno.EIO, "a line that was cut could not be taken back")
-        before = os.fstat(handle).st_size
+        size = os.fstat(handle).st_size
         try:
             while data:
                 data = data[os.write(handle, data) :]
             os.fsync(handle)
         except OSError:
             self._is_torn = True
-            os.ftruncate(handle, before)
+            os.ftruncate(handle, size)
             self._is_torn = False
             raise
 

@@ -73,7 +73,7 @@ class Prepared:
         config: the settings.
         library: the lessons.
         split: the tasks.
-        training: the settings of the training, whose rows come later.
+        training: the settings of the training, still without its rows.
         models: who answers, if a server does.
         cap: what may be spent.
         notes: what the user should know, in sentences.

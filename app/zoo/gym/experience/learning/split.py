@@ -112,8 +112,8 @@ def _flat(groups: Sequence[Sequence[Task]]) -> tuple[Task, ...]:
     return tuple(chain.from_iterable(groups))
 
 
-def _refuse_shared(others: Sequence[Task], tasks: Sequence[Task], name: str) -> None:
-    texts = set(map(same_text, others))
+def _refuse_shared(other_parts: Sequence[Task], tasks: Sequence[Task], name: str) -> None:
+    texts = set(map(same_text, other_parts))
     shared = [task for task in tasks if same_text(task) in texts]
     if shared:
         raise InputError(

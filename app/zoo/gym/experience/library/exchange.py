@@ -143,19 +143,19 @@ def read_foreign(
         library = read(path)
         if known is not None and not library.evidence and library.has_lessons_of(known):
             return known, []
-        kept = tuple(item if item.step else old.get(item.id, item) for item in library.items)
+        lessons = tuple(item if item.step else old.get(item.id, item) for item in library.items)
         seen = (*library.seen, *(known.seen if known else ()))
-        return replace(library, items=kept, seen=seen), []
+        return replace(library, items=lessons, seen=seen), []
     items: dict[str, Item] = {}
     left_out: list[str] = []
     is_agent = path.suffix in (".yaml", ".yml")
-    for place, item in _in_agent(path, text) if is_agent else _items(text, known):
+    for line, item in _in_agent(path, text) if is_agent else _items(text, known):
         try:
             if isinstance(item, str):
                 raise InputError(item, code="experience.lesson")
             lesson = replace(item, text=lesson_text(item.text))
         except InputError as error:
-            left_out.append(f"{path}:{place}: {error.message}")
+            left_out.append(f"{path}:{line}: {error.message}")
             continue
         # the id beside a text is its parent, if it is that of another lesson here
         parents = (i for i in item.parents if (i in old or i in ids) and i != lesson.id)

@@ -11,7 +11,7 @@ MOST_TOKENS = 2000
 """The longest text of a library, at four bytes a token."""
 
 MOST_SEEN = 32_000
-"""The most tasks whose hashes a library can have: as many as fit into its file."""
+"""The most hashes of tasks that a library can have: as many as fit into its file."""
 
 HEADING = "Lessons from earlier tasks. Follow each lesson that applies to the task:"
 
