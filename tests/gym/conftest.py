@@ -70,7 +70,11 @@ def check_refusal(got: int, out: str, err: str, code: int) -> str:
     assert "Traceback" not in out + err
     answer: dict[str, Any] = json.loads(out.splitlines()[-1])
     error = answer["error"]
-    assert (got, error["exit_code"], set(error)) == (code, code, {"message", "hint", "exit_code"})
+    assert (got, error["exit_code"], set(error)) == (
+        code,
+        code,
+        {"code", "message", "hint", "exit_code"},
+    )
     lines = error["message"].splitlines()
     told = [f"zoo-gym: error: {line}" for line in lines]
     told += [f"hint: {error['hint']}"] if error["hint"] else []
