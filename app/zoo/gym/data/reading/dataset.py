@@ -13,7 +13,7 @@ from zoo.gym.data.mixing import Mix, mixed
 from zoo.gym.data.reading import preference, prompts, whatsapp
 from zoo.gym.data.reading.columns import DETECTED, Layout, require_columns, under_our_names
 from zoo.gym.data.reading.dataset_info import Entry, Fields, description_of, entry_of, far_entry
-from zoo.gym.data.reading.files import check_file, is_parquet
+from zoo.gym.data.reading.files import check_file, data_suffix, is_parquet
 from zoo.gym.data.reading.formats import READS, formats_with_all, parse_row
 from zoo.gym.data.reading.jsonl import Row, holds_rows, read_rows
 from zoo.gym.data.reading.keys import (
@@ -26,7 +26,6 @@ from zoo.gym.data.reading.keys import (
 )
 from zoo.gym.data.reading.parquet import read_parquet
 from zoo.gym.data.reading.preference import is_preference, parse_pair, parse_rated, rated_of
-from zoo.gym.data.reading.streams import data_suffix
 from zoo.gym.data.reading.table import SUFFIXES, read_table
 from zoo.gym.data.reading.text import read_paragraphs
 from zoo.gym.data.reading.turns.exports import chat_of, export_of

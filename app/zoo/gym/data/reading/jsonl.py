@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from zoo.gym.data.reading.files import read_text
-from zoo.gym.data.reading.streams import BOM, read_bytes, read_head, read_lines
+from zoo.gym.data.reading.files import BOM, read_bytes, read_head, read_lines, read_text
 from zoo.gym.data.records import Problem
 from zoo.gym.errors import InputError
 

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from zoo.gym.data.reading.files import data_suffix, read_lines
 from zoo.gym.data.reading.jsonl import Row, decode
 from zoo.gym.data.reading.keys import LABELS, MARGIN, ROW_WEIGHTS
-from zoo.gym.data.reading.streams import data_suffix, read_lines
 from zoo.gym.data.reading.turns.chat import FLAG_KEYS
 from zoo.gym.data.records import Problem
 from zoo.gym.errors import InputError

@@ -63,7 +63,7 @@ def shown_suffix(file: Path) -> str:
     Raises:
         InputError: the record of a shown file cannot have this suffix.
     """
-    from zoo.gym.data.reading.streams import data_suffix
+    from zoo.gym.data.reading.files import data_suffix
 
     suffix = data_suffix(file) or file.suffix.lower()
     if not re.fullmatch(SUFFIX, suffix):
