@@ -26,5 +26,6 @@ def test_a_file_that_only_this_machine_has_is_not_shown(tmp_path: Path) -> None:
     for _ in range(2):
         assert shown_file("evaluation", state, storage, tmp_path).read_text() == "rows"
     (storage.folder / chunk_name(shown.chunks)).unlink()
-    with pytest.raises(NotAvailableError, match="expected chunk"):
+    with pytest.raises(NotAvailableError) as caught:
         shown_file("evaluation", state, storage, tmp_path)
+    assert caught.value.code == "rounds.chunk_missing"

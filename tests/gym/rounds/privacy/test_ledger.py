@@ -60,8 +60,9 @@ def test_a_damaged_ledger_is_an_error_and_no_empty_one() -> None:
     ledger.spend("r", ["ann"], ONE)
     path = folders().data / "rounds" / "privacy.sqlite3"
     path.write_bytes(b"no database at all, but long enough to be read as one" * 20)
-    with pytest.raises(StorageError, match="cannot use the ledger of privacy"):
+    with pytest.raises(StorageError) as caught:
         ledger.spend("r", ["ann"], ONE)
+    assert caught.value.code == "rounds.ledger_failed"
 
 
 CHILD = """

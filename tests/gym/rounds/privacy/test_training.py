@@ -108,10 +108,12 @@ def test_other_rounds_and_none_are_refused_by_name(
     storage: FolderStorage, manifest: Manifest, tmp_path: Path
 ) -> None:
     create_round(storage, manifest, LOG)
-    with pytest.raises(InputError, match="round: expected a private round, got a small round"):
+    with pytest.raises(InputError) as caught:
         load_config([], [f"round={storage.address}", "dataset=x.jsonl"], {})
-    with pytest.raises(NotAvailableError, match="expected a round, got none"):
+    assert caught.value.code == "rounds.not_private"
+    with pytest.raises(NotAvailableError) as refused:
         load_config([], ["round=no-such-round", "dataset=x.jsonl"], {})
+    assert refused.value.code == "rounds.no_round"
     with pytest.raises(InputError, match="round=b: already given as 'round=a'"):
         load_config([], ["round=a", "round=b", "dataset=x.jsonl"], {})
 

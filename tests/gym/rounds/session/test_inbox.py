@@ -59,8 +59,9 @@ def test_a_log_that_is_a_link_out_of_the_round_is_not_written(
     (started.folder / "log").rename(tmp_path / "elsewhere")
     (started.folder / "log").symlink_to(tmp_path / "elsewhere")
     before = sorted((tmp_path / "elsewhere").rglob("*"))
-    with pytest.raises(StorageError, match="expected a folder of the round, got a link to"):
+    with pytest.raises(StorageError) as caught:
         take(started, LOG)
+    assert caught.value.code == "rounds.outside_link"
     assert sorted((tmp_path / "elsewhere").rglob("*")) == before
 
 
@@ -85,5 +86,6 @@ def test_a_storage_that_is_gone_is_an_error_and_no_refusal(
         return read(self, name)
 
     monkeypatch.setattr(FolderStorage, "read", away)
-    with pytest.raises(StorageError, match="expected the round that was there"):
+    with pytest.raises(StorageError) as caught:
         take(shared, LOG)
+    assert caught.value.code == "rounds.round_gone"
