@@ -173,7 +173,7 @@ def test_seal_for_another_contributor_is_refused_by_word(
         return info_for(round_id, str(ALICE.public) if key == str(CAROL.public) else key)
 
     with monkeypatch.context() as patch:
-        patch.setattr("zoo.gym.rounds.session.contributing.info_for", info)
+        patch.setattr("zoo.gym.rounds.privacy.sealing.info_for", info)
         run_round(storage, base, private_sources, private_manifest)
     found = publish_private(storage, LOG, force=True)
     reason = "contribution: expected a message sealed to the round's key by this contributor"
@@ -244,7 +244,7 @@ def test_program_cut_before_the_note_spends_again(
         with pytest.raises(StorageError):
             publish_private(private_round, LOG, force=True)
     with monkeypatch.context() as patch:
-        patch.setattr(private, "store", full)
+        patch.setattr(private, "store_all", full)
         with pytest.raises(StorageError):
             publish_private(private_round, LOG, force=True)
     twice = ledger.all_spent(str(ALICE.public))[0]
@@ -265,7 +265,7 @@ def test_a_result_that_was_drawn_and_lost_is_not_drawn_again(
         raise StorageError("no space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(private, "store", full)
+        patch.setattr(private, "store_all", full)
         with pytest.raises(StorageError):
             publish_private(private_round, LOG, force=True)
     file = work_folder(open_round(private_round).state.id) / "result.safetensors"
