@@ -61,16 +61,21 @@ def how_to_continue(run: Run) -> str:
 
 
 def fail(
-    out: Output, answer: Mapping[str, object], message: str, hint: str | None, code: int
+    out: Output,
+    answer: Mapping[str, object],
+    message: str,
+    hint: str | None,
+    exit_code: int,
+    code: str | None = None,
 ) -> int:
-    """Prints an error in addition to an answer, and returns the exit code."""
+    """Prints an error, of a code if it has one, beside an answer; returns the exit code."""
     for line in message.splitlines():
         out.say(f"zoo-gym: error: {line}")
     if hint:
         out.say(f"hint: {hint}")
-    error = {"message": message, "hint": hint, "exit_code": code}
+    error = {"code": code, "message": message, "hint": hint, "exit_code": exit_code}
     out.result({**answer, "error": error})
-    return code
+    return exit_code
 
 
 def started(run: Run, out: Output) -> int:

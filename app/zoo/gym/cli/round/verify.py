@@ -109,7 +109,7 @@ def _report_checks(steps: "Iterator[Check]", opened: "Opened", out: Output) -> i
         out.answer(f"{counts[0]} checks hold, {counts[1]} failed: {_verdict(checks, opened)}")
         out.result(answer)
         return BROKEN if broken else 0
-    return fail(out, answer, failure.message, failure.hint, exit_code(failure))
+    return fail(out, answer, failure.message, failure.hint, exit_code(failure), failure.code)
 
 
 def _verdict(checks: "list[Check]", opened: "Opened") -> str:
