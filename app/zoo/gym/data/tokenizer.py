@@ -34,19 +34,24 @@ class Tokenizer(Protocol):
     @property
     def special_tokens_map(self) -> Mapping[str, object]:
         """Returns the special tokens by purpose: `bos_token` and so on."""
+        ...
 
     @property
     def added_tokens_decoder(self) -> Mapping[int, object]:
         """Returns the markers that were added to the vocabulary, by id."""
+        ...
 
     def __call__(self, text: str, **options: object) -> Mapping[str, object]:
         """Returns the token ids of a text, and whatever else the options request."""
+        ...
 
     def get_chat_template(self, *, tools: Sequence[object] | None = None) -> str:
         """Returns the template of a plain chat, or that of a chat with tools."""
+        ...
 
     def decode(self, token_ids: list[int]) -> str:
         """Returns the text of tokens, markers included."""
+        ...
 
 
 def has_tokenizer(folder: Path) -> bool:

@@ -169,4 +169,4 @@ class DistillationConfig(Settings, frozen=True):
     def calls(self) -> ExperienceConfig:
         """How answers are drawn and paid, as in a run of lessons."""
         settings = self.model_dump(exclude={"teacher", "test"})
-        return ExperienceConfig(**settings | {"model": self.teacher or self.model})
+        return ExperienceConfig.model_validate(settings | {"model": self.teacher or self.model})

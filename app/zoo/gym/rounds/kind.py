@@ -287,12 +287,22 @@ class Listed(NamedTuple):
     fits: "Callable[[Manifest], bool]"
 
 
+def _is_any(_: "Manifest") -> bool:
+    return True
+
+
+def _is_private(manifest: "Manifest") -> bool:
+    return manifest.privacy is not None
+
+
+def _is_of_lessons(manifest: "Manifest") -> bool:
+    return manifest.kind == "experience"
+
+
 KINDS = {
-    "weights": Listed("zoo.gym.rounds.kinds.weights:WeightsRound", lambda _: True),
-    "private": Listed("zoo.gym.rounds.kinds.private:PrivateRound", lambda m: m.privacy is not None),
-    "lessons": Listed(
-        "zoo.gym.rounds.kinds.lessons:LessonsRound", lambda m: m.kind == "experience"
-    ),
+    "weights": Listed("zoo.gym.rounds.kinds.weights:WeightsRound", _is_any),
+    "private": Listed("zoo.gym.rounds.kinds.private:PrivateRound", _is_private),
+    "lessons": Listed("zoo.gym.rounds.kinds.lessons:LessonsRound", _is_of_lessons),
 }
 """Every kind by its name; a round is of the last one that fits its manifest."""
 

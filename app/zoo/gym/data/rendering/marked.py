@@ -288,7 +288,11 @@ def _mark_turn(message: Message, free: Iterator[str], fence: str) -> tuple[Messa
     names = tuple((next(free), next(free)) for _ in message.calls)
     mark = next(free)
     # before keys, so that they are still sorted in the same order
-    mark_key, mark_text = mark.__add__, lambda text: text + mark if text else text
+    mark_key = mark.__add__
+
+    def mark_text(text: str) -> str:
+        return text + mark if text else text
+
     calls = tuple(
         replace(
             call,

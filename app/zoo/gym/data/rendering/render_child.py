@@ -99,10 +99,14 @@ def compiled(source: str, today: str) -> Any:  # noqa: ANN401
     )
     environment.filters["tojson"] = _to_json
     day = date.fromisoformat(today)
+
+    def strftime_now(form: object) -> str:
+        return day.strftime(str(form))
+
     variables: Any = environment.globals
     variables |= {
         "raise_exception": _refuse,
-        "strftime_now": lambda form: day.strftime(str(form)),
+        "strftime_now": strftime_now,
         "namespace": Namespace,
         "dict": Dictionary(),
     }

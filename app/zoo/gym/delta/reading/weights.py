@@ -31,8 +31,11 @@ FLOATS: "Mapping[str, Literal['f32', 'f16', 'bf16']]" = {"F32": "f32", "F16": "f
 """The types that deltas support, by their names in safetensors and in zoo.core."""
 
 _NUMPY = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
-_OTHERS = {f"{kind}{8 * n}": f"<{kind.lower()}{n}" for kind in "IU" for n in (1, 2, 4, 8)}
-_OTHERS |= {"BOOL": "?", "F64": "<f8"}
+_OTHERS = {
+    **{f"{kind}{8 * n}": f"<{kind.lower()}{n}" for kind in "IU" for n in (1, 2, 4, 8)},
+    "BOOL": "?",
+    "F64": "<f8",
+}
 CONSTANTS = (".attn.bias", ".attention.bias", ".masked_bias", ".causal_mask")
 """Suffixes of masks that old checkpoints store and new ones do not."""
 

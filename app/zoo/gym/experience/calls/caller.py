@@ -50,6 +50,7 @@ class Answerer(Protocol):
         seed: int | None = None,
     ) -> Reply:
         """Returns the answer, or raises `TryAgainError`."""
+        ...
 
 
 @runtime_checkable
@@ -63,6 +64,7 @@ class TogetherAnswerer(Protocol):
         seeds: Sequence[int],
     ) -> list[Reply]:
         """Returns the answer to each chat."""
+        ...
 
 
 @runtime_checkable

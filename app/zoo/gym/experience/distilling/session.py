@@ -183,7 +183,7 @@ def _measured(
                 gains = compare(config, tasks, library, caller, reward, result, delta)
             _write_delta(run, config, result, delta, gains["delta"])
     named = read_env(run.env_file)["library"]
-    report = {
+    report: dict[str, object] = {
         "library": named["name"],
         "library_digest": named["digest"],
         "verdict": gains["adapter"].verdict if gains else "unproven",

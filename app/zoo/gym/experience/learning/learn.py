@@ -78,6 +78,9 @@ Report = Callable[..., object]
 """Gets the figures of each step by name."""
 
 
+def _no_report(**_: object) -> None: ...
+
+
 def batches(count: int, epochs: int, seed: int) -> list[list[int]]:
     """Returns the numbers of the tasks of each step: up to 100 of an epoch, in a new order."""
     steps: list[list[int]] = []
@@ -96,7 +99,7 @@ def learn(
     teacher: Model,
     reward: Reward | None,
     config: ExperienceConfig,
-    report: Report = lambda **_: None,
+    report: Report = _no_report,
 ) -> Learned:
     """Learns a library from tasks.
 

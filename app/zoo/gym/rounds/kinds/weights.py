@@ -28,7 +28,7 @@ MOST_PARAMETERS = 1 << 42
 LEFT_OUT = "left out by the rule"
 
 _HERE = "a round about weights"
-_OF_LESSONS = dict.fromkeys(("least", "clear", "most", "items"), _HERE)
+_OF_LESSONS: Mapping[str, str] = dict.fromkeys(("least", "clear", "most", "items"), _HERE)
 _MEASURING = ("tasks", "model", "measured", "reward", "draws", "temperature")
 _CAPS = ("max_new_tokens", "max_usd", "max_tokens")
 
@@ -170,13 +170,13 @@ class WeightsRound(OfWeights["Computed"]):
         )
 
     def show(
-        self, computed: "Computed", opened: "Opened", out: Prints
+        self, result: "Computed", opened: "Opened", out: Prints
     ) -> "tuple[Fields, str | None]":
         """Prints the result, who was refused or left out, and what to know of it."""
         from zoo.gym.rounds.measure.probes import probe_lines
         from zoo.gym.rounds.session.opening import open_round
 
-        report = computed.report
+        report = result.report
         gated = opened.manifest.evaluation is not None  # records are taken with the result
         taken = open_round(opened.storage).state if gated else opened.state
         measured = taken.measured.results.get(report.result.digest)
@@ -187,7 +187,7 @@ class WeightsRound(OfWeights["Computed"]):
         pairs = zip(keys, weights, strict=True)
         fields = show_delta(
             out,
-            computed.delta.path,
+            result.delta.path,
             report.result,
             rule=report.rule,
             count=len(keys),
