@@ -109,4 +109,6 @@ def _other(name: str, expected: str, value: object, hint: str | None = None) -> 
     got = shown(value)
     if not isinstance(value, str | int | float | dict | list | tuple | None):
         got = f"a value of type {type(value).__name__}"
-    return InputError(f"{name}: expected {expected}, got {got}", hint=hint)
+    return InputError(
+        f"{name}: expected {expected}, got {got}", hint=hint, code="arguments.wrong_type"
+    )

@@ -25,7 +25,10 @@ def no_network() -> Generator[None]:
         return refuse(address)
 
     def refuse(*address: Any, **_: Any) -> NoReturn:  # noqa: ANN401
-        raise GymError(f"a connection was attempted while offline: expected none, got {address!r}")
+        raise GymError(
+            f"a connection was attempted while offline: expected none, got {address!r}",
+            code="no_network.attempted",
+        )
 
     socket.socket.connect = connect  # type: ignore[method-assign, assignment]
     socket.socket.connect_ex = connect  # type: ignore[method-assign, assignment]

@@ -204,12 +204,16 @@ def check_new_file(path: Path) -> None:
         InputError: it is empty, or there is a link, a folder or a device.
     """
     if not path.name:
-        raise InputError("output: expected the name of a file, got nothing")
+        raise InputError("output: expected the name of a file, got nothing", code="files.no_name")
     _refuse_link(path)
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "not a regular file"
         hint = "choose a file in it" if path.is_dir() else "choose a file that does not exist yet"
-        raise InputError(f"output {str(path)!r}: expected a file or nothing, got {kind}", hint=hint)
+        raise InputError(
+            f"output {str(path)!r}: expected a file or nothing, got {kind}",
+            hint=hint,
+            code="files.not_a_file",
+        )
 
 
 def check_new_folder(path: Path) -> None:
@@ -220,10 +224,16 @@ def check_new_folder(path: Path) -> None:
     """
     hint = "choose a folder that does not exist yet"
     if not path.name:
-        raise InputError("output: expected the name of a folder, got nothing", hint=hint)
+        raise InputError(
+            "output: expected the name of a folder, got nothing", hint=hint, code="files.no_name"
+        )
     _refuse_link(path)
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        raise InputError(f"output {str(path)!r}: expected no folder or an empty one", hint=hint)
+        raise InputError(
+            f"output {str(path)!r}: expected no folder or an empty one",
+            hint=hint,
+            code="files.folder_not_empty",
+        )
 
 
 def check_replaceable_folder(path: Path) -> None:
@@ -237,6 +247,7 @@ def check_replaceable_folder(path: Path) -> None:
         raise InputError(
             f"'{path}': expected a folder or nothing, got {kind}",
             hint=f"move it away: a new folder is made at '{path}'",
+            code="files.not_a_folder",
         )
 
 
@@ -246,6 +257,7 @@ def _refuse_link(path: Path) -> None:
         raise InputError(
             f"output {str(path)!r}: expected a file or folder, got a symbolic link",
             hint=f"use its target: {path.parent / path.readlink()}",
+            code="files.symbolic_link",
         )
 
 

@@ -58,12 +58,18 @@ def read_entries(path: Path) -> list[Entry]:
     try:
         entries = list(_compose(path, _Loader(text)))
     except yaml.MarkedYAMLError as error:
-        raise InputError(f"{path}:{_line(error)}: broken YAML: {_problem(error)}") from None
+        raise InputError(
+            f"{path}:{_line(error)}: broken YAML: {_problem(error)}", code="files.broken_yaml"
+        ) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise InputError(f"{path}:{line}: broken YAML: a character that is not allowed") from None
+        raise InputError(
+            f"{path}:{line}: broken YAML: a character that is not allowed", code="files.broken_yaml"
+        ) from None
     except RecursionError:
-        raise InputError(f"{path}: broken YAML: nested too deeply") from None
+        raise InputError(
+            f"{path}: broken YAML: nested too deeply", code="files.broken_yaml"
+        ) from None
     _refuse_duplicates(path, entries)
     return entries
 
@@ -78,14 +84,20 @@ def parse_value(text: str) -> object:
 
 def _read_text(path: Path) -> str:
     if not path.is_file():
-        raise NotAvailableError(f"{path}: no such file: expected a YAML file of settings")
+        raise NotAvailableError(
+            f"{path}: no such file: expected a YAML file of settings", code="files.no_such_file"
+        )
     if (size := path.stat().st_size) > MAX_BYTES:
-        raise InputError(f"{path}: expected at most {MAX_BYTES} bytes of settings, got {size}")
+        raise InputError(
+            f"{path}: expected at most {MAX_BYTES} bytes of settings, got {size}",
+            code="files.yaml_too_large",
+        )
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{path}: not text: expected UTF-8, got an invalid byte at {error.start}"
+            f"{path}: not text: expected UTF-8, got an invalid byte at {error.start}",
+            code="files.not_text",
         ) from None
 
 
@@ -96,23 +108,28 @@ def _compose(path: Path, loader: _Loader) -> Iterator[Entry]:
     if not isinstance(node, yaml.MappingNode):
         kind = "a list" if isinstance(node, yaml.SequenceNode) else "one value"
         line = node.start_mark.line + 1
-        raise InputError(f"{path}:{line}: expected 'key: value' lines, got {kind}")
+        raise InputError(
+            f"{path}:{line}: expected 'key: value' lines, got {kind}", code="files.not_settings"
+        )
     for key_node, value_node in node.value:
         line = key_node.start_mark.line + 1
         if not isinstance(key_node, yaml.ScalarNode):
             raise InputError(
-                f"{path}:{line}: expected the name of a setting, got a list or a mapping"
+                f"{path}:{line}: expected the name of a setting, got a list or a mapping",
+                code="files.not_settings",
             )
         if key_node.tag == _MERGE:
             raise InputError(
                 f"{path}:{line}: <<: merge keys are not supported: expected the settings",
                 hint="several settings files can be given one after the other; later ones win",
+                code="files.merge_keys",
             )
         try:
             value: object = loader.construct_object(value_node, deep=True)
         except UNREADABLE as error:
             raise InputError(
-                f"{path}:{line}: {key_node.value}: unreadable value: {error}"
+                f"{path}:{line}: {key_node.value}: unreadable value: {error}",
+                code="files.unreadable_value",
             ) from None
         yield Entry(str(key_node.value), value, line)
 
@@ -125,7 +142,7 @@ def _refuse_duplicates(path: Path, entries: list[Entry]) -> None:
             faults.append(f"{path}:{entry.line}: {entry.key}: also on line {first[entry.key]}")
         first.setdefault(entry.key, entry.line)
     if faults:
-        raise InputError("\n".join(faults))
+        raise InputError("\n".join(faults), code="files.unreadable_value")
 
 
 def _line(error: yaml.MarkedYAMLError) -> int:

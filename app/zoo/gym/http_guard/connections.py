@@ -97,6 +97,7 @@ def _settings(app: Gated, config: HttpConfig) -> uvicorn.Config:
         settings.load()
     except (ssl.SSLError, OSError) as error:
         raise InputError(
-            f"tls_cert, tls_key: expected a certificate and its key: {error}"
+            f"tls_cert, tls_key: expected a certificate and its key: {error}",
+            code="http_guard.bad_certificate",
         ) from None
     return settings

@@ -60,6 +60,7 @@ class HttpServer:
             raise NotAvailableError(
                 f"{name}: expected the package {error.name}, got nothing",
                 hint=install_command("serve"),
+                code="http_guard.missing_package",
             ) from None
         self._socket = _listen(self.config)
         self.url = self.config.url(int(self._socket.getsockname()[1]))
@@ -77,7 +78,9 @@ class HttpServer:
             await asyncio.sleep(0.005)
         if self._task.done():
             await self.stop()
-            raise NotAvailableError(f"{self.url}: expected to start, got an error")
+            raise NotAvailableError(
+                f"{self.url}: expected to start, got an error", code="http_guard.not_started"
+            )
 
     async def stop(self) -> None:
         """Ends what is being answered, and listens no more."""
@@ -122,5 +125,6 @@ def _listen(config: HttpConfig) -> socket.socket:
             f"{config.host}:{config.port}: expected an address of this machine that is free, got: "
             f"{reason}",
             hint="--port 0 takes any free port",
+            code="http_guard.address_in_use",
         ) from None
     return listening

@@ -56,6 +56,7 @@ def park(run: Run) -> None:
             "save_only_model, whose checkpoints lack the optimizer state",
             hint=f"to keep its process: zoo-gym runs pause {run.id}; to end it: "
             f"zoo-gym runs finish {run.id}",
+            code="jobs.cannot_park",
         )
     _request(run, "park")
 
@@ -85,7 +86,8 @@ def kill(run: Run) -> Status:
     identity = read_identity(run.identity_file)
     if identity is None or identity.pid == os.getpid():
         raise GymError(
-            f"cannot kill run '{run.id}': expected the process of a worker in worker.json"
+            f"cannot kill run '{run.id}': expected the process of a worker in worker.json",
+            code="jobs.cannot_kill",
         )
     with suppress(psutil.NoSuchProcess):
         psutil.Process(identity.pid).kill()
@@ -93,7 +95,8 @@ def kill(run: Run) -> Status:
     while is_alive(identity):
         if time.monotonic() > deadline:
             raise GymError(
-                f"process {identity.pid} of run '{run.id}' did not exit: expected that after a kill"
+                f"process {identity.pid} of run '{run.id}' did not exit after it was killed",
+                code="jobs.cannot_kill",
             )
         time.sleep(_POLL_S)
     return reconcile(run)
@@ -112,6 +115,7 @@ def check_answers(run: Run) -> None:
             f"got process {identity.pid} suspended from outside (SIGSTOP)",
             hint=f"continue it: kill -CONT {identity.pid}; or end it without saving: "
             f"zoo-gym runs stop {run.id} --kill",
+            code="jobs.suspended",
         )
 
 
@@ -149,13 +153,17 @@ def resume(
                 f"cannot change settings of run '{run.id}': expected one without a process, "
                 "got a paused one",
                 hint=f"park it first, which saves it: zoo-gym runs pause {run.id} --park",
+                code="jobs.live",
             )
         if not is_experience(run):
             _apply_changes(run, ())
         run.control.clear("pause")
         return status
     doing = f"is about to {pending}" if pending else f"is {status.state}"
-    raise InputError(f"run '{run.id}' {doing}: expected a paused, stopped or failed run")
+    raise InputError(
+        f"run '{run.id}' {doing}: expected a paused, stopped or failed run",
+        code="jobs.not_resumable",
+    )
 
 
 def finish(run: Run, *, wait_s: float = FIRST_EVENT_S) -> Status:
@@ -176,11 +184,14 @@ def finish(run: Run, *, wait_s: float = FIRST_EVENT_S) -> Status:
 
     status = reconcile(run)
     if status.live:
-        raise InputError(f"run '{run.id}' is {status.state}: expected one without a process")
+        raise InputError(
+            f"run '{run.id}' is {status.state}: expected one without a process", code="jobs.live"
+        )
     if status.state != "done" and not newest_step(run.checkpoints):
         raise InputError(
             f"run '{run.id}' has nothing to keep: expected a checkpoint, got none",
             hint=f"zoo-gym runs resume {run.id}, or zoo-gym runs remove {run.id}",
+            code="jobs.no_checkpoint",
         )
     return _restart(run, status, (), finish=True, wait_s=wait_s)
 
@@ -196,7 +207,9 @@ def _restart(
 ) -> Status:
     """Starts a new worker for a run without one, which trains on or only makes the result."""
     if status.state == "done":
-        raise InputError(f"run '{run.id}' is done: expected a paused, stopped or failed run")
+        raise InputError(
+            f"run '{run.id}' is done: expected a paused, stopped or failed run", code="jobs.done"
+        )
     kind = special_kind(run)
     if kind is not None and not kind.trains:  # it repeats its way by the journal
         launch(run, prepare=partial(_clear, run, kind, changes), wait_s=wait_s, entry=entry)
@@ -235,6 +248,7 @@ def _step_found(run: Run, status: Status, changes: Sequence[str], *, finish: boo
             f"run '{run.id}' cannot be resumed: expected the checkpoint of step {status.saved}, "
             "got none",
             hint=f"restore it, or start a new run: zoo-gym train {run.config_file}",
+            code="jobs.no_checkpoint",
         )
     check_as_began(run.env_file)
     config = settings_in(run.env_file)
@@ -293,4 +307,5 @@ def _not_live(verb: str, run: Run, status: Status) -> InputError:
     return InputError(
         f"cannot {verb} run '{run.id}': expected a live run, got one that {_WHY_NOT[status.state]}",
         hint="list all runs: zoo-gym runs list",
+        code="jobs.not_live",
     )

@@ -60,7 +60,10 @@ def follow(
             if not status.live:
                 return status
             if presses.count > 1:
-                raise InterruptedRunError(f"not waiting for run '{run.id}': it saves and stops")
+                raise InterruptedRunError(
+                    f"not waiting for run '{run.id}': it saves and stops",
+                    code="jobs.not_waited_for",
+                )
             if not requested and (presses.count or (should_stop is not None and should_stop())):
                 run.control.request("stop")
                 check_answers(run)

@@ -99,7 +99,9 @@ def _claim(run: Run, prepare: Callable[[], object] | None) -> None:
 def _check_startable(run: Run) -> Status:
     status = read_status(run)
     if status.state == "done":
-        raise InputError(f"run '{run.id}' is done: expected one that can be resumed")
+        raise InputError(
+            f"run '{run.id}' is done: expected one that can be resumed", code="jobs.done"
+        )
     identity = read_identity(run.identity_file)
     ours = identity is not None and identity.pid == os.getpid()
     if status.live and not ours and is_alive(identity):
@@ -108,7 +110,9 @@ def _check_startable(run: Run) -> Status:
 
 
 def _has_worker(run: Run) -> InputError:
-    return InputError(f"run '{run.id}' has a worker already: expected one without")
+    return InputError(
+        f"run '{run.id}' has a worker already: expected one without", code="jobs.has_worker"
+    )
 
 
 def _spawn(run: Run, entry: str | None) -> "subprocess.Popen[bytes]":
@@ -171,7 +175,7 @@ def _not_started(run: Run, got: str, log_bytes: int) -> GymError:
         if held:
             run.events.emit("end", state="failed", exit_code=1, message=message, hint=hint)
     tail = _log_tail(run.worker_log, log_bytes)
-    return GymError(f"{message}\n{tail}" if tail else message, hint=hint)
+    return GymError(f"{message}\n{tail}" if tail else message, hint=hint, code="jobs.not_started")
 
 
 def _log_tail(log: Path, start_bytes: int) -> str:

@@ -46,10 +46,12 @@ def check_name(run: Run, name: str) -> None:
             f"run name {name!r}: expected up to 64 letters, digits, '.', '-' and '_', starting "
             "with a letter, and neither an id nor 'last'",
             hint=f"zoo-gym runs rename {run.id} my-first-run",
+            code="jobs.bad_name",
         )
     for other in run_folders():
         if other.id != run.id and other.name == name:
             raise InputError(
                 f"run name '{name}': expected an unused one, got that of run '{other.id}'",
                 hint=f"remove it from that run: zoo-gym runs rename {other.id} {other.id}",
+                code="jobs.name_taken",
             )

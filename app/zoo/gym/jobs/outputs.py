@@ -22,6 +22,7 @@ def check_unclaimed(folder: Path) -> None:
                 f"output_dir: expected a folder that no other run uses, got '{folder}', "
                 f"which run '{row.id}' will write",
                 hint="choose another folder",
+                code="jobs.output_taken",
             )
 
 

@@ -64,7 +64,7 @@ def turn_on_device(run: Run, device: str, *, wait: bool = True) -> Generator[Non
                 return
         leaving = wait_while_paused(run.control, run.events)
         if leaving is not None:
-            raise InterruptedRunError(f"{leaving} while waiting for {name}")
+            raise InterruptedRunError(f"{leaving} while waiting for {name}", code="jobs.stopped")
 
 
 @contextmanager
@@ -80,7 +80,10 @@ def place_in_line(folder: Path, run_id: str) -> Generator[Path]:
         # until it is locked, a new place looks like one whose process is gone
         with locked(folder / _GATE, wait_s=_GATE_S) as alone:
             if not alone:
-                raise GymError(f"'{folder / _GATE}' was locked for {_GATE_S:g} s: expected it free")
+                raise GymError(
+                    f"'{folder / _GATE}' was locked for {_GATE_S:g} s: expected it free",
+                    code="jobs.locked",
+                )
             lock = folder / f"{1 + _sweep(folder):08d}-{run_id}.lock"
             mine.enter_context(locked(lock))
         yield lock

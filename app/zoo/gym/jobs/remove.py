@@ -35,6 +35,7 @@ def remove(run: Run) -> None:
         raise InputError(
             f"cannot remove run '{run.id}': expected one without a process, got a live one",
             hint=f"stop it first: zoo-gym runs stop {run.id}",
+            code="jobs.live",
         )
     _refuse_needed(run)
     try:
@@ -67,6 +68,7 @@ def _refuse_needed(run: Run) -> None:
             f"cannot remove run '{run.id}': run '{row.id}' is {row.state} and trains on its "
             "result: expected that run to be done or removed",
             hint=f"end it first: zoo-gym runs finish {row.id}, or zoo-gym runs remove {row.id}",
+            code="jobs.result_in_use",
         )
 
 

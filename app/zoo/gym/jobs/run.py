@@ -170,6 +170,7 @@ def open_run(word: str) -> Run:
         raise NotAvailableError(
             f"no run '{word}': expected a run id, got a folder without runs",
             hint="start one with: zoo-gym train",
+            code="jobs.no_such_run",
         )
     if word == "last":
         return next(iter(runs.values()))
@@ -253,7 +254,9 @@ def _claim_folder(parent: Path) -> Path:
 
 def _ambiguous(name: str, matches: Sequence[Run]) -> InputError:
     names = ", ".join(run.id for run in matches[:5]) + (" ..." if len(matches) > 5 else "")
-    return InputError(f"run '{name}' is ambiguous: expected one run, got {names}")
+    return InputError(
+        f"run '{name}' is ambiguous: expected one run, got {names}", code="jobs.ambiguous"
+    )
 
 
 def _unknown(name: str, names: Sequence[str]) -> NotAvailableError:
@@ -262,4 +265,5 @@ def _unknown(name: str, names: Sequence[str]) -> NotAvailableError:
     return NotAvailableError(
         f"no run '{name}': expected a run's id or name, or 'last', got none of them{mean}",
         hint="list them: zoo-gym runs list",
+        code="jobs.no_such_run",
     )

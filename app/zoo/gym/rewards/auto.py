@@ -101,4 +101,5 @@ def _nothing_to_compare(tasks: Sequence[Task], bare: Sequence[Task]) -> InputErr
         "yours, reward=FILE.py:FUNCTION, or a model that scores, reward='{kind: judge, model: "
         "MODEL}'; pairs of a better and a worse answer train a reward model with stage=rm; zoo-gym "
         "experience train also has majority, which takes what most answers say",
+        code="rewards.no_answers",
     )

@@ -134,12 +134,14 @@ def parse_key(text: object) -> PublicKey:
         raise InputError(
             "key: expected ed25519: and 64 hexadecimal digits, got another text",
             hint="its owner prints it: zoo-gym keys show",
+            code="signing.bad_key",
         )
     raw = bytes.fromhex(match[1])
     if is_weak(raw):
         raise InputError(
             f"key {text}: expected a key of its owner alone, got one of small order, for which "
-            "anybody can sign"
+            "anybody can sign",
+            code="signing.weak_key",
         )
     return PublicKey(raw)
 
@@ -198,6 +200,7 @@ def load_key() -> OwnKey:
         raise InputError(
             f"{path}: expected a private key of Ed25519, got something else",
             hint="restore the file, or move it away: zoo-gym keys create then makes another key",
+            code="signing.not_a_private_key",
         )
     return OwnKey(private, PublicKey(public_of(private)))
 
@@ -245,11 +248,15 @@ def _read_own(path: Path) -> bytes:
     with storage_errors(path):
         try:
             if path.is_symlink():
-                raise InputError(f"{path}: expected a file, got a symbolic link")
+                raise InputError(
+                    f"{path}: expected a file, got a symbolic link", code="signing.not_a_file"
+                )
             handle = os.open(path, flags | getattr(os, "O_BINARY", 0))
         except FileNotFoundError:
             raise NotAvailableError(
-                f"{path}: expected your key, got nothing", hint="zoo-gym keys create"
+                f"{path}: expected your key, got nothing",
+                hint="zoo-gym keys create",
+                code="signing.no_key",
             ) from None
         with os.fdopen(handle, "rb") as file:
             _refuse_others(path, os.fstat(file.fileno()))
@@ -259,12 +266,13 @@ def _read_own(path: Path) -> bytes:
 def _refuse_others(path: Path, status: os.stat_result) -> None:
     """Refuses a file that is not the user's alone; Windows has neither owner nor mode here."""
     if not stat.S_ISREG(status.st_mode):
-        raise InputError(f"{path}: expected a file, got something else")
+        raise InputError(f"{path}: expected a file, got something else", code="signing.not_a_file")
     if os.name == "nt":
         return
     if status.st_uid != os.geteuid():
         raise InputError(
-            f"{path}: expected a key of user {os.geteuid()}, got one of user {status.st_uid}"
+            f"{path}: expected a key of user {os.geteuid()}, got one of user {status.st_uid}",
+            code="signing.owner",
         )
     mode = stat.S_IMODE(status.st_mode)
     if mode & ~PRIVATE_FILE:
@@ -272,4 +280,5 @@ def _refuse_others(path: Path, status: os.stat_result) -> None:
             f"{path}: expected mode 600, got {mode:o}: others may have read your key",
             hint=f"if nobody has: chmod 600 '{path}'; else move it away, and zoo-gym keys create "
             "makes another one",
+            code="signing.mode",
         )

@@ -72,7 +72,9 @@ def canonical(value: object) -> bytes:
         )
         return text.encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"signed object: expected JSON: {error}") from None
+        raise InputError(
+            f"signed object: expected JSON: {error}", code="signing.not_json"
+        ) from None
 
 
 def _refuse_foreign(value: object) -> None:
@@ -117,17 +119,27 @@ def verify(value: object, context: str) -> Signed:
     fields = cast("dict[str, object]", value) if isinstance(value, dict) else {}
     body, signature = fields.get("body"), fields.get("signature")
     if fields.keys() != _KEYS or not isinstance(body, dict):
-        raise InputError("signed object: expected context, body, key and signature, got others")
+        raise InputError(
+            "signed object: expected context, body, key and signature, got others",
+            code="signing.not_signed",
+        )
     if fields["context"] != context:
-        raise InputError(f"signed object: expected one of kind '{context}', got another kind")
+        raise InputError(
+            f"signed object: expected one of kind '{context}', got another kind",
+            code="signing.other_kind",
+        )
     key = parse_key(fields["key"])
     signed = cast("dict[str, object]", body)
     if not isinstance(signature, str) or not _SIGNATURE.fullmatch(signature):
-        raise InputError("signature: expected 128 hexadecimal digits, got another text")
+        raise InputError(
+            "signature: expected 128 hexadecimal digits, got another text",
+            code="signing.bad_signature",
+        )
     if not is_signature(key.raw, _message(context, signed), bytes.fromhex(signature)):
         raise InputError(
             f"signature: expected that of key {key.fingerprint}, got another one: the object was "
-            "changed"
+            "changed",
+            code="signing.wrong_signature",
         )
     return Signed(context, signed, key, signature)
 
@@ -152,15 +164,24 @@ def read_signed(path: Path, context: str) -> Signed:
         content = read_small(path, most_bytes=MOST_BYTES)
         value: object = json.loads(content)
     except FileNotFoundError:
-        raise NotAvailableError(f"{path}: expected a signed object, got nothing") from None
+        raise NotAvailableError(
+            f"{path}: expected a signed object, got nothing", code="signing.no_file"
+        ) from None
     except (OSError, ValueError, RecursionError):
-        raise InputError(f"{path}: expected a signed object in JSON, got another file") from None
+        raise InputError(
+            f"{path}: expected a signed object in JSON, got another file", code="signing.not_signed"
+        ) from None
     try:
         signed = verify(value, context)
         if canonical(signed.as_json()) + b"\n" != content:
-            raise InputError("signed object: expected canonical JSON, got another form of it")
+            raise InputError(
+                "signed object: expected canonical JSON, got another form of it",
+                code="signing.not_canonical",
+            )
     except InputError as error:
-        raise InputError(f"{path}: {error.message}", hint=error.hint) from None
+        raise InputError(
+            f"{path}: {error.message}", hint=error.hint, code="signing.not_signed"
+        ) from None
     return signed
 
 

@@ -34,13 +34,20 @@ def trusted_keys() -> dict[str, PublicKey]:
     for entry in read_entries(path):
         where = f"{path}:{entry.line}"
         if not _NAME.fullmatch(entry.key) or entry.key == YOU:
-            raise InputError(f"{where}: expected NAME: KEY, got another name")
+            raise InputError(
+                f"{where}: expected NAME: KEY, got another name", code="signing.trusted_file"
+            )
         try:
             key = parse_key(entry.value)
         except InputError as error:
-            raise InputError(f"{where}: {error.message}", hint=error.hint) from None
+            raise InputError(
+                f"{where}: {error.message}", hint=error.hint, code="signing.trusted_file"
+            ) from None
         if key in keys.values():
-            raise InputError(f"{where}: expected each key once, got one with two names")
+            raise InputError(
+                f"{where}: expected each key once, got one with two names",
+                code="signing.trusted_file",
+            )
         keys[entry.key] = key
     return keys
 
@@ -55,16 +62,21 @@ def trust(name: str, key: PublicKey) -> None:
     if not _NAME.fullmatch(name) or name == YOU:
         raise InputError(
             f"name '{name}': expected small letters, digits, '.', '-' and '_', at most 40, and not "
-            f"'{YOU}'"
+            f"'{YOU}'",
+            code="signing.bad_name",
         )
     keys = trusted_keys()
     if name in keys:
         raise InputError(
             f"name '{name}': expected a new one, got that of key {keys[name].fingerprint}",
             hint=f"zoo-gym keys distrust {name}",
+            code="signing.name_taken",
         )
     if signer := signer_name(key):
-        raise InputError(f"key {key.fingerprint}: expected a new one, got that of {signer}")
+        raise InputError(
+            f"key {key.fingerprint}: expected a new one, got that of {signer}",
+            code="signing.key_known",
+        )
     _write({**keys, name: key})
 
 
@@ -78,7 +90,9 @@ def distrust(name: str) -> PublicKey:
     keys = trusted_keys()
     if name not in keys:
         raise NotAvailableError(
-            f"no trusted key '{name}': expected the name of one", hint="zoo-gym keys list"
+            f"no trusted key '{name}': expected the name of one",
+            hint="zoo-gym keys list",
+            code="signing.not_trusted",
         )
     key = keys.pop(name)
     _write(keys)

@@ -21,6 +21,7 @@ def as_gym_error(error: Exception, run: Run) -> GymError | None:
         return DoesNotFitError(
             f"the run does not fit in memory: {reason}",
             hint="use smaller steps: per_device_train_batch_size=1 or a smaller cutoff_len",
+            code="jobs.out_of_memory",
         )
     return None
 

@@ -58,6 +58,7 @@ def join_launched(words: Sequence[str], rank: "Place") -> int:
             f"process {rank.rank + 1} of {rank.size}: '{folder}': expected the run folder of the "
             "first process, got no such folder",
             hint="all machines need the same ZOO_GYM_HOME on a shared file system",
+            code="jobs.no_run_folder",
         )
     run = Watched(folder)
     os.chdir(working_folder(run))
@@ -79,7 +80,10 @@ def first_of_launched(run: Run, rank: "Place") -> Crew:
         InputError: this is not the first.
     """
     if rank.rank:
-        raise InputError(f"RANK: expected 0 in the process that starts a run, got {rank.rank}")
+        raise InputError(
+            f"RANK: expected 0 in the process that starts a run, got {rank.rank}",
+            code="jobs.wrong_rank",
+        )
     return Crew(start=partial(_announced, run, rank), size=rank.size)
 
 

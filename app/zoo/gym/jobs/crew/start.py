@@ -122,7 +122,9 @@ def _await_ready(run: Run, peers: Peers) -> None:
     waiting = dict(enumerate(peers, 1))
     while waiting:
         if (request := run.control.pending()) in {"stop", "park"}:
-            raise InterruptedRunError(f"{request} requested before the first step")
+            raise InterruptedRunError(
+                f"{request} requested before the first step", code="jobs.stopped"
+            )
         for rank, peer in list(waiting.items()):
             if ready_file(run, rank).exists():
                 del waiting[rank]
@@ -188,10 +190,12 @@ def _ended(run: Run, rank: int, peer: "subprocess.Popen[bytes]", size: int) -> G
         return InterruptedRunError(
             f"{who} was killed by signal {-code}",
             hint=f"resume it: zoo-gym runs resume {run.id}",
+            code="jobs.process_killed",
         )
     return GymError(
         f"{who} failed: expected exit code 0, got {code}",
         hint=f"the traceback is in '{run.worker_log}'",
+        code="jobs.process_failed",
     )
 
 

@@ -41,6 +41,7 @@ class Symbolic(Reward):
             raise NotAvailableError(
                 "reward: math needs the package math-verify, which is not installed",
                 hint=install_command("eval"),
+                code="rewards.missing_package",
             )
         self._settings = settings
         argv = [sys.executable, "-P", "-m", "zoo.gym.rewards.answers.symbolic_child"]

@@ -30,6 +30,7 @@ class UnitTests(Reward):
                 f"reward: tests: this system cannot confine the code of responses: {refused}",
                 hint="{kind: tests, unconfined: true} runs it with your rights: it can read, "
                 "change and send your files",
+                code="rewards.no_sandbox",
             )
 
     @property

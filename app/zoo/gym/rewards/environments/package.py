@@ -23,6 +23,7 @@ def require_package() -> None:
         raise NotAvailableError(
             "environments need the package reasoning-gym, which is not installed",
             hint=f"{install_command('environments')}; one of its dependencies needs a compiler",
+            code="rewards.missing_package",
         )
 
 
@@ -58,8 +59,11 @@ def dataset(name: str, **options: object) -> Any:  # noqa: ANN401 - without type
         raise InputError(
             f"'{name}': no such environment of reasoning-gym",
             hint=f"did you mean {near[0]}?" if near else f"one of: {', '.join(names)}",
+            code="rewards.no_such_environment",
         )
     try:
         return module.create_dataset(name, **options)
     except (AssertionError, TypeError, ValueError, KeyError) as error:
-        raise InputError(f"environment {name}: an option is wrong: {error}") from None
+        raise InputError(
+            f"environment {name}: an option is wrong: {error}", code="rewards.environment_option"
+        ) from None

@@ -35,11 +35,15 @@ def rows(
         try:
             line = json.dumps(row, ensure_ascii=False, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise InputError(f"environment {name}: its tasks cannot be stored: {error}") from None
+            raise InputError(
+                f"environment {name}: its tasks cannot be stored: {error}",
+                code="rewards.environment_not_stored",
+            ) from None
         if answer is not None and score(tasks, json.loads(line)[FIELD], str(answer)) < RIGHT:
             raise InputError(
                 f"environment {name}: it does not accept the answer to task {number + 1} once the "
-                "task is stored as JSON: expected another environment"
+                "task is stored as JSON: expected another environment",
+                code="rewards.environment_not_stored",
             )
         yield line
 

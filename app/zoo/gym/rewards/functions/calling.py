@@ -110,6 +110,7 @@ def refuse_columns(
                 f"reward: {_FORM}, got a parameter {name!r}, which would not get the column of "
                 "that name",
                 hint=f"read metadata[{column!r}], or write f(completions, {column}, **columns)",
+                code="rewards.parameter_not_given",
             )
 
 

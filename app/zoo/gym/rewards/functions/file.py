@@ -34,14 +34,16 @@ class FileFunction(Reward):
         if path.endswith(".py"):
             file = Path(path).expanduser().absolute()
             if not file.is_file():
-                raise InputError(f"reward: no such file: '{path}'")
+                raise InputError(f"reward: no such file: '{path}'", code="rewards.no_such_file")
             path = str(file)
         argv = [sys.executable, "-P", "-m", "zoo.gym.rewards.functions.child", path, name]
         self._workers = Workers([*argv, str(settings.timeout_s)], timeout_s=settings.timeout_s)
         hello = self._workers.start()
         if reason := hello.get("refused", hello.get("failed")):
             self.close()
-            raise InputError(f"reward: '{settings.function}': {reason}")
+            raise InputError(
+                f"reward: '{settings.function}': {reason}", code="rewards.bad_function"
+            )
         self._sources = self._workers.sources
         self._needs: list[str] | None = hello.get("needs")  # of a function of a batch
         self._further: list[str] = hello.get("further", [])
@@ -85,6 +87,7 @@ class FileFunction(Reward):
             raise InterruptedRunError(
                 f"reward: '{self._settings.function}': {lost['failed']}",
                 hint="put the old files back and resume the run, or start a new one",
+                code="rewards.function_failed",
             )
         return [score_of(reply) for reply in replies]
 
@@ -116,7 +119,9 @@ def _require_json(task: Task) -> None:
         json.dumps([task.answer, dict(task.metadata)])
     except (TypeError, ValueError) as error:
         where = f"{task.source}: " if task.source else ""
-        raise InputError(f"{where}expected JSON values for a reward function: {error}") from None
+        raise InputError(
+            f"{where}expected JSON values for a reward function: {error}", code="rewards.not_json"
+        ) from None
 
 
 def score_of(reply: Mapping[str, Any]) -> Score:

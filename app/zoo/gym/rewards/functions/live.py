@@ -35,7 +35,9 @@ class LiveFunction(Reward):
             self._call: Call | None = None if self._batch else caller(settings.function)
             self._further = [] if self._batch else further_parameters(settings.function)
         except ValueError as error:
-            raise InputError(f"reward: {self._name}: {error}") from None
+            raise InputError(
+                f"reward: {self._name}: {error}", code="rewards.bad_function"
+            ) from None
 
     @property
     def name(self) -> str:
@@ -84,4 +86,5 @@ class LiveFunction(Reward):
                 f"the reward function {self._name} did not return within {self._timeout_s:g} s: "
                 f"{describe(sample, no_reward('no result'))}",
                 hint="write it to a file and use reward=path.py:function, which can be stopped",
+                code="rewards.function_failed",
             ) from None

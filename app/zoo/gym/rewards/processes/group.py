@@ -45,7 +45,7 @@ def start(
         )
     except OSError as error:
         raise DoesNotFitError(
-            f"a process for rewards cannot be started: {error.strerror}"
+            f"a process for rewards cannot be started: {error.strerror}", code="rewards.no_process"
         ) from error
 
 

@@ -134,7 +134,10 @@ def check_tile(name: str, content: bytes) -> None:
     """
     width = tile_place(name)[2]
     if "/entries/" not in name and len(content) != width * HASH_BYTES:
-        raise InputError(f"{name}: expected {width * HASH_BYTES} bytes, got {len(content)}")
+        raise InputError(
+            f"{name}: expected {width * HASH_BYTES} bytes, got {len(content)}",
+            code="rounds.bad_tile_upload",
+        )
 
 
 def tile_place(name: str) -> tuple[int, int, int]:
@@ -145,10 +148,12 @@ def tile_place(name: str) -> tuple[int, int, int]:
     """
     found = _TILE.fullmatch(name)
     if found is None:
-        raise InputError(f"{name[:80]}: expected a tile")
+        raise InputError(f"{name[:80]}: expected a tile", code="rounds.bad_tile_upload")
     level = 0 if found["level"] == "entries" else int(found["level"])
     index = int(found["index"].replace("/", "").replace("x", ""))
     width = int(found["width"]) if found["width"] else WIDTH
     if not 0 < width <= WIDTH or level > 7:
-        raise InputError(f"{name[:80]}: expected a tile of at most {WIDTH}")
+        raise InputError(
+            f"{name[:80]}: expected a tile of at most {WIDTH}", code="rounds.bad_tile_upload"
+        )
     return level, index, width

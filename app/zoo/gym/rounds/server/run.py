@@ -53,7 +53,9 @@ class CommunityLearningServer:
             StorageError: the folder cannot be used.
         """
         if self._http.has_started:
-            raise InputError("server: expected one that has not started")
+            raise InputError(
+                "server: expected one that has not started", code="rounds.server_started"
+            )
         config = self.config
         ensure_folder(config.folder)
         served = Served(config.folder, base=self.base_model, most_bytes=config.most_bytes)
@@ -83,12 +85,14 @@ def server_config(fields: Mapping[str, object]) -> ServerConfig:
     for name in fields:
         if name not in ServerConfig.model_fields:
             said = unknown("setting", str(name), ServerConfig.model_fields)
-            raise InputError(f"server.{name}: {said}")
+            raise InputError(f"server.{name}: {said}", code="rounds.server_setting")
     try:
         return ServerConfig.model_validate(dict(fields))
     except ValidationError as error:
         where, said = first_fault(error)
-        raise InputError(f"server{f'.{where}' if where else ''}: {said}") from None
+        raise InputError(
+            f"server{f'.{where}' if where else ''}: {said}", code="rounds.server_setting"
+        ) from None
 
 
 def tokens_of(folder: Path) -> dict[Role, str]:

@@ -72,6 +72,7 @@ class Served:
             raise InputError(
                 f"{folder}: expected a name of small letters, digits, '.', '_' and '-'",
                 hint="rename the round's folder",
+                code="rounds.bad_round_name",
             )
         self._top, self._base = folder.parent if alone else folder, base
         self._kept: dict[str, Kept] = {}
