@@ -11,8 +11,9 @@ import pytest
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 FORM = re.compile(r"[a-z_]+\.[a-z_]+")
 HAVE_CODES = (
-    *("arguments", "chat", "data", "doctor", "experience", "files", "http_guard", "jobs"),
-    *("no_network", "paths", "retention", "rewards", "rounds", "signing", "tui", "tuned"),
+    *("arguments", "chat", "config", "data", "delta", "doctor", "experience", "files"),
+    *("http_guard", "jobs", "no_network", "paths", "published", "retention", "rewards"),
+    *("rounds", "signing", "tui", "tuned"),
 )
 """The rooms in which every error has a code."""
 

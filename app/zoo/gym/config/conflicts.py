@@ -170,6 +170,7 @@ def require_processes(config: "TrainConfig") -> None:
         raise InputError(
             f"sharding: expected none with one process, got {config.sharding}",
             hint="num_processes=2, or torchrun --nproc-per-node 2 -m zoo.gym train ...",
+            code="config.one_process",
         )
 
 

@@ -68,6 +68,7 @@ def _refuse_data_twice(items: Items) -> None:
             raise InputError(
                 f"{override}: already given as '{items.data[0]}'",
                 hint="list all files of examples one after the other",
+                code="config.given_twice",
             )
 
 
@@ -84,7 +85,7 @@ def settings_file(word: str) -> Path:
     if (recipe := find_recipe(word)) is not None:
         return recipe
     if text := MISSING_FILES.get(word.removeprefix("./")):
-        raise InputError(f"{word}: {text}")
+        raise InputError(f"{word}: {text}", code="config.not_supported")
     names = [path.name for path in recipes()]
     return existing(word, "a YAML file of settings, or a recipe", names)
 
@@ -104,7 +105,9 @@ def existing(word: str, what: str = "a file of examples", names: Sequence[str] =
     if not path.exists():
         near = nearest_file(word) or next(iter(difflib.get_close_matches(word, names)), None)
         mean = f". Did you mean '{near}'?" if near else ""
-        raise NotAvailableError(f"{word}: no such file: expected {what}{mean}")
+        raise NotAvailableError(
+            f"{word}: no such file: expected {what}{mean}", code="config.no_such_file"
+        )
     return path
 
 
@@ -126,9 +129,11 @@ def _unknown_item(word: str) -> GymError:
             f"{word}: no such file: expected a file of examples, a .yaml file or KEY=VALUE. "
             f"Did you mean '{key}=VALUE'?",
             hint="zoo-gym train --help",
+            code="config.unknown_item",
         )
     return NotAvailableError(
         f"{word}: no such file: expected a file of examples, a .yaml file or KEY=VALUE"
         + (f". Did you mean '{near}'?" if near else ""),
         hint="zoo-gym train --help",
+        code="config.no_such_file",
     )

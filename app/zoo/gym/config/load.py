@@ -270,7 +270,10 @@ def _thinking(setting: Setting, _: _Context) -> list[Setting | Ignored]:
     think = foreign.THINK.get(str(setting.value).lower())
     if think is None:
         got = report.shown(setting.value)
-        raise InputError(f"expected true or false, or think template, keep or drop, got {got}")
+        raise InputError(
+            f"expected true or false, or think template, keep or drop, got {got}",
+            code="config.bad_value",
+        )
     return [replace(setting, key="think", value=think)]
 
 
@@ -319,7 +322,9 @@ def _with_round(layers: Sequence[list[Setting]]) -> Sequence[list[Setting]]:
     for layer in layers:
         twice = [setting.label for setting in layer if setting.key == "round"]
         if len(twice) > 1:
-            raise InputError(f"{twice[1]}: already given as '{twice[0]}'")
+            raise InputError(
+                f"{twice[1]}: already given as '{twice[0]}'", code="config.given_twice"
+            )
     last = named[-1]
     fixed = wired("settings of a round")(str(last.value))
     rest = [[setting for setting in layer if setting.key != "round"] for layer in layers]
@@ -329,6 +334,7 @@ def _with_round(layers: Sequence[list[Setting]]) -> Sequence[list[Setting]]:
             raise InputError(
                 f"{setting.label}: expected {fixed[key]}, as the round has it, got {setting.value}",
                 hint="leave it out",
+                code="config.fixed_by_round",
             )
     return [[Setting(key, value, last.label, "round") for key, value in fixed.items()], *rest]
 
@@ -445,4 +451,6 @@ def _as_error(faults: Mapping[str, str], order: Sequence[str], hints: Sequence[s
         hint = "specify a base model: --model smollm2, or zen-nano"
     elif faults.get("dataset") == report.NOT_GIVEN:
         hint = "give a file of examples: zoo-gym train my.jsonl"
-    return InputError("\n".join(f"{label}: {faults[label]}" for label in labels), hint=hint)
+    return InputError(
+        "\n".join(f"{label}: {faults[label]}" for label in labels), hint=hint, code="config.invalid"
+    )

@@ -40,18 +40,27 @@ def parse_spec(value: object) -> tuple[RewardSettings, ...]:
     """
     parts = tuple(_entries(value))
     if not parts:
-        raise InputError(f"reward: expected the name of a reward, got {shown(value)}", hint=HINT)
+        raise InputError(
+            f"reward: expected the name of a reward, got {shown(value)}",
+            hint=HINT,
+            code="config.bad_reward",
+        )
     labels = [settings.label for settings in parts]
     if twice := next((label for label in labels if labels.count(label) > 1), None):
         raise InputError(
             f"reward: '{twice}' is given twice: expected different names",
             hint="give one of them another name, such as {kind: numeric, name: other}",
+            code="config.given_twice",
         )
     if still := next((settings for settings in parts if settings.weight == 0), None):
-        raise InputError(f"reward: {still.label}: weight: expected another number than 0")
+        raise InputError(
+            f"reward: {still.label}: weight: expected another number than 0",
+            code="config.bad_reward",
+        )
     if any(settings.kind == "auto" for settings in parts) and len(parts) > 1:
         raise InputError(
-            "reward: auto chooses the only reward: expected it alone, or rewards by name"
+            "reward: auto chooses the only reward: expected it alone, or rewards by name",
+            code="config.bad_reward",
         )
     return parts
 
@@ -91,10 +100,16 @@ def _entries(value: object) -> Iterator[RewardSettings]:
     elif isinstance(value, list | tuple):
         for entry in cast("list[object]", value):
             if isinstance(entry, list | tuple):
-                raise InputError("reward: expected names or mappings in the list, got a list")
+                raise InputError(
+                    "reward: expected names or mappings in the list, got a list",
+                    code="config.bad_reward",
+                )
             yield from _entries(entry)
     else:
-        raise InputError(f"reward: expected a name, a list or a mapping, got {shown(value)}")
+        raise InputError(
+            f"reward: expected a name, a list or a mapping, got {shown(value)}",
+            code="config.bad_reward",
+        )
 
 
 def _from_mapping(value: Mapping[object, object]) -> Iterator[RewardSettings]:
@@ -103,7 +118,9 @@ def _from_mapping(value: Mapping[object, object]) -> Iterator[RewardSettings]:
     if "kind" in fields:
         kind = fields.pop("kind")
         if not isinstance(kind, str):
-            raise InputError(f"reward: kind: expected a name, got {shown(kind)}")
+            raise InputError(
+                f"reward: kind: expected a name, got {shown(kind)}", code="config.bad_reward"
+            )
         yield _make(kind, fields)
         return
     for name, entry in fields.items():
@@ -119,13 +136,17 @@ def _make(name: str, options: Mapping[str, Any]) -> RewardSettings:
         key, kind = function
         name, options = kind, {key: name, **options}
     if name not in KINDS:
-        raise InputError(f"reward: '{name}': {unknown('reward', name, KINDS)}", hint=HINT)
+        raise InputError(
+            f"reward: '{name}': {unknown('reward', name, KINDS)}",
+            hint=HINT,
+            code="config.bad_reward",
+        )
     try:
         return KINDS[name](**options)
     except InputError as error:
         lines = "\n".join(f"reward: {name}: {line}" for line in error.message.splitlines())
         hint = f"{{kind: {name}, model: MODEL}}" if "model: not given" in lines else error.hint
-        raise InputError(lines, hint=hint) from None
+        raise InputError(lines, hint=hint, code="config.bad_reward") from None
 
 
 def _place(name: str) -> tuple[str, str] | None:
@@ -137,7 +158,9 @@ def _place(name: str) -> tuple[str, str] | None:
     if name and Path(name).is_dir():
         return "model", ModelSettings.kind
     if name.endswith(".py"):
-        raise InputError(f"reward: expected {name}:function, got no name of a function")
+        raise InputError(
+            f"reward: expected {name}:function, got no name of a function", code="config.bad_reward"
+        )
     if ":" in name:
         return "function", FunctionSettings.kind
     return ("model", ModelSettings.kind) if "/" in name else None

@@ -18,7 +18,9 @@ def _our_error(model: type[BaseModel]) -> Generator[None]:
         yield
     except ValidationError as error:
         lines = (f"{key}: {text}" for key, text in report.sentences(error, model))
-        raise InputError("\n".join(lines), hint=report.hint_of(error)) from error
+        raise InputError(
+            "\n".join(lines), hint=report.hint_of(error), code="config.invalid"
+        ) from error
 
 
 class Settings(BaseModel, frozen=True):
@@ -66,7 +68,9 @@ class Settings(BaseModel, frozen=True):
         try:
             values: object = from_json(json_data)
         except (TypeError, ValueError) as error:
-            raise InputError(f"settings: expected a JSON object: {error}") from None
+            raise InputError(
+                f"settings: expected a JSON object: {error}", code="config.not_json"
+            ) from None
         return cls.model_validate(values, **options)
 
     @classmethod
@@ -124,5 +128,6 @@ class Settings(BaseModel, frozen=True):
             raise InputError(
                 f"{name}: settings are immutable: expected a new object",
                 hint=f"{kind}(**({values} | {{{name!r}: {value!r}}}))",
+                code="config.immutable",
             )
         super().__setattr__(name, value)

@@ -60,9 +60,13 @@ def _loaded(stage: str, path: str) -> Any:  # noqa: ANN401 - its type belongs to
     try:
         method = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise NotAvailableError(f"stage {stage}: {path} cannot be loaded: {error}") from error
+        raise NotAvailableError(
+            f"stage {stage}: {path} cannot be loaded: {error}", code="config.stage_not_loaded"
+        ) from error
     if faults := list(_faults(stage, method)):
-        raise NotAvailableError(f"stage {stage}: {path}: {'; '.join(faults)}")
+        raise NotAvailableError(
+            f"stage {stage}: {path}: {'; '.join(faults)}", code="config.stage_not_loaded"
+        )
     return method
 
 

@@ -110,7 +110,7 @@ def apply_delta(
     scaled, shard_bytes = number_of("scaled", scaled), whole_of("shard_bytes", shard_bytes)
     force = instance_of("force", force, bool)
     if text_of("dtype", dtype) not in NAMES:
-        raise InputError(f"dtype: expected 'f32' or 'bf16', got {dtype!r}")
+        raise InputError(f"dtype: expected 'f32' or 'bf16', got {dtype!r}", code="delta.bad_dtype")
     base = model_folder("base", base)
     delta, weights = load_delta(path), open_weights(base)
     other_base = verify_base(delta, weights, base_id, force=force)

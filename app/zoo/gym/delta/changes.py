@@ -67,18 +67,27 @@ def encode_factors(
 def _check_target(adapter: Adapter, base: Weights, name: str, *, tied: bool) -> None:
     where = f"{adapter.weights.source}: {name!r}"
     if tied and name == HEAD:
-        raise InputError(f"{where} is tied to the embedding: a delta cannot change it alone")
+        raise InputError(
+            f"{where} is tied to the embedding: a delta cannot change it alone", code="delta.tied"
+        )
     if name not in base.tensors:
-        raise InputError(f"{where}: the base {base.source} has no such tensor")
+        raise InputError(
+            f"{where}: the base {base.source} has no such tensor", code="delta.no_such_tensor"
+        )
     A_name, B_name = adapter.factors[name]
     product = (adapter.weights.shape(B_name)[0], adapter.weights.shape(A_name)[1])
     product = product[::-1] if name in adapter.transposed else product
     if product != base.shape(name):
         expected, got = list(base.shape(name)), list(product)
-        raise InputError(f"{where}: expected shape {expected} as in the base, got {got}")
+        raise InputError(
+            f"{where}: expected shape {expected} as in the base, got {got}",
+            code="delta.other_shape",
+        )
     if base.dtype(name) not in FLOATS:
         expected_types = f"expected a type of {', '.join(FLOATS)} in the base"
-        raise InputError(f"{where}: {expected_types}, got {base.dtype(name)!r}")
+        raise InputError(
+            f"{where}: {expected_types}, got {base.dtype(name)!r}", code="delta.other_shape"
+        )
 
 
 def encode_weight(base: Weights, tuned: Weights, name: str, coding: Dense) -> Encoded | None:
@@ -106,17 +115,26 @@ def weight_names(base: Weights, tuned: Weights) -> list[str]:
     tied = is_tied(base)
     if tied and HEAD in tuned.tensors and not head_is_copy(tuned.tensors):
         where = f"{tuned.source}: tensor {HEAD!r}"
-        raise InputError(f"{where}: expected the tied embedding, as in the base, got other values")
+        raise InputError(
+            f"{where}: expected the tied embedding, as in the base, got other values",
+            code="delta.tied",
+        )
     base_names, tuned_names = own_tensors(base, tied=tied), own_tensors(tuned, tied=tied)
     base_names = {
         name for name in base_names if name in tuned_names or not name.endswith(CONSTANTS)
     }
     for name in sorted(base_names ^ tuned_names):
         only, other = (base, tuned) if name in base_names else (tuned, base)
-        raise InputError(f"tensor {name!r} is in {only.source} but not in {other.source}")
+        raise InputError(
+            f"tensor {name!r} is in {only.source} but not in {other.source}",
+            code="delta.no_such_tensor",
+        )
     for name in sorted(base_names):
         if base.shape(name) != tuned.shape(name):
             expected, got = list(base.shape(name)), list(tuned.shape(name))
             where = f"{tuned.source}: tensor {name!r}"
-            raise InputError(f"{where}: expected shape {expected} as in the base, got {got}")
+            raise InputError(
+                f"{where}: expected shape {expected} as in the base, got {got}",
+                code="delta.other_shape",
+            )
     return sorted(name for name in base_names if 0 not in base.shape(name))

@@ -184,7 +184,10 @@ def create_delta(
                 hasher.add(name)
                 tensors.append(change.tensor)
         if not tensors:
-            raise InputError(f"{source}: expected a fine-tune, got no change from the base {base}")
+            raise InputError(
+                f"{source}: expected a fine-tune, got no change from the base {base}",
+                code="delta.no_change",
+            )
         rest = whole_base(base_weights, [tensor.name for tensor in tensors])
         base_info = Base(identity=hasher.finish(), id=base_id, revision=base_revision)
         check_named_base(base_info, base_weights, [tensor.name for tensor in tensors])
@@ -222,6 +225,7 @@ def _refuse_reward_model(source: Path) -> None:
         raise InputError(
             f"{source}: expected a fine-tune of a language model, got a reward model",
             hint=f"a reward model scores answers: reward={source}",
+            code="delta.reward_model",
         )
 
 
@@ -235,6 +239,7 @@ def refuse_other_positions(source: Path, base: Path) -> None:
             f"{source}: expected positions as in the base, {here}, got {theirs}: a delta has only "
             "weights, and would be used with the config of the base",
             hint="share the whole folder of the model",
+            code="delta.other_positions",
         )
 
 
@@ -273,24 +278,34 @@ def _tuned_bytes(adapter: Adapter | None, tuned_weights: Weights, name: str) -> 
 def _refuse_name(*names: str | None) -> None:
     for name in names:
         if name is not None and one_line(name) != name:
-            raise InputError(f"base: expected a name without control characters, got {name!r}")
+            raise InputError(
+                f"base: expected a name without control characters, got {name!r}",
+                code="delta.bad_base_name",
+            )
 
 
 def _refuse_overwriting(out: Path, *inputs: Weights, force: bool) -> None:
     for weights in inputs:
         if out.resolve() in {file.resolve() for file in weights.files}:
-            raise InputError(f"output {str(out)!r}: expected a new file, got one of the inputs")
+            raise InputError(
+                f"output {str(out)!r}: expected a new file, got one of the inputs",
+                code="delta.bad_output",
+            )
     if out.is_dir():
-        raise InputError(f"output {str(out)!r}: expected a file, got a folder")
+        raise InputError(
+            f"output {str(out)!r}: expected a file, got a folder", code="delta.bad_output"
+        )
     if out.exists() and not is_delta(out):
         raise InputError(
             f"output {str(out)!r}: expected a new file or an older delta, got another file",
             hint="choose a file that does not exist yet",
+            code="delta.bad_output",
         )
     if out.exists() and not force:
         raise InputError(
             f"output {str(out)!r}: expected a new file, got one that exists",
             hint="choose another name, or replace the delta with force=True",
+            code="delta.bad_output",
         )
 
 

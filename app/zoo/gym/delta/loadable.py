@@ -111,7 +111,7 @@ def _named(copy: Path, source: Path) -> Generator[None]:
         if str(copy) not in error.message:
             raise
         message = error.message.replace(str(copy), str(source))
-        raise InputError(message, hint=error.hint) from error
+        raise InputError(message, hint=error.hint, code="delta.not_loadable") from error
 
 
 def _factors(

@@ -127,7 +127,10 @@ def measure_quality(
         StorageError: the disk is too full for a rebuilt model.
     """
     if not any(bool(example.mask.any()) for example in measure.examples):
-        raise InputError("quality: expected held-out rows with learned tokens, got none")
+        raise InputError(
+            "quality: expected held-out rows with learned tokens, got none",
+            code="delta.no_held_out_rows",
+        )
     dtype = "f32" if delta.header.form == "dense" else "auto"
     base_loss, base_retention = _of_base(base, measure, dtype)
     tuned_loss = divergence = None
@@ -165,7 +168,10 @@ def _refuse_not_finite(
     losses = {"base": base, "tuned": tuned, "delta": delta_loss, "kl": kl}
     for name, value in losses.items():
         if value is not None and not math.isfinite(value):
-            raise InputError(f"{delta.path}: quality: {name}: expected a number, got {value}")
+            raise InputError(
+                f"{delta.path}: quality: {name}: expected a number, got {value}",
+                code="delta.not_finite",
+            )
 
 
 def _of_base(base: Path, measure: QualityInput, dtype: str) -> "tuple[Score, Measured]":

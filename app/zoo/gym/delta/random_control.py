@@ -50,14 +50,20 @@ def random_signs(path: Path, out: Path, seed: int) -> Delta:
     if any(
         isinstance(term, SparseTerm) for tensor in delta.header.tensors for term in tensor.terms
     ):
-        raise InputError(f"{path}: expected coded differences, got the fine-tune's own values")
+        raise InputError(
+            f"{path}: expected coded differences, got the fine-tune's own values",
+            code="delta.no_control",
+        )
     with Spool(out.parent) as spool:
         tensors: list[TensorTerms] = []
         for encoded in _shuffled(delta, seed):
             spool.add_tensor(encoded)
             tensors.append(encoded.tensor)
         if not any(tensor.terms for tensor in tensors):
-            raise InputError(f"{path}: expected sign or lowrank terms, got only raw terms")
+            raise InputError(
+                f"{path}: expected sign or lowrank terms, got only raw terms",
+                code="delta.no_control",
+            )
         recorded = delta.header.recipe.get(WHOLE_BASE_KEY)
         base: dict[str, JsonValue] = {} if recorded is None else {WHOLE_BASE_KEY: recorded}
         changed = {

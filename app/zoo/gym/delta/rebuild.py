@@ -53,7 +53,9 @@ class Rebuild:
         stored = self.base.dtype(name)
         if stored not in ITEM_BYTES:
             where = f"{self.base.source}: tensor {name!r}"
-            raise InputError(f"{where}: expected an unquantised type, got {stored!r}")
+            raise InputError(
+                f"{where}: expected an unquantised type, got {stored!r}", code="delta.bad_type"
+            )
         return Entry(
             name, NAMES[self.dtype][0] if stored in FLOATS else stored, self.base.shape(name)
         )
@@ -119,7 +121,7 @@ class Rebuild:
         if name not in self.terms or not self.terms[name].terms:
             source, got = self.base.source, "values"
         message = f"tensor {name!r}: expected finite weights, got {got} beyond {dtype}"
-        raise InputError(f"{source}: {message}", hint=hint)
+        raise InputError(f"{source}: {message}", hint=hint, code="delta.not_finite")
 
     def _add_loss(
         self,

@@ -60,7 +60,8 @@ def rows_text(rows: Rows) -> str:
         except (TypeError, ValueError, RecursionError) as error:
             raise InputError(
                 f"dataset: row {number}: expected text, numbers, lists and dicts, got another "
-                f"value: {error}"
+                f"value: {error}",
+                code="published.bad_rows",
             ) from None
     return "".join(lines)
 
@@ -231,7 +232,10 @@ def quality_input(
 
     paths = files_in([path_of("files", file) for file in files])
     if not paths and run is None:
-        raise InputError("files: expected files of examples or a run, got neither")
+        raise InputError(
+            "files: expected files of examples or a run, got neither",
+            code="published.nothing_to_measure",
+        )
     folder = model_folder("base", base)
     opened = None if run is None else open_run(text_of("run", run))
     if opened is not None:
@@ -274,6 +278,7 @@ def _checked_rows(config: TrainConfig) -> str:
         raise InputError(
             "several processes were started by a launcher: expected one, which starts the others",
             hint="TrainConfig(num_processes=2) without a launcher, or zoo-gym train with it",
+            code="published.launched",
         )
     require_processes(config)
     rows = rows_text(config.rows)
@@ -309,7 +314,7 @@ def _with_files(config: TrainConfig, rows: str, check: Callable[[Sequence[Path]]
             hint = error.hint.replace(str(path), "dataset") if error.hint else None
             message = re.sub(rf"{re.escape(str(path))}:(?=\d)", "dataset: row ", error.message)
             message = message.replace(str(path), "dataset")
-            raise InputError(message, hint=hint) from None
+            raise InputError(message, hint=hint, code="published.invalid") from None
 
 
 def _with_stored_rows(run: "Run", config: TrainConfig, rows: str) -> TrainConfig:

@@ -88,7 +88,10 @@ class Client:
         self, inference_mode: Literal["local"] = "local", node_url: str | None = None
     ) -> None:
         if inference_mode != "local":
-            raise InputError(f"inference_mode: expected 'local', got {inference_mode!r}")
+            raise InputError(
+                f"inference_mode: expected 'local', got {inference_mode!r}",
+                code="published.bad_argument",
+            )
         self.node_url = None if node_url is None else text_of("node_url", node_url)
 
     def contribute_improvement(
@@ -145,7 +148,8 @@ class Client:
                 )
             if examples not in {None, contribution.examples}:
                 raise InputError(
-                    f"examples: expected {contribution.examples}, as you committed, got {examples}"
+                    f"examples: expected {contribution.examples}, as you committed, got {examples}",
+                    code="published.other_examples",
                 )
             act: Callable[[Prepared, Signed, Storage], str] = send_reveal
         else:
@@ -199,6 +203,7 @@ class Client:
                 f"{opened.state.phase}",
                 hint="without min_contributors the round's quorum counts: "
                 f"{opened.manifest.quorum}",
+                code="published.too_few",
             )
         computed = publish(opened.storage, load_key(), void=void, least=least)
         report = computed.report
@@ -228,7 +233,9 @@ class Client:
 
     def __getattr__(self, name: str) -> object:
         if name in _ELSEWHERE:
-            raise NotAvailableError(f"{name}: this client has rounds only: {_ELSEWHERE[name]}")
+            raise NotAvailableError(
+                f"{name}: this client has rounds only: {_ELSEWHERE[name]}", code="published.absent"
+            )
         raise AttributeError(f"'Client' has no attribute '{name}'")
 
 
@@ -241,11 +248,17 @@ def _check_base(opened: "Opened", base: str) -> None:
         names = [tensor.name for tensor in opened.manifest.tensors]
         digest = identity(open_weights(Path(base)), names)
         if digest != opened.manifest.base.identity:
-            raise InputError(f"base_model: expected the base of the round, got another: {base}")
+            raise InputError(
+                f"base_model: expected the base of the round, got another: {base}",
+                code="published.wrong_base",
+            )
         return
     named = opened.manifest.base.model
     if not is_same_model(named, base):
-        raise InputError(f"base_model: expected {named}, the base of the round, got {base}")
+        raise InputError(
+            f"base_model: expected {named}, the base of the round, got {base}",
+            code="published.wrong_base",
+        )
 
 
 def _check_config(opened: "Opened", config: "DeltaSoupConfig") -> None:
@@ -256,11 +269,15 @@ def _check_config(opened: "Opened", config: "DeltaSoupConfig") -> None:
     stated = {"method": manifest.method, "min_contributors": manifest.quorum}
     for name in sorted(soup.model_fields_set):
         if name not in _READ:
-            raise InputError(f"config.{name}: expected none: the round's terms have fixed it")
+            raise InputError(
+                f"config.{name}: expected none: the round's terms have fixed it",
+                code="published.fixed_by_round",
+            )
         if getattr(soup, name) != stated[name]:
             raise InputError(
                 f"config.{name}: expected {stated[name]}, as the round's terms have it, got "
-                f"{getattr(soup, name)}"
+                f"{getattr(soup, name)}",
+                code="published.fixed_by_round",
             )
 
 

@@ -113,12 +113,17 @@ def _named(settings: Mapping[str, object]) -> dict[str, object]:
             raise InputError(
                 f"{name}: expected settings of GRPO alone",
                 hint="GRPOTrainer(model, config=..., reward_model=...).train(rows)",
+                code="published.bad_argument",
             )
         if key in first:
-            raise InputError(f"{name}: already given as '{first[key]}'")
+            raise InputError(
+                f"{name}: already given as '{first[key]}'", code="published.given_twice"
+            )
         named[key], first[key] = value, name
     if "normalize_advantages" in named and "scale_rewards" in named:
-        raise InputError("normalize_advantages: already given as 'scale_rewards'")
+        raise InputError(
+            "normalize_advantages: already given as 'scale_rewards'", code="published.given_twice"
+        )
     instance_of("normalize_advantages", named.get("normalize_advantages", True), bool)
     return named
 
@@ -159,7 +164,10 @@ class GRPOTrainer(Trained):
         self._ignored.append(Ignored("temperature_eval", "Python", why))
         if ref_model is not None:
             if ref_model is not model and not is_same_model(self.model, ref_model):
-                raise InputError("ref_model: another reference than the base is not supported yet")
+                raise InputError(
+                    "ref_model: another reference than the base is not supported yet",
+                    code="published.not_supported",
+                )
             why = "it is the base model, which is the reference anyway"
             self._ignored.append(Ignored("ref_model", "Python", why))
 
@@ -180,15 +188,25 @@ class GRPOTrainer(Trained):
 
         if train_dataset is None:
             hint = 'train([{"prompt": ..., "answer": ...}])'
-            raise InputError("train_dataset: not given: expected rows or a file", hint=hint)
+            raise InputError(
+                "train_dataset: not given: expected rows or a file",
+                hint=hint,
+                code="published.no_dataset",
+            )
         dataset, held_out = listed(train_dataset), 0
         values: dict[str, object] = dict(self.config.given)
         if eval_dataset is not None:
             if "val_size" in values:
-                raise InputError("val_size: has no effect with an eval_dataset")
+                raise InputError(
+                    "val_size: has no effect with an eval_dataset", code="published.no_effect"
+                )
             if "max_samples" in values:
                 hint = "give fewer rows"
-                raise InputError("max_samples: not possible with an eval_dataset", hint=hint)
+                raise InputError(
+                    "max_samples: not possible with an eval_dataset",
+                    hint=hint,
+                    code="published.no_effect",
+                )
             learned, evaluated = (
                 _rows("train_dataset", dataset),
                 _rows("eval_dataset", eval_dataset),
@@ -208,5 +226,6 @@ def _rows(name: str, dataset: object) -> Sequence[Mapping[str, object]]:
         raise InputError(
             f"{name}: expected rows, because an eval_dataset is given",
             hint="read the file into a list of dicts, or leave eval_dataset out",
+            code="published.bad_rows",
         )
     return rows

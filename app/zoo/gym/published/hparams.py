@@ -65,6 +65,7 @@ class Arguments:
         raise InputError(
             f"{name}: settings are immutable: expected a new object",
             hint=self.how_to_make.format(f"{name!r}: {value!r}"),
+            code="published.immutable",
         )
 
     def __dir__(self) -> Iterator[str]:
@@ -147,7 +148,10 @@ def get_train_args(
     if isinstance(args, Mapping):
         loaded = load_values(args)
     elif isinstance(args, str):
-        raise InputError(f"args: expected settings by name or a list of words, got {shown(args)}")
+        raise InputError(
+            f"args: expected settings by name or a list of words, got {shown(args)}",
+            code="published.bad_argument",
+        )
     else:
         loaded = _from_words(sys.argv[1:] if args is None else args)
     config = loaded.config
@@ -201,11 +205,13 @@ def run_sft(
         raise InputError(
             f"stage: run_sft trains with stage sft, got {shown(values['stage'])}",
             hint="run_training(TrainConfig(stage=..., ...)) trains with every method",
+            code="published.bad_argument",
         )
     if callbacks:
         raise InputError(
             "callbacks: not supported: expected None",
             hint="the events of a run are in events.jsonl of its folder",
+            code="published.not_supported",
         )
     return train_here(_config_of(values), training_args.without_effect)
 
@@ -241,7 +247,10 @@ def _from_words(words: Sequence[str]) -> Loaded:
             items.append(word)
             waiting = None
         else:
-            raise InputError(f"{word}: expected --key value, key=value or a .yaml file of settings")
+            raise InputError(
+                f"{word}: expected --key value, key=value or a .yaml file of settings",
+                code="published.bad_argument",
+            )
     return load_config(files, items, {})
 
 

@@ -40,6 +40,7 @@ def model_name(model: object, tokenizer: Any = None) -> str:  # noqa: ANN401 - t
             raise InputError(
                 f"tokenizer: expected the one of {name}, got another",
                 hint="leave it out, or save model and tokenizer in one folder and name that",
+                code="published.other_tokenizer",
             )
         return name
     live: Any = model
@@ -80,11 +81,15 @@ def is_same_model(name: str, other: object) -> bool:
 
 def _check_live(name: str, model: Any) -> None:  # noqa: ANN401
     if not hasattr(model, "save_pretrained") or not hasattr(model, "config"):
-        raise InputError(f"{name}: {_EXPECTED}, got a value of type {type(model).__name__}")
+        raise InputError(
+            f"{name}: {_EXPECTED}, got a value of type {type(model).__name__}",
+            code="published.bad_model",
+        )
     if getattr(model, "peft_config", None) or getattr(model, "_hf_peft_config_loaded", False):
         raise InputError(
             f"{name}: expected a model without an adapter, got one with an adapter",
             hint="merge it first: model = model.merge_and_unload()",
+            code="published.bad_model",
         )
 
 
@@ -107,7 +112,8 @@ def _own_tokenizer(origin: Path | None) -> Any:  # noqa: ANN401
 
     if origin is None:
         raise InputError(
-            "tokenizer: not given, and the model was not loaded from a folder with one"
+            "tokenizer: not given, and the model was not loaded from a folder with one",
+            code="published.no_tokenizer",
         )
     return load_tokenizer(origin)
 

@@ -57,7 +57,10 @@ class TrainingConfig(Arguments):
     def __init__(self, model: StrPath | None = None, /, **settings: Any) -> None:  # noqa: ANN401
         twice = next((key for key in settings if ours(key) == "model_name_or_path"), None)
         if model is not None and twice is not None:
-            raise InputError(f"{twice}: the model is already given as the first argument")
+            raise InputError(
+                f"{twice}: the model is already given as the first argument",
+                code="published.given_twice",
+            )
         named = {**({} if model is None else {"model": model}), **settings}
         named |= {key: listed(named[key]) for key in named if ours(key) == "dataset"}
         loaded = _load(named, None)
@@ -97,7 +100,9 @@ class Trained:
             GymError: `train` has not finished yet.
         """
         if self._result is None:
-            raise GymError("no trained model: expected a call of train() before")
+            raise GymError(
+                "no trained model: expected a call of train() before", code="published.not_trained"
+            )
         return self._result
 
     def compress_deltas(self, config: BitDeltaConfig | None = None) -> "Delta":
@@ -203,7 +208,9 @@ class Trainer(Trained):
         stated = self.config.given
         if dataset is None and not any(ours(key) == "dataset" for key in stated):
             raise InputError(
-                "dataset: not given: expected a file or rows", hint='train(dataset="my.jsonl")'
+                "dataset: not given: expected a file or rows",
+                hint='train(dataset="my.jsonl")',
+                code="published.no_dataset",
             )
         loaded = _load(self._on_result(stated), dataset)
         self._delta = None
@@ -259,5 +266,5 @@ class Trainer(Trained):
 
     def __getattr__(self, name: str) -> object:
         if name in _LATER:
-            raise NotAvailableError(f"{name}: {_LATER[name]}")
+            raise NotAvailableError(f"{name}: {_LATER[name]}", code="published.no_result")
         raise AttributeError(f"'Trainer' has no attribute '{name}'")

@@ -225,10 +225,13 @@ def _settings(config: GRPOConfig) -> dict[str, object]:
             raise InputError(
                 f"{key}: has no effect on TrainingFreeGRPO: {_NO_WEIGHTS}",
                 hint="GRPOTrainer trains weights",
+                code="published.no_effect",
             )
     epochs = number_of("max_epochs", values.get("max_epochs", DEFAULTS["max_epochs"]))
     if epochs != int(epochs):
-        raise InputError(f"max_epochs: expected a whole number, got {epochs:g}")
+        raise InputError(
+            f"max_epochs: expected a whole number, got {epochs:g}", code="published.bad_argument"
+        )
     used = {key: value for key, value in values.items() if key in _USED | _ALSO}
     return {**used, "max_epochs": int(epochs)}
 
@@ -240,7 +243,9 @@ def _tasks(dataset: object) -> "tuple[list[Task], list[str], str]":
 
     rows = listed(dataset)
     if isinstance(rows, list) and not rows:
-        raise InputError("dataset: expected rows, or files of rows, got none")
+        raise InputError(
+            "dataset: expected rows, or files of rows, got none", code="published.no_dataset"
+        )
     if not are_rows(rows):
         paths = [path_of("dataset", task) for task in (rows if isinstance(rows, list) else [rows])]
         return (*read_tasks(paths), store.plain_name(paths[0].stem))
@@ -251,7 +256,9 @@ def _tasks(dataset: object) -> "tuple[list[Task], list[str], str]":
             tasks, notes = read_tasks([path])
         except InputError as error:
             message = error.message.replace(f"{path}:", "dataset: row ")
-            raise InputError(message.replace(str(path), "dataset"), hint=error.hint) from None
+            raise InputError(
+                message.replace(str(path), "dataset"), hint=error.hint, code="published.bad_rows"
+            ) from None
     tasks = [
         replace(task, source=task.source.replace(f"{path}:", "dataset: row ")) for task in tasks
     ]

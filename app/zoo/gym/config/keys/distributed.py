@@ -36,12 +36,16 @@ def meaning(value: object) -> dict[str, object]:
     if "backend" in parts:
         _one_of("backend", parts["backend"], dict.fromkeys(BACKENDS))
     if parts.get("strategy") == "deepspeed":
-        raise InputError(f"strategy: DeepSpeed is not supported: {DIVIDED}")
+        raise InputError(
+            f"strategy: DeepSpeed is not supported: {DIVIDED}", code="config.not_supported"
+        )
     if "strategy" in parts:
         settings["sharding"] = _one_of("strategy", parts["strategy"], STRATEGIES)
     if "sharding_strategy" in parts:
         if settings.get("sharding") != "full":
-            raise InputError("sharding_strategy: has no effect without strategy fsdp")
+            raise InputError(
+                "sharding_strategy: has no effect without strategy fsdp", code="config.no_effect"
+            )
         settings["sharding"] = _one_of("sharding_strategy", parts["sharding_strategy"], SHARDINGS)
     if "mixed_precision" in parts:
         precision = parts["mixed_precision"]
@@ -55,11 +59,15 @@ def _parts(value: object) -> Mapping[object, object]:
     other = [name for name in parts if name not in PARTS]
     if not parts or other:
         got = shown(other[0] if other else value)
-        raise InputError(f"expected {', '.join(PARTS[:-1])} and {PARTS[-1]}, got {got}")
+        raise InputError(
+            f"expected {', '.join(PARTS[:-1])} and {PARTS[-1]}, got {got}", code="config.bad_value"
+        )
     return parts
 
 
 def _one_of(part: str, value: object, values: Mapping[str, object]) -> object:
     if not isinstance(value, str) or value not in values:
-        raise InputError(f"{part}: expected {' or '.join(values)}, got {shown(value)}")
+        raise InputError(
+            f"{part}: expected {' or '.join(values)}, got {shown(value)}", code="config.bad_value"
+        )
     return values[value]

@@ -66,4 +66,7 @@ def refuse_not_finite(values: "NDArray[np.float32]", where: str) -> None:
     if finite.all():
         return
     index = tuple(int(i) for i in np.argwhere(~finite)[0])
-    raise InputError(f"{where}: expected finite values, got {values[index]} at {list(index)}")
+    raise InputError(
+        f"{where}: expected finite values, got {values[index]} at {list(index)}",
+        code="delta.not_finite",
+    )

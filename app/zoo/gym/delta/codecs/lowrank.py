@@ -51,7 +51,9 @@ def code_factor(
             name_of = ("sign" if codec == "sign" else "codes", "scale")
             coded = dict(zip(name_of, pack_groups(group_codec, F), strict=True))
     except InputError as error:
-        raise InputError(f"tensor {name!r}: factors: {error.message}") from error
+        raise InputError(
+            f"tensor {name!r}: factors: {error.message}", code="delta.too_large"
+        ) from error
     return {f"{side}.{part}": array for part, array in coded.items()}
 
 

@@ -69,7 +69,9 @@ def choose_coding(config: DeltaConfig, *, from_adapter: bool) -> Coding:
     made_of = "a LoRA adapter" if from_adapter else "full weights"
     if config.form not in {"auto", form}:
         got = repr(config.form)
-        raise InputError(f"form: expected {form!r} for a delta of {made_of}, got {got}")
+        raise InputError(
+            f"form: expected {form!r} for a delta of {made_of}, got {got}", code="delta.bad_option"
+        )
     coding = _lowrank(config) if from_adapter else _dense(config)
     if not (isinstance(coding, Dense) and coding.codec == "sign"):
         _refuse_sign_options(config, "lowrank" if from_adapter else coding.codec)
@@ -88,12 +90,17 @@ def _lowrank(config: DeltaConfig) -> LowRank:
 def _look_up(table: dict[str, dict[int | None, T]], config: DeltaConfig, form: Form) -> T:
     if config.codec not in table:
         expected = ", ".join(sorted(table))
-        raise InputError(f"codec: expected {expected} for a {form} delta, got {config.codec!r}")
+        raise InputError(
+            f"codec: expected {expected} for a {form} delta, got {config.codec!r}",
+            code="delta.bad_option",
+        )
     by_bits = table[config.codec]
     if config.bits not in by_bits:
         expected = " or ".join(str(bits) for bits in by_bits if bits) or "none"
         what = f"codec {config.codec!r}" if config.codec != "auto" else f"a {form} delta"
-        raise InputError(f"bits: expected {expected} for {what}, got {config.bits}")
+        raise InputError(
+            f"bits: expected {expected} for {what}, got {config.bits}", code="delta.bad_option"
+        )
     return by_bits[config.bits]
 
 
@@ -102,4 +109,6 @@ def _refuse_sign_options(config: DeltaConfig, artifact: str) -> None:
     for key in ("scale", "zero", "planes"):
         got = getattr(config, key)
         if got != getattr(defaults, key):
-            raise InputError(f"{key}: expected none for a {artifact} delta, got {got!r}")
+            raise InputError(
+                f"{key}: expected none for a {artifact} delta, got {got!r}", code="delta.bad_option"
+            )

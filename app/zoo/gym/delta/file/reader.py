@@ -150,7 +150,9 @@ def refuse_delta(source: Path) -> None:
     """
     if source.is_file() and is_delta(source):
         hint = "rebuild the fine-tune first: zoo-gym delta apply"
-        raise InputError(f"{source}: expected a fine-tune, got a delta", hint=hint)
+        raise InputError(
+            f"{source}: expected a fine-tune, got a delta", hint=hint, code="delta.already_a_delta"
+        )
 
 
 def open_delta(path: Path) -> "OpenFile":
@@ -164,8 +166,10 @@ def open_delta(path: Path) -> "OpenFile":
 
     if not path.is_file():
         if path.is_dir():
-            raise InputError(f"{path}: expected a delta file, got a folder")
-        raise NotAvailableError(f"no such delta file: {str(path)!r}")
+            raise InputError(
+                f"{path}: expected a delta file, got a folder", code="delta.not_a_delta"
+            )
+        raise NotAvailableError(f"no such delta file: {str(path)!r}", code="delta.no_such_file")
     return OpenFile(path)
 
 
@@ -181,14 +185,24 @@ def read_container(path: Path, file: "OpenFile") -> "Header":
     metadata = container.metadata
     if metadata.get("format") != FORMAT:
         got = repr(metadata["format"]) if "format" in metadata else "none"
-        raise InputError(f"{path} is not a delta: metadata format: expected {FORMAT!r}, got {got}")
+        raise InputError(
+            f"{path} is not a delta: metadata format: expected {FORMAT!r}, got {got}",
+            code="delta.not_a_delta",
+        )
     if metadata.get("version") not in VERSIONS:
         hint = "a newer zoo-gym may read it"
         got = repr(metadata.get("version"))
-        raise InputError(f"{path}: delta version: expected '1' or '2', got {got}", hint=hint)
+        raise InputError(
+            f"{path}: delta version: expected '1' or '2', got {got}",
+            hint=hint,
+            code="delta.unknown_version",
+        )
     if set(metadata) != {"format", "version", "digest", "header"}:
         got = one_line(", ".join(sorted(metadata)))
-        raise InputError(f"{path}: metadata: expected digest, format, header, version, got {got}")
+        raise InputError(
+            f"{path}: metadata: expected digest, format, header, version, got {got}",
+            code="delta.bad_header",
+        )
     return container
 
 
@@ -206,7 +220,7 @@ def verify_digest(path: Path, file: "OpenFile", container: "Header") -> None:
     if stored != digest:
         hint = "copy or download the file again"
         message = f"{path} is damaged: digest: expected {stored[:12]!r}..., got {digest[:12]!r}..."
-        raise InputError(message, hint=hint)
+        raise InputError(message, hint=hint, code="delta.damaged")
 
 
 def parse(path: Path, file: "OpenFile", container: "Header") -> Delta:
@@ -221,22 +235,22 @@ def parse(path: Path, file: "OpenFile", container: "Header") -> Delta:
         first = error.errors()[0]
         where = ".".join(str(key) for key in first["loc"])
         problem = one_line(f"{where}: {first['msg'].lower()}")
-        raise InputError(f"{path}: header: {problem}") from error
+        raise InputError(f"{path}: header: {problem}", code="delta.bad_header") from error
     try:
         check_version(header, cast("Version", container.metadata["version"]))
     except ValueError as error:
-        raise InputError(f"{path}: header: {error}") from None
+        raise InputError(f"{path}: header: {error}", code="delta.bad_header") from None
     expected = {part.name: part for tensor in header.tensors for part in term_parts(tensor)}
     if set(expected) != set(container.tensors):
         name = min(set(expected) ^ set(container.tensors))
         where = "the header's terms" if name in container.tensors else "the file"
-        raise InputError(f"{path}: part {name!r}: not in {where}")
+        raise InputError(f"{path}: part {name!r}: not in {where}", code="delta.bad_part")
     for name, part in expected.items():
         info = container.tensors[name]
         if (info.dtype, tuple(info.shape)) != (part.dtype, part.shape):
             got = f"{info.dtype} {list(info.shape)}"
             message = f"expected {part.dtype} {list(part.shape)} by its term, got {got}"
-            raise InputError(f"{path}: part {name!r}: {message}")
+            raise InputError(f"{path}: part {name!r}: {message}", code="delta.bad_part")
     payload = sum(part.nbytes for part in expected.values())
     digest, size = container.metadata["digest"], file.length()
     return Delta(path, file, header, digest, container.tensors, size, payload)

@@ -88,7 +88,10 @@ def write_delta(path: Path, header: DeltaHeader, spool: Spool) -> None:
     """
     entries = [Entry(p.name, p.dtype, p.shape) for dtype in _ORDER for p in spool.parts[dtype]]
     if len({entry.name for entry in entries}) != len(entries):
-        raise InputError(f"{path}: the base's tensor names give two parts of the same name")
+        raise InputError(
+            f"{path}: the base's tensor names give two parts of the same name",
+            code="delta.same_part_names",
+        )
     with new_file(path) as temporary:
         with storage_errors(path), temporary.open("wb") as file:
             file.write(header_bytes(entries, _metadata(header)))
@@ -122,7 +125,9 @@ def _metadata(header: DeltaHeader) -> dict[str, str]:
     try:
         text = json.dumps(header.content(), separators=(",", ":"), sort_keys=True, allow_nan=False)
     except ValueError as error:
-        raise InputError("delta header: expected finite numbers in the recipe") from error
+        raise InputError(
+            "delta header: expected finite numbers in the recipe", code="delta.not_finite"
+        ) from error
     zeros = "0" * DIGEST_LENGTH
     return {"digest": zeros, "format": FORMAT, "version": header.version, "header": text}
 

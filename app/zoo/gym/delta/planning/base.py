@@ -67,11 +67,13 @@ def _of_folder(text: str) -> PlanBase:
     except NotAvailableError as error:
         if Path(text).is_file():
             raise InputError(
-                f"--base '{text}': expected a folder with a model as safetensors, got a file"
+                f"--base '{text}': expected a folder with a model as safetensors, got a file",
+                code="delta.bad_base",
             ) from None
         raise NotAvailableError(
             f"--base '{text}': expected a listed model or one on this machine, got neither",
             hint=error.hint if "did you mean" in str(error.hint) else "zoo-gym models lists them",
+            code="delta.no_base",
         ) from error
     weights = open_weights(model.folder)
     tied = bool(read_config(model.folder).get("tie_word_embeddings"))
@@ -84,13 +86,16 @@ def _of_folder(text: str) -> PlanBase:
         if len(shape) not in {1, 2} or weights.dtype(name) not in FLOATS:
             raise InputError(
                 f"--base {text}: expected matrices and vectors of floating-point numbers, got "
-                f"tensor {name!r} with shape {list(shape)} and type {weights.dtype(name)}"
+                f"tensor {name!r} with shape {list(shape)} and type {weights.dtype(name)}",
+                code="delta.bad_base",
             )
         term = dense_term(Dense("sign")) if len(shape) == 2 else RawTerm()
         dense.append(TensorTerms(name=name, shape=shape, terms=(term,)))
         if len(shape) == 2 and _IN_A_BLOCK.search(name):
             linear[name] = (shape[0], shape[1])
     if not linear:
-        raise InputError(f"--base {text}: expected a model with numbered blocks, got none")
+        raise InputError(
+            f"--base {text}: expected a model with numbered blocks, got none", code="delta.bad_base"
+        )
     parameters = count_parameters(model.folder)
     return PlanBase(model.id, model.id, parameters, linear, dense, model.notice)

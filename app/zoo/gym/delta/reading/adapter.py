@@ -83,6 +83,7 @@ def is_adapter(source: Path) -> bool:
                 f"{source}: expected a model or an adapter, got both",
                 hint=f"give the path of one file: {source / WEIGHTS_FILE} "
                 f"or {source / SINGLE_FILE}",
+                code="delta.model_and_adapter",
             )
         return False
     return source.is_file() and any(".lora_" in name for name in open_weights(source).tensors)
@@ -105,7 +106,10 @@ def read_adapter(source: Path, base: Weights) -> Adapter:
     if not file.is_file():
         pickled = (source / "adapter_model.bin").is_file()
         got = "only pickled weights, which can run any program" if pickled else "none"
-        raise InputError(f"{source}: expected {WEIGHTS_FILE!r} next to {CONFIG_FILE!r}, got {got}")
+        raise InputError(
+            f"{source}: expected {WEIGHTS_FILE!r} next to {CONFIG_FILE!r}, got {got}",
+            code="delta.incomplete_adapter",
+        )
     weights = open_weights(file, mapped=False)
     modules = _modules(weights)
     check_places(config, modules, base, file, config_file)
@@ -116,7 +120,8 @@ def read_adapter(source: Path, base: Weights) -> Adapter:
     if config.get("fan_in_fan_out") and not turned:
         raise InputError(
             f"{config_file}: fan_in_fan_out: weights stored as [in, out] are supported only for "
-            f"{', '.join(sorted(IN_BY_OUT))}"
+            f"{', '.join(sorted(IN_BY_OUT))}",
+            code="delta.adapter_not_supported",
         )
     return Adapter(
         weights,
@@ -214,13 +219,15 @@ def _read_config(path: Path) -> dict[str, Any]:
         config = read_adapter_config(path)
     except FileNotFoundError as error:
         raise InputError(
-            f"{path.parent}: expected {CONFIG_FILE!r} next to the LoRA factors, got none"
+            f"{path.parent}: expected {CONFIG_FILE!r} next to the LoRA factors, got none",
+            code="delta.incomplete_adapter",
         ) from error
     if config["peft_type"] != "LORA":
         raise InputError(
             f"{path}: peft_type: expected 'LORA', got {config['peft_type']!r}, which changes whole "
             "weights: a low-rank delta cannot carry it",
             hint="share the adapter's folder itself, or train with finetuning_type lora or full",
+            code="delta.adapter_not_supported",
         )
     _refuse_unsupported(config, path)
     return config
@@ -229,14 +236,22 @@ def _read_config(path: Path) -> dict[str, Any]:
 def _refuse_unsupported(config: Mapping[str, Any], path: Path) -> None:
     for key, what in _REFUSED.items():
         if config.get(key):
-            raise InputError(f"{path}: {key}: a low-rank delta cannot carry {what}")
+            raise InputError(
+                f"{path}: {key}: a low-rank delta cannot carry {what}",
+                code="delta.adapter_not_supported",
+            )
     if config.get("bias", "none") != "none":
-        raise InputError(f"{path}: bias: expected 'none', got {config['bias']!r}")
+        raise InputError(
+            f"{path}: bias: expected 'none', got {config['bias']!r}",
+            code="delta.adapter_not_supported",
+        )
     start = config.get("init_lora_weights")
     if isinstance(start, str) and start.lower().startswith(_CHANGES_BASE):
         hint = "save the adapter with peft's path_initial_model_for_weight_conversion"
         message = f"{path}: init_lora_weights: {start!r} changes the base, so the adapter alone"
-        raise InputError(f"{message} is not the fine-tune", hint=hint)
+        raise InputError(
+            f"{message} is not the fine-tune", hint=hint, code="delta.incomplete_adapter"
+        )
 
 
 def _modules(weights: Weights) -> dict[str, tuple[str, str]]:
@@ -246,12 +261,21 @@ def _modules(weights: Weights) -> dict[str, tuple[str, str]]:
         if match is None:
             where = f"{weights.source}: tensor {name!r}"
             if ".lora_embedding_" in name:
-                raise InputError(f"{where}: expected a linear layer, got an embedding")
-            raise InputError(f"{where}: expected the lora_A or lora_B of a linear layer")
+                raise InputError(
+                    f"{where}: expected a linear layer, got an embedding",
+                    code="delta.adapter_not_supported",
+                )
+            raise InputError(
+                f"{where}: expected the lora_A or lora_B of a linear layer",
+                code="delta.adapter_not_supported",
+            )
         sides.setdefault(match["module"], {})[match["side"]] = name
     for module, pair in sides.items():
         if len(pair) != 2:
-            raise InputError(f"{weights.source}: {module!r}: expected lora_A and lora_B, got one")
+            raise InputError(
+                f"{weights.source}: {module!r}: expected lora_A and lora_B, got one",
+                code="delta.incomplete_adapter",
+            )
         _check_ranks(weights, pair["A"], pair["B"])
     return {module: (pair["A"], pair["B"]) for module, pair in sides.items()}
 
@@ -260,7 +284,10 @@ def _check_ranks(weights: Weights, A_name: str, B_name: str) -> None:
     A, B = weights.shape(A_name), weights.shape(B_name)
     if len(A) != 2 or len(B) != 2 or A[0] != B[1]:
         message = f"expected [r, in] and [out, r], got {list(A)} and {list(B)}"
-        raise InputError(f"{weights.source}: tensors {A_name!r} and {B_name!r}: {message}")
+        raise InputError(
+            f"{weights.source}: tensors {A_name!r} and {B_name!r}: {message}",
+            code="delta.adapter_of_other_base",
+        )
 
 
 def _scales(
@@ -277,10 +304,14 @@ def _scales(
         if expected[module] != ranks[module]:
             raise InputError(
                 f"{file}: {module!r}: expected rank {expected[module]!r} by {CONFIG_FILE!r}, "
-                f"got {ranks[module]}"
+                f"got {ranks[module]}",
+                code="delta.other_shape",
             )
         if not isinstance(alphas[module], int | float):
             got = f"{alphas[module]!r:.80}"
-            raise InputError(f"{config_file}: lora_alpha: expected a number, got {got}")
+            raise InputError(
+                f"{config_file}: lora_alpha: expected a number, got {got}",
+                code="delta.bad_adapter_config",
+            )
     roots = config.get("use_rslora")
     return {m: float(alphas[m]) / (math.sqrt(ranks[m]) if roots else ranks[m]) for m in modules}

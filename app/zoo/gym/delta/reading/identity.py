@@ -67,7 +67,10 @@ class IdentityHasher:
             InputError: the files have changed since the start.
         """
         if _stamps(self._weights) != self._stamps:
-            raise InputError(f"{self._weights.source} was changed while it was read")
+            raise InputError(
+                f"{self._weights.source} was changed while it was read",
+                code="delta.changed_while_read",
+            )
         digest = self._hasher.finish()
         _known[_key(self._weights, self._names)] = digest
         return digest
@@ -111,7 +114,10 @@ def base_name(base: Path, base_id: str | None, revision: str | None) -> tuple[st
     if not right:
         expected = f"{here.id}@{here.revision}" if here.revision else here.id
         got = f"{base_id}@{revision}" if revision else base_id
-        raise InputError(f"base_id: expected {expected!r}, the model in '{base}', got {got!r}")
+        raise InputError(
+            f"base_id: expected {expected!r}, the model in '{base}', got {got!r}",
+            code="delta.wrong_base_name",
+        )
     return base_id, revision
 
 
@@ -140,6 +146,7 @@ def check_named_base(stated: Base, base: Weights, names: Sequence[str]) -> None:
             f"base_id: expected the name of the model in '{base.source}', got {stated.id!r}, whose "
             f"weights in '{folder}' differ",
             hint="choose any name but that of another model",
+            code="delta.wrong_base_name",
         )
 
 
@@ -171,22 +178,28 @@ def verify_base(
     for tensor in delta.header.tensors:
         if tensor.name not in base.tensors:
             got = f"got {named!r}, which has no tensor {tensor.name!r}"
-            raise InputError(f"{expected}, {got}", hint=hint)
+            raise InputError(f"{expected}, {got}", hint=hint, code="delta.wrong_base")
     digest = identity(base, [tensor.name for tensor in delta.header.tensors])
     if digest != stated.identity:
-        raise InputError(f"{expected}, got {named!r} ({digest[:12]})", hint=hint)
+        raise InputError(
+            f"{expected}, got {named!r} ({digest[:12]})", hint=hint, code="delta.wrong_base"
+        )
     for tensor in delta.header.tensors:
         where = f"{delta.path}: tensor {tensor.name!r}"
         if tensor.shape != base.shape(tensor.name):
             got = f"expected shape {list(base.shape(tensor.name))}, got {list(tensor.shape)}"
-            raise InputError(f"{where}: {got}")
+            raise InputError(f"{where}: {got}", code="delta.wrong_base")
         if base.dtype(tensor.name) not in FLOATS:
             types = f"expected a type of {', '.join(FLOATS)} in the base"
-            raise InputError(f"{where}: {types}, got {base.dtype(tensor.name)!r}")
+            raise InputError(
+                f"{where}: {types}, got {base.dtype(tensor.name)!r}", code="delta.wrong_base"
+            )
     difference = _other_rest(delta, base)
     if difference is not None and not force:
         hint += "; on this base all the same: zoo-gym delta apply --force"
-        raise InputError(f"{expected}, got {named!r}, whose {difference}", hint=hint)
+        raise InputError(
+            f"{expected}, got {named!r}, whose {difference}", hint=hint, code="delta.wrong_base"
+        )
     return difference
 
 

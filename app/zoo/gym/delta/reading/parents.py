@@ -25,8 +25,14 @@ def parents_of(folder: Path) -> tuple[str, ...]:
     fields = read_json_object(file)
     entries = cast("list[object]", fields.get("parents")) if fields else None
     if not isinstance(entries, list) or len(set(map(str, entries))) != len(entries):
-        raise InputError(f"{file}: expected a list of parents, each once, got something else")
+        raise InputError(
+            f"{file}: expected a list of parents, each once, got something else",
+            code="delta.bad_parents",
+        )
     for entry in entries:
         if not isinstance(entry, str) or not _DIGEST.fullmatch(entry):
-            raise InputError(f"{file}: parents: expected digests, got {str(entry)!r:.80}")
+            raise InputError(
+                f"{file}: parents: expected digests, got {str(entry)!r:.80}",
+                code="delta.bad_parents",
+            )
     return tuple(cast("list[str]", entries))

@@ -58,7 +58,8 @@ def find_base(name: str, check: Check) -> Path | None:
             if _template(other) != _template(base) and is_base(other, check):
                 raise InputError(
                     f"expected one folder of the base {name}, got {base} and {other}, whose "
-                    "chat templates differ"
+                    "chat templates differ",
+                    code="delta.ambiguous_base",
                 )
         return base
     return None

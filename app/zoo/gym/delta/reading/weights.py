@@ -91,7 +91,7 @@ def open_weights(source: Path, *, mapped: bool = True) -> Weights:
     from zoo.models.checkpoint_files import checkpoint_files, warn_of_unused_weights
 
     if not source.exists():
-        raise NotAvailableError(f"no such file or folder: {str(source)!r}")
+        raise NotAvailableError(f"no such file or folder: {str(source)!r}", code="delta.no_weights")
     files = (source,) if source.is_file() else tuple(checkpoint_files(source))
     if source.is_dir():
         warn_of_unused_weights(source)
@@ -100,7 +100,10 @@ def open_weights(source: Path, *, mapped: bool = True) -> Weights:
     for file in files:
         for name, info in read_header(opened.get(file, file)).tensors.items():
             if name in tensors:
-                raise InputError(f"{file}: tensor {name!r} is in {tensors[name][0].name!r}, too")
+                raise InputError(
+                    f"{file}: tensor {name!r} is in {tensors[name][0].name!r}, too",
+                    code="delta.tensor_twice",
+                )
             tensors[name] = (file, info)
     return Weights(source, files, tensors, opened)
 
@@ -128,7 +131,9 @@ def read_stored(weights: Weights, name: str) -> "NDArray[Any]":
     dtype = weights.dtype(name)
     if dtype not in FLOATS:
         where = f"{weights.source}: tensor {name!r}"
-        raise InputError(f"{where}: expected a type of {', '.join(FLOATS)}, got {dtype!r}")
+        raise InputError(
+            f"{where}: expected a type of {', '.join(FLOATS)}, got {dtype!r}", code="delta.bad_type"
+        )
     array = stored_bytes(weights, name).view(_NUMPY[dtype]).reshape(weights.shape(name))
     return np.require(array, requirements=["C", "A"])
 
@@ -167,7 +172,9 @@ def float_config(folder: Path) -> dict[str, Any]:
     """
     config = read_config(folder)
     if config.get("quantization_config") or config.get("quantization"):
-        raise InputError(f"{folder}: expected float weights, got a quantised model")
+        raise InputError(
+            f"{folder}: expected float weights, got a quantised model", code="delta.quantized"
+        )
     return config
 
 

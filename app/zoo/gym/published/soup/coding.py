@@ -40,7 +40,10 @@ def coding_for(source: Path, base: Path, name: str, signs: bool | None) -> Tenso
     tuned = open_tuned(source, base)
     weights, changes = tuned.weights, tuned.changes
     if not changes.names:
-        raise InputError(f"{source}: expected a fine-tune, got no change from the base {name}")
+        raise InputError(
+            f"{source}: expected a fine-tune, got no change from the base {name}",
+            code="published.no_change",
+        )
     names, form = _names_and_form(changes, weights, signs)
     return _coding(weights, names, name, form, _CAPS)
 
@@ -82,6 +85,7 @@ def _names_and_form(
         raise InputError(
             f"use_bitdelta: expected changes that signs can carry, got {reason}",
             hint="use_bitdelta=False keeps them as they are",
+            code="published.not_signs",
         )
     form: Form = "lowrank" if adapted else "float"
     warnings.warn(

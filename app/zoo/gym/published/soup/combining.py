@@ -54,7 +54,8 @@ def combined(
     if len(chosen) < least:
         raise InputError(
             f"aggregate: expected at least {least} contributors, got {len(chosen)} of {least} "
-            f"({_not_counted(refused)})"
+            f"({_not_counted(refused)})",
+            code="published.too_few",
         )
     rule = config.rule(len(chosen))
     contributions = in_form([load_delta(contribution.file) for contribution in chosen], coding)
@@ -123,6 +124,7 @@ def _given(
             raise InputError(
                 "weighted_mean: expected reputations above 0, got none",
                 hint="a quality_validator gives them",
+                code="published.no_weights",
             )
         return np.array(weights, np.float32)
     silent = next(
@@ -132,6 +134,7 @@ def _given(
         raise InputError(
             f"federated_average: expected a number of examples of {silent}, got none",
             hint='contribute(user_id, model, metadata={"examples": 1000})',
+            code="published.no_weights",
         )
     return np.array([contribution.examples for contribution in chosen], np.float32)
 

@@ -31,7 +31,9 @@ def published_points(
     """
     for name, quality in qualities.items():
         if not 0 <= quality <= 1:
-            raise InputError(f"quality of {name}: expected 0 to 1, got {quality}")
+            raise InputError(
+                f"quality of {name}: expected 0 to 1, got {quality}", code="published.bad_quality"
+            )
     total = sum(Fraction(quality) for quality in qualities.values())
     equal = Fraction(participation_weight) / len(qualities) if qualities else Fraction(0)
     shares = {

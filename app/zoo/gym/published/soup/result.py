@@ -66,7 +66,9 @@ class AggregateResult:
         """
         out = path_of("path", path)
         if out.exists():
-            raise InputError(f"{out}: expected a new file, got one that is there")
+            raise InputError(
+                f"{out}: expected a new file, got one that is there", code="published.bad_output"
+            )
         self._check_file()
         beside = out.with_name(f".{out.name}.part")
         with storage_errors(out):
@@ -101,4 +103,5 @@ class AggregateResult:
             raise InputError(
                 f"{self.delta.path}: expected the result {self.digest[:12]}, got {digest[:12]}",
                 hint="combine again: soup.aggregate()",
+                code="published.other_result",
             )

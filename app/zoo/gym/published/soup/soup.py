@@ -93,7 +93,10 @@ class DeltaSoup:
             whole_of("metadata.examples", stated["examples"]) if "examples" in stated else None
         )
         if examples is not None and not 1 <= examples <= MOST_EXAMPLES:
-            raise InputError(f"metadata.examples: expected 1 to 2^40, got {examples}")
+            raise InputError(
+                f"metadata.examples: expected 1 to 2^40, got {examples}",
+                code="published.bad_argument",
+            )
         folder = self._scratch.folder
         source, recorded = source_of(model, folder)
         file = folder / f"{len(self._contributions)}.safetensors"
@@ -101,7 +104,10 @@ class DeltaSoup:
         # In a private soup nothing that one user gave decides what another one reads here.
         earlier = () if self._privacy else self._contributions.values()
         if any(contribution.digest == digest for contribution in earlier):
-            raise InputError(f"{user}: expected a fine-tune of its own, got that of another user")
+            raise InputError(
+                f"{user}: expected a fine-tune of its own, got that of another user",
+                code="published.copy",
+            )
         quality = self._quality(user, file)
         position = len(self._contributions)
         self._contributions[user] = Contribution(
@@ -137,7 +143,8 @@ class DeltaSoup:
         if count < max(1, least):
             raise InputError(
                 f"aggregate: expected at least {max(1, least)} contributors, got {count} of "
-                f"{max(1, least)}"
+                f"{max(1, least)}",
+                code="published.too_few",
             )
         if self._privacy is not None and self._result is not None:
             return self._result  # noise is drawn once
@@ -168,9 +175,13 @@ class DeltaSoup:
 
         config = self.config
         if not config.enable_rewards:
-            raise InputError("rewards: expected enable_rewards=True, got False")
+            raise InputError(
+                "rewards: expected enable_rewards=True, got False", code="published.no_rewards"
+            )
         if self._result is None:
-            raise InputError("rewards: expected a call of aggregate() before")
+            raise InputError(
+                "rewards: expected a call of aggregate() before", code="published.no_rewards"
+            )
         counted = {entry["user"]: entry["share"] for entry in self._result.report["contributions"]}
         everyone = dict.fromkeys(self._contributions, 0)
         if config.reward_rule == "published":
@@ -198,14 +209,22 @@ class DeltaSoup:
             raise InputError(
                 "contribute: expected a private soup without a result, got one that was drawn",
                 hint="another one for more users: DeltaSoup(config)",
+                code="published.drawn",
             )
         if not user:
-            raise InputError("user_id: expected a name, got an empty text")
+            raise InputError(
+                "user_id: expected a name, got an empty text", code="published.bad_argument"
+            )
         if user in self._contributions:
-            raise InputError(f"{user}: expected one contribution of each user, got another one")
+            raise InputError(
+                f"{user}: expected one contribution of each user, got another one",
+                code="published.given_twice",
+            )
         most = self.config.max_contributors
         if len(self._contributions) >= most:
-            raise InputError(f"contributors: expected at most {most}, got one more")
+            raise InputError(
+                f"contributors: expected at most {most}, got one more", code="published.too_many"
+            )
         return user
 
     def _coded(
@@ -251,9 +270,13 @@ class DeltaSoup:
             raise InputError(
                 f"{source}: expected a fine-tune that records its base, got one without",
                 hint="contribute(user_id, model, base_model=...)",
+                code="published.no_base",
             )
         if current is not None and folder.resolve() != current.resolve():
-            raise InputError(f"base_model: expected {current}, that of the soup, got {folder}")
+            raise InputError(
+                f"base_model: expected {current}, that of the soup, got {folder}",
+                code="published.wrong_base",
+            )
         return folder
 
     def _quality(self, user: str, file: Path) -> float | None:
@@ -262,7 +285,10 @@ class DeltaSoup:
             return None
         quality = number_of("quality_validator", self.config.quality_validator(file))
         if not 0 <= quality <= 1:
-            raise InputError(f"quality_validator: expected 0 to 1 for {user}, got {quality}")
+            raise InputError(
+                f"quality_validator: expected 0 to 1 for {user}, got {quality}",
+                code="published.bad_quality",
+            )
         profile.update_reputation(quality)
         return quality
 
@@ -272,6 +298,7 @@ class DeltaSoup:
             raise InputError(
                 "reward_rule: expected qualities for the published rule, got none",
                 hint="DeltaSoupConfig(quality_validator=function, reward_rule='published')",
+                code="published.no_rewards",
             )
         return quality
 

@@ -38,7 +38,10 @@ def source_of(model: object, scratch: Path) -> tuple[Path, str]:
         return _recorded(source_at(model_folder("model", model)))
     live: Any = model
     if not hasattr(live, "save_pretrained"):
-        raise InputError(f"model: {_EXPECTED}, got a value of type {type(model).__name__}")
+        raise InputError(
+            f"model: {_EXPECTED}, got a value of type {type(model).__name__}",
+            code="published.bad_model",
+        )
     folder = Path(tempfile.mkdtemp(prefix="model-", dir=scratch))
     adapters: Any = getattr(live, "peft_config", None)
     if not adapters:
@@ -52,6 +55,7 @@ def _live_adapter(live: Any, adapters: dict[str, Any], folder: Path) -> tuple[Pa
         raise InputError(
             f"model: expected one adapter, got {', '.join(sorted(adapters))}",
             hint="model.delete_adapter(NAME) removes one",
+            code="published.bad_model",
         )
     (name, config), *_ = adapters.items()
     live.save_pretrained(folder)
