@@ -79,7 +79,10 @@ def run(words: Sequence[str]) -> int:
     except BrokenPipeError:  # `main` ends quietly: the reader of our output has exited
         raise
     except KeyboardInterrupt as stop:  # a command may say how it continues
-        failure, code = GymError("stopped by Ctrl-C", hint=str(stop) or None), EXIT_CTRL_C
+        failure, code = (
+            GymError("stopped by Ctrl-C", hint=str(stop) or None, code="cli.stopped"),
+            EXIT_CTRL_C,
+        )
     except CycloptsError as error:
         failure = usage_error(error, words)
     except GymError as error:
@@ -87,7 +90,9 @@ def run(words: Sequence[str]) -> int:
     except OSError as error:
         failure = system_error(error)
     except MemoryError as error:
-        failure = DoesNotFitError(f"memory: {str(error) or 'an allocation was refused'}")
+        failure = DoesNotFitError(
+            f"memory: {str(error) or 'an allocation was refused'}", code="cli.out_of_memory"
+        )
     return print_error(failure, as_json=as_json, code=code)
 
 
@@ -129,10 +134,10 @@ def system_error(error: OSError) -> GymError:
     where = f"'{error.filename}': " if error.filename is not None else ""
     reason = (error.strerror or str(error)).lower()
     if isinstance(error, FileNotFoundError):
-        return NotAvailableError(f"{where}{reason}")
+        return NotAvailableError(f"{where}{reason}", code="cli.no_such_file")
     if isinstance(error, IsADirectoryError | NotADirectoryError) or error.errno in _NO_FILE:
-        return InputError(f"{where}{reason}")
-    return StorageError(f"{where}{reason}")
+        return InputError(f"{where}{reason}", code="cli.bad_path")
+    return StorageError(f"{where}{reason}", code="cli.storage")
 
 
 def report_bugs(
@@ -155,7 +160,7 @@ def report_bugs(
         return
     message = f"unexpected {lines[-1].strip()}"
     hint = f"this is a bug in zoo-gym; please report it with the file {path}"
-    print_error(GymError(message, hint=hint), as_json="--json" in sys.argv)
+    print_error(GymError(message, hint=hint, code="cli.failed"), as_json="--json" in sys.argv)
 
 
 _shown: set[str] = set()

@@ -167,6 +167,7 @@ def _refuse_server(model: str | None) -> None:
         raise InputError(
             f"--model: expected a model of this machine, got one on a server: {model!r}",
             hint=f"zoo-gym experience infer QUERY --model {model} --library NAME",
+            code="cli.model_on_a_server",
         )
 
 
@@ -181,6 +182,7 @@ def _nothing_named() -> InputError:
     return InputError(
         "chat: expected --model, --run, --adapter_name_or_path or --delta, got none",
         hint=", or ".join([*offers, model]),
+        code="cli.nothing_to_chat_with",
     )
 
 
@@ -196,7 +198,10 @@ def _fine_tune(*, run: str | None, adapter: str | None, delta: str | None) -> "S
     named = {"--run": run, "--adapter_name_or_path": adapter, "--delta": delta}
     options = [option for option, value in named.items() if value is not None]
     if len(options) > 1:
-        raise InputError(f"{options[1]}: expected one of {', '.join(named)}, got also {options[0]}")
+        raise InputError(
+            f"{options[1]}: expected one of {', '.join(named)}, got also {options[0]}",
+            code="cli.given_twice",
+        )
     if run is not None:
         return source_of_run(open_run(run))
     if adapter is not None:
@@ -241,6 +246,7 @@ def _refuse_second_model(model: str, folder: Path) -> None:
         raise InputError(
             f"--model: expected none with a run that trained a whole model, got {model!r}",
             hint="omit --model, or omit --run to chat with the other model",
+            code="cli.second_model",
         )
 
 
@@ -249,9 +255,9 @@ def _check_top_k(top_k: int | None, experience: str | None) -> None:
     from zoo.gym.experience.library.library import MOST_ITEMS
 
     if top_k is not None and experience is None:
-        raise InputError("--top-k: has no effect without --experience")
+        raise InputError("--top-k: has no effect without --experience", code="cli.no_effect")
     if top_k is not None and not 1 <= top_k <= MOST_ITEMS:
-        raise InputError(f"--top-k: expected 1 to {MOST_ITEMS}, got {top_k}")
+        raise InputError(f"--top-k: expected 1 to {MOST_ITEMS}, got {top_k}", code="cli.bad_value")
 
 
 def _check_numbers(max_new_tokens: int, temperature: float | None, seed: int) -> None:
@@ -261,4 +267,4 @@ def _check_numbers(max_new_tokens: int, temperature: float | None, seed: int) ->
     try:
         check_sampling(max_new_tokens, temperature, seed)
     except InputError as error:  # its message starts with the setting
-        raise InputError(f"--{error.message}") from None
+        raise InputError(f"--{error.message}", code="cli.bad_value") from None

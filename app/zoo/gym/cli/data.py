@@ -72,12 +72,18 @@ def inspect(
     from zoo.gym.data.report import report
 
     if not files:
-        raise InputError("FILE: expected at least one file of examples, got none")
+        raise InputError(
+            "FILE: expected at least one file of examples, got none", code="cli.missing_argument"
+        )
     for file in files:
         key, is_setting, value = file.partition("=")
         if is_setting and key.isidentifier() and not given_path(file).exists():
             hint = f"--{key} {value}" if key in SETTINGS else None
-            raise InputError(f"{file}: expected a file of examples, got a setting", hint=hint)
+            raise InputError(
+                f"{file}: expected a file of examples, got a setting",
+                hint=hint,
+                code="cli.bad_value",
+            )
     data = data_files([existing(file) for file in files])
     paths = list(data.train)
     name = PICO if model is None else model
@@ -168,4 +174,6 @@ def _require_answers(paths: list[Path], stage: str, layout: "Layout") -> None:
     kinds = load_method(stage).reads
     first = read_dataset(paths[:1], 1, kinds, layout=layout).records[0]
     if first.kind == "prompt" and first.answer is None:
-        raise InputError(f"{first.source}: expected an answer beside the prompt, got none")
+        raise InputError(
+            f"{first.source}: expected an answer beside the prompt, got none", code="cli.no_answer"
+        )

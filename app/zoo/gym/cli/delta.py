@@ -73,6 +73,7 @@ def create(
         raise InputError(
             f"output {str(target)!r}: expected a new file, got one that exists",
             hint="choose another name with --out, or replace the delta with --force",
+            code="cli.output_exists",
         )
     model = resolve_base(base, tuned.base, "--base", yes=yes, offline=offline)
     if tuned.run is not None and tuned.run.env_file.is_file():
@@ -290,11 +291,12 @@ def _sample(measuring: "Measuring", folder: Path, rows: int | None, screen: Outp
 
 def _check_rows(rows: int | None, measured_on: Sequence[object]) -> None:
     if rows is not None and rows < 1:
-        raise InputError(f"--rows: expected at least 1, got {rows}")
+        raise InputError(f"--rows: expected at least 1, got {rows}", code="cli.bad_value")
     if rows is not None and not measured_on:
         raise InputError(
             f"--rows: expected examples to measure {rows} of, got none",
             hint="give some with --data",
+            code="cli.no_effect",
         )
 
 

@@ -24,7 +24,10 @@ def demo(*, name: str = "Rowan", yes: Yes = False, as_json: Json = False) -> int
     from zoo.models.offline import go_offline
 
     if not name.strip() or len(name) > 40 or not name.isprintable():
-        raise InputError(f"--name: expected a name of at most 40 characters, got {name!r:.60}")
+        raise InputError(
+            f"--name: expected a name of at most 40 characters, got {name!r:.60}",
+            code="cli.bad_value",
+        )
     out = Output(as_json)
     base, absent = None, None
     try:

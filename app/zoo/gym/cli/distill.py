@@ -77,11 +77,15 @@ def _prepare(
     from zoo.gym.experience.providers.names import refuse_offline
 
     if settings.get("model") is None:
-        raise InputError("--model: expected the model that is trained, got nothing")
+        raise InputError(
+            "--model: expected the model that is trained, got nothing", code="cli.missing_argument"
+        )
     items = sort_items(tasks)
     if items.configs or not items.data:
         got = items.configs[0] if items.configs else "none"
-        raise InputError(f"TASKS: expected at least one file of tasks, got {got}")
+        raise InputError(
+            f"TASKS: expected at least one file of tasks, got {got}", code="cli.missing_argument"
+        )
     stated = {key: value for key, value in settings.items() if value is not None}
     config = read_flags(DistillationConfig, stated)
     if offline:

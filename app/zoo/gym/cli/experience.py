@@ -139,11 +139,14 @@ def _prepare(
     from zoo.gym.experience.start import prepare_files
 
     if not tasks:
-        raise InputError("TASKS: expected at least one file of tasks, got none")
+        raise InputError(
+            "TASKS: expected at least one file of tasks, got none", code="cli.missing_argument"
+        )
     if settings.get("model") is None:
         raise InputError(
             "--model: expected the model that answers, got nothing",
             hint="--model deepseek/MODEL, or a local server: --model http://127.0.0.1:8080/v1#MODEL",
+            code="cli.missing_argument",
         )
     stated = {key: value for key, value in settings.items() if value is not None}
     config = read_flags(ExperienceConfig, stated)

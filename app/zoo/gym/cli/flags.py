@@ -70,7 +70,9 @@ def read_flags(model: type[Model], settings: Mapping[str, object]) -> Model:
         return model.from_text(settings)
     except ValidationError as error:
         faults = report.sentences(error, model)
-        raise InputError("\n".join(f"--{key}: {text}" for key, text in faults)) from error
+        raise InputError(
+            "\n".join(f"--{key}: {text}" for key, text in faults), code="cli.bad_value"
+        ) from error
 
 
 def _field_flag(key: str, field: FieldInfo) -> inspect.Parameter:

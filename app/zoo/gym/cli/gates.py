@@ -75,9 +75,12 @@ def gate(
         {"top_k": top_k},
     )
     if out is not None and not each:
-        raise InputError("--out: has no effect without --each")
+        raise InputError("--out: has no effect without --each", code="cli.no_effect")
     if top_k is not None and each and against is None:
-        raise InputError("--top-k: has no effect with --each: a prompt has one lesson, or none")
+        raise InputError(
+            "--top-k: has no effect with --each: a prompt has one lesson, or none",
+            code="cli.no_effect",
+        )
     candidate = store.load_given(library)
     say_held_back(screen, candidate)
     other = None if against is None else store.load_given(against)
@@ -189,7 +192,8 @@ def measured_each(
     if not records:
         raise InputError(
             f"tasks: expected at least 6 different ones with rewards, which an interval needs, got "
-            f"{len(read)}: nothing is signed"
+            f"{len(read)}: nothing is signed",
+            code="cli.too_few_tasks",
         )
     spent = (measured.spent_usd for _, measured in results if measured is not None)
     return records, entries, max(spent, default=0.0)
@@ -233,7 +237,7 @@ def prune(
 
     screen = Output(as_json)
     if near < 1:
-        raise InputError(f"--near: expected at least 1, got {near}")
+        raise InputError(f"--near: expected at least 1, got {near}", code="cli.bad_value")
     config = config_of(
         {"model": model, "reward": reward, "gate_draws": draws, "temperature_eval": temperature},
         {"max_new_tokens": max_new_tokens, "max_usd": max_usd, "max_tokens": max_tokens},
@@ -284,7 +288,11 @@ def _points(measured: "Measured") -> str:
 def _new_file(name: str | None, default: str) -> Path:
     path = output_path(name, default)
     if path.exists():
-        raise InputError(f"{path}: expected a new file, got one that exists", hint="--out FILE")
+        raise InputError(
+            f"{path}: expected a new file, got one that exists",
+            hint="--out FILE",
+            code="cli.output_exists",
+        )
     return path
 
 
@@ -324,7 +332,9 @@ def tasks_of(
     from zoo.gym.experience.tasks import read_tasks, unread, without_seen
 
     if not tasks:
-        raise InputError("TASKS: expected at least one file of tasks, got none")
+        raise InputError(
+            "TASKS: expected at least one file of tasks, got none", code="cli.missing_argument"
+        )
     every, notes = read_tasks([Path(existing(task)) for task in tasks])
     read, left_out = without_seen(every, seen, 1 if near else LEAST_MEASURED)
     unread_columns = unread(every, config.reward_kinds)

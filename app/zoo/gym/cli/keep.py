@@ -61,7 +61,9 @@ def keep(
     store.check_name(target)
     names = _names(least)
     if not measured:
-        raise InputError("MEASURED: expected files of signed measurements, got none")
+        raise InputError(
+            "MEASURED: expected files of signed measurements, got none", code="cli.missing_argument"
+        )
     records, left_out = _records(out, measured, names)
     refuse_unknown(release, {lesson.id for lesson in candidate.library.items})
     stored = store.load(target) if add and target in store.names() else None
@@ -138,7 +140,8 @@ def refuse_unknown(release: tuple[str, ...], ids: set[str]) -> None:
     for lesson_id in release:
         if lesson_id not in ids:
             raise InputError(
-                f"--release: expected the id of a lesson in the file, got {lesson_id!r}"
+                f"--release: expected the id of a lesson in the file, got {lesson_id!r}",
+                code="cli.no_such_lesson",
             )
 
 
@@ -152,5 +155,6 @@ def _names(least: int) -> dict[PublicKey, str]:
             f"--least: expected at most {counted(len(names), 'key')} (yours and those that you "
             f"trust) and at least 1, got {least}",
             hint="zoo-gym keys trust NAME KEY",
+            code="cli.bad_value",
         )
     return names

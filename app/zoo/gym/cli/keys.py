@@ -38,6 +38,7 @@ def create(*, as_json: Json = False) -> int:
         raise InputError(
             f"{key_file()}: expected no key, got one: it is never replaced",
             hint="show it: zoo-gym keys show",
+            code="cli.key_exists",
         ) from None
     return _show(Output(as_json), key)
 

@@ -60,7 +60,7 @@ def infer(
 
     out = Output(as_json)
     if top_k is not None and library is None:
-        raise InputError("--top-k: has no effect without --library")
+        raise InputError("--top-k: has no effect without --library", code="cli.no_effect")
     config = ExperienceConfig(
         model=model,
         max_new_tokens=max_new_tokens,
@@ -114,10 +114,14 @@ def export(
     screen, stored = Output(as_json), store.load_given(library)
     make, default = FORMS.get(form, (None, "{}.json"))
     if make is None and form != "json":
-        raise InputError(f"--form: expected {', '.join(FORMS)} or json, got {form!r}")
+        raise InputError(
+            f"--form: expected {', '.join(FORMS)} or json, got {form!r}", code="cli.bad_value"
+        )
     path = output_path(out, default.format(stored.name))
     if path.exists():
-        raise InputError(f"{path}: expected a new file, got one that exists")
+        raise InputError(
+            f"{path}: expected a new file, got one that exists", code="cli.output_exists"
+        )
     if make is None:
         digest = write_library(path, stored.library)
         if stored.signer == YOU:
@@ -190,6 +194,7 @@ def import_lessons(
         raise InputError(
             f"{path}: expected lessons without addresses, code and orders, got none",
             hint="what you have read and want: --release ID",
+            code="cli.lessons_refused",
         )
     made_from = files[-1] if files else stored_library
     is_other = made_from is not None and library.items != made_from.library.items
@@ -222,6 +227,7 @@ def _refuse_others(library: "Library", stored: store.Stored) -> None:
             f"{len(stay)} of the {counted(len(ids), 'lesson')} of {stored.name}@{stored.version} "
             f"({verdict(stored)}) and would be used in its place",
             hint=f"if you want that: --name {stored.name}; else another name",
+            code="cli.name_taken",
         )
 
 

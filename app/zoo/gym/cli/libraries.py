@@ -128,7 +128,7 @@ def remove(library: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
     out = Output(as_json)
     name, at, number = library.partition("@")
     if at and not (number.isascii() and number.isdecimal() and len(number) < 9):
-        raise InputError(f"{library}: expected NAME@VERSION with a number")
+        raise InputError(f"{library}: expected NAME@VERSION with a number", code="cli.bad_value")
     version = int(number) if at else None
     numbers = store.versions(name)
     what = f"version {version}" if at else counted(len(numbers), "version")
@@ -136,6 +136,7 @@ def remove(library: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
         raise InputError(
             f"{library} was not deleted: expected a confirmation",
             hint=f"delete it without a confirmation: zoo-gym experience remove {library} --yes",
+            code="cli.not_confirmed",
         )
     gone = store.remove(name, version)
     out.answer(f"{name}: {counted(len(gone), 'version')} deleted")
@@ -154,7 +155,9 @@ def pin(library: str, /, *lessons: str, off: Switch = False, as_json: Json = Fal
     """
     out, stored = Output(as_json), store.load(library)
     if not lessons:
-        raise InputError("ID: expected the id of at least one lesson, got none")
+        raise InputError(
+            "ID: expected the id of at least one lesson, got none", code="cli.missing_argument"
+        )
     items = {lesson.id: lesson for lesson in stored.library.items}
     for start in lessons:
         lesson = stored.library.find(start)
@@ -162,6 +165,7 @@ def pin(library: str, /, *lessons: str, off: Switch = False, as_json: Json = Fal
             raise InputError(
                 f"ID: expected the id of one lesson of {library}, got {start!r}",
                 hint=f"zoo-gym experience show {library}",
+                code="cli.no_such_lesson",
             )
         items[lesson.id] = replace(lesson, pinned=not off)
     changed = replace(stored.library, items=tuple(items.values()))

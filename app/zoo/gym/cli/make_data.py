@@ -37,13 +37,14 @@ def make(
 
     screen = Output(as_json)
     if rows < 1:
-        raise InputError(f"--rows: expected at least 1, got {rows}")
+        raise InputError(f"--rows: expected at least 1, got {rows}", code="cli.bad_value")
     target = Path(out or f"{environment}.jsonl")
     check_new_file(target)
     if target.exists() and not force:
         raise InputError(
             f"output {str(target)!r}: expected a new file, got one that exists",
             hint="choose another name with --out, or replace the file with --force",
+            code="cli.output_exists",
         )
     text = "".join(f"{line}\n" for line in tasks(environment, rows, seed, _options(options)))
     write_beside(target, text)
@@ -64,9 +65,13 @@ def _options(words: tuple[str, ...]) -> dict[str, object]:
         key, equals, text = word.partition("=")
         if not equals or not key or key in {"seed", "size"}:
             hint = "the seed is --seed, the number of tasks --rows" if equals else None
-            raise InputError(f"{word}: expected KEY=VALUE of the environment", hint=hint)
+            raise InputError(
+                f"{word}: expected KEY=VALUE of the environment", hint=hint, code="cli.bad_value"
+            )
         try:
             options[key] = yaml.safe_load(text)
         except yaml.YAMLError:
-            raise InputError(f"{word}: expected a number, text or a list") from None
+            raise InputError(
+                f"{word}: expected a number, text or a list", code="cli.bad_value"
+            ) from None
     return options

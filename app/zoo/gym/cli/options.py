@@ -44,7 +44,11 @@ def output_path(name: str | None, default: str) -> Path:
         InputError: it is empty.
     """
     if name is not None and not name.strip():
-        raise InputError("--out: expected a name, got nothing", hint=f"without it: {default}")
+        raise InputError(
+            "--out: expected a name, got nothing",
+            hint=f"without it: {default}",
+            code="cli.bad_value",
+        )
     return Path(default if name is None else name)
 
 

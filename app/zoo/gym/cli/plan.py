@@ -41,7 +41,7 @@ def plan(
     out = Output(as_json)
     for key, value in (("users", users), ("rank", rank)):
         if value < 1:
-            raise InputError(f"{key}: expected at least 1, got {value}")
+            raise InputError(f"{key}: expected at least 1, got {value}", code="cli.bad_value")
     model = plan_base(base)
     if model.notice:
         out.say(model.notice)

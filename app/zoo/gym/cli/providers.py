@@ -52,7 +52,9 @@ def set_provider(name: str, /, *settings: str, as_json: Json = False) -> int:
     """
     out = Output(as_json)
     if not settings:
-        raise InputError("KEY=VALUE: expected at least one setting, got none")
+        raise InputError(
+            "KEY=VALUE: expected at least one setting, got none", code="cli.missing_argument"
+        )
     current = providers().get(name)
     changed = change_provider(name, _changes(settings, current))
     entry = _shown(out, name, changed)
@@ -104,6 +106,7 @@ def check(model: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
         raise InputError(
             f"{model}: expected a model on a server, got a name that begins with no known server",
             hint=f"SERVER/MODEL with one of {names}, or http://HOST:PORT/v1#MODEL",
+            code="cli.no_such_server",
         )
     cost = "One short question leaves this machine."
     require_consent([hosted_model], cost, lambda question: confirmed(question, yes=yes))
@@ -160,15 +163,20 @@ def _changes(settings: tuple[str, ...], current: Provider | None) -> dict[str, o
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise InputError(
-                "expected KEY=VALUE, got another word, which may be a key: it is not shown"
+                "expected KEY=VALUE, got another word, which may be a key: it is not shown",
+                code="cli.bad_value",
             )
         if key in keys:
-            raise InputError(f"{key}: expected it once, got it twice")
+            raise InputError(f"{key}: expected it once, got it twice", code="cli.given_twice")
         keys.add(key)
         model, dot, part = key.rpartition(".")
         if dot and part not in _PRICES:
             near = unknown("price", part, _PRICES)
-            raise InputError(f"{key}: {near}", hint=f"prices are {model}.input, .cached, .output")
+            raise InputError(
+                f"{key}: {near}",
+                hint=f"prices are {model}.input, .cached, .output",
+                code="cli.bad_value",
+            )
         if dot:
             prices.setdefault(model, {})[part] = parse_value(text)
             prices[model]["date"] = today()

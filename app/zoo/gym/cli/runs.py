@@ -251,6 +251,7 @@ def finish_run(run: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
         raise InputError(
             f"run '{opened.id}' has nothing to keep yet: expected a step, got none",
             hint=f"zoo-gym runs stop {opened.id}, or zoo-gym runs tail {opened.id}",
+            code="cli.nothing_to_keep",
         )
     if status.live:
         _confirm_finish(opened, status, yes=yes)
@@ -290,6 +291,7 @@ def remove(run: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
         raise InputError(
             f"run '{opened.id}' was not deleted: expected a confirmation",
             hint=f"delete it without a confirmation: zoo-gym runs remove {opened.id} --yes",
+            code="cli.not_confirmed",
         )
     jobs.remove(opened)
     out.answer(f"run {opened.id} deleted, {human_bytes(freed)} freed")
@@ -303,6 +305,7 @@ def _confirm_finish(run: jobs.Run, status: jobs.Status, *, yes: bool) -> None:
         raise InputError(
             f"run '{run.id}' was not finished: expected a confirmation, because it is {at}",
             hint=f"end it without a confirmation: zoo-gym runs finish {run.id} --yes",
+            code="cli.not_confirmed",
         )
 
 
@@ -330,7 +333,10 @@ def _wait_for_rest(run: jobs.Run, *, held: bool) -> jobs.Status:
         if held and status.state == "paused":
             break
         if status.live and time.monotonic() > deadline:
-            raise GymError(f"run '{run.id}' has the request, but its step takes over {WAIT_S:g} s")
+            raise GymError(
+                f"run '{run.id}' has the request, but its step takes over {WAIT_S:g} s",
+                code="cli.step_too_long",
+            )
         if status.live and time.monotonic() - checked > _ANSWER_S:
             jobs.check_answers(run)
             checked = time.monotonic()

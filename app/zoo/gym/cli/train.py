@@ -127,6 +127,7 @@ def _two_runs() -> InputError:
     return InputError(
         "reward: auto on pairs takes two runs: expected no --detach",
         hint="train the reward model with --stage rm, then give its result: reward=FOLDER",
+        code="cli.no_effect",
     )
 
 
@@ -214,7 +215,8 @@ def _with_processes(loaded: Loaded) -> Loaded:
     count, origin = loaded.config.num_processes, loaded.origins["num_processes"]
     if origin != "default" and count != rank.size:
         raise InputError(
-            f"num_processes: expected {rank.size}, the processes of the launcher, got {count}"
+            f"num_processes: expected {rank.size}, the processes of the launcher, got {count}",
+            code="cli.other_processes",
         )
     config = loaded.config.model_copy(update={"num_processes": rank.size})
     return replace(loaded, config=config, origins={**loaded.origins, "num_processes": "launcher"})
@@ -271,4 +273,5 @@ def _launch(run: Run) -> None:
         raise InterruptedRunError(
             f"run '{run.id}' was stopped before its first step",
             hint=f"resume it: zoo-gym runs resume {run.id}",
+            code="cli.stopped_before_start",
         ) from None

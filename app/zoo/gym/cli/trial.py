@@ -57,7 +57,9 @@ def trial(
         return 0
     require_package()
     if tasks < LEAST_TASKS:
-        raise InputError(f"--tasks: expected at least {LEAST_TASKS}, got {tasks}")
+        raise InputError(
+            f"--tasks: expected at least {LEAST_TASKS}, got {tasks}", code="cli.too_few_tasks"
+        )
     config = ExperienceConfig(
         model=model,
         teacher=teacher or "",
@@ -100,6 +102,7 @@ def _require_able(config: ExperienceConfig) -> None:
                 f"{local.id}: expected a model from 4 B parameters, got {count / 1e9:.2g} B: "
                 "smaller ones rarely follow lessons, so that nothing would be shown",
                 hint="--model http://127.0.0.1:8080/v1#MODEL, or --model zen-eco",
+                code="cli.model_too_small",
             )
 
 

@@ -40,7 +40,7 @@ def usage_error(error: cyclopts.CycloptsError, words: Sequence[str]) -> InputErr
     hint = f"zoo-gym {command} --help".replace("  ", " ")
     if not command and words:
         hint = _training_with(words) or hint
-    return InputError(_sentence(error, command), hint=hint)
+    return InputError(_sentence(error, command), hint=hint, code="cli.usage")
 
 
 def _training_with(words: Sequence[str]) -> str | None:

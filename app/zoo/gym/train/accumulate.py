@@ -145,6 +145,7 @@ def _require_same(name: str, joint: Any, parts: Any, *, atol: float) -> None:  #
             f"the objective depends on how a window is split: {name}: expected the same from the "
             f"window and from its micro-batches together, got {_first(joint)} and {_first(parts)}",
             hint="divide sums by the window's constants, not by those of a batch, or set coupled",
+            code="train.not_additive",
         )
 
 

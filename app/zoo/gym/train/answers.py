@@ -179,6 +179,7 @@ class Answers:
             raise InputError(
                 f"{path}: expected the answers before training, got a damaged file",
                 hint="remove it: the model is asked again",
+                code="train.damaged_file",
             )
         texts = [each.text for each in self._ask(self._shown)]
         if ranks.is_first:

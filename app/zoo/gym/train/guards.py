@@ -31,11 +31,13 @@ def check_needs(method: "Method") -> None:
     compared = sorted(needs & {Stat.FORWARD_KL, Stat.REVERSE_KL})
     if compared and method.teacher is None:
         raise GuardError(
-            f"stage {config.stage}: {compared[0]}: expected a teacher to compare with, got none"
+            f"stage {config.stage}: {compared[0]}: expected a teacher to compare with, got none",
+            code="train.no_teacher",
         )
     if Stat.VALUES in needs and not method.load_spec(config).value_head:
         raise GuardError(
-            f"stage {config.stage}: {Stat.VALUES}: expected a value head, got a model without one"
+            f"stage {config.stage}: {Stat.VALUES}: expected a value head, got a model without one",
+            code="train.no_value_head",
         )
 
 
@@ -49,6 +51,7 @@ def check_labels(learned_tokens: int, step: int) -> None:
         raise GuardError(
             f"step {step}: every label is masked: expected learned tokens, got none",
             hint="zoo-gym data inspect shows what is learned",
+            code="train.labels_masked",
         )
 
 
@@ -60,17 +63,20 @@ def check_first_step(info: "StepInfo", step: int = 1) -> None:
     """
     if info.skipped:
         raise GuardError(
-            f"step {step}: the gradient is not finite: expected numbers, got NaN or Inf"
+            f"step {step}: the gradient is not finite: expected numbers, got NaN or Inf",
+            code="train.gradient_not_finite",
         )
     if info.grad_norm == 0:
         raise GuardError(
             f"step {step}: no gradient reached the trained weights: expected a norm above 0, got 0",
             hint="lora_target must name layers that the model uses",
+            code="train.no_gradient",
         )
     if not info.changed:
         raise GuardError(
             f"step {step}: the trained weights did not change: expected a change, got none",
             hint="raise learning_rate",
+            code="train.weights_unchanged",
         )
 
 
@@ -87,6 +93,7 @@ def check_finite(policy: "Policy") -> None:
             raise GuardError(
                 f"{name}: the training ended in NaN or Inf: expected finite weights",
                 hint="lower learning_rate",
+                code="train.weights_not_finite",
             )
 
 
@@ -108,6 +115,7 @@ class Divergence:
             raise GuardError(
                 f"step {step}: loss or gradient not finite in {self.skipped} consecutive steps",
                 hint="lower learning_rate",
+                code="train.loss_not_finite",
             )
 
 
@@ -167,11 +175,13 @@ class EqualRewards:
                 f"{self.groups} groups in a row have equal rewards, which are the highest of this "
                 f"run: {expected}",
                 hint=f"the answers are all as good as the reward can tell; {keep}",
+                code="train.equal_rewards",
             )
         return GuardError(
             f"{self.groups} groups in a row have equal rewards: {expected}",
             hint="samples.jsonl of the run has the answers; use easier or harder prompts, a higher "
             f"temperature or a finer reward; {keep}",
+            code="train.equal_rewards",
         )
 
     def state(self) -> dict[str, object]:

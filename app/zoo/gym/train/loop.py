@@ -134,7 +134,7 @@ def fit(job: Job) -> Progress:
             write_checkpoint(job, progress)
             last_save_s = time.monotonic()
         if leaving and step < steps:
-            raise InterruptedRunError(f"{leaving} at step {step} of {steps}")
+            raise InterruptedRunError(f"{leaving} at step {step} of {steps}", code="train.stopped")
     if progress.step < steps:
         end_early(job, progress)
     return progress

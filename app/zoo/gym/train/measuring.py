@@ -130,7 +130,10 @@ def rows_of_files(
     tokens = {_tokens(row) for row in _encode(learned, config, model_folder)} if parts else set()
     unseen = tuple(row for row in examples if _tokens(row) not in tokens)
     if not unseen:
-        raise InputError("--data: expected rows that the run was not trained on, got none")
+        raise InputError(
+            "--data: expected rows that the run was not trained on, got none",
+            code="train.no_unseen_rows",
+        )
     left = len(records) - len(fresh) + len(examples) - len(unseen)
     total = max(len(records), left + len(unseen))  # a text is many rows
     note = f"{left} of {total} rows left out: the run was trained on them"

@@ -272,7 +272,8 @@ class Method(ABC):
             names = ", ".join(evaluation.metrics) or "none"
             raise InputError(
                 f"stage {self.plan.config.stage}: evaluation: expected the metric {self.decides!r},"
-                f" which chooses the best step, got {names}"
+                f" which chooses the best step, got {names}",
+                code="train.missing_metric",
             )
         return float(evaluation.metrics[self.decides])
 

@@ -375,6 +375,7 @@ def spec_of(config: RolloutConfig) -> object:
         raise InputError(
             "reward: expected the function that started this run, which only its process had",
             hint="write it to a file and train with reward=path.py:function",
+            code="train.reward_gone",
         )
     return config.reward if config.live_reward is None else config.live_reward
 
@@ -418,5 +419,6 @@ def check_rewards(answers: "Sequence[Sequence[Answer]]", step: int) -> None:
     scores = [answer.score for group in answers for answer in group]
     if all(score.failed for score in scores):
         raise GuardError(
-            f"step {step}: expected a reward for at least one answer, got none: {scores[0].reason}"
+            f"step {step}: expected a reward for at least one answer, got none: {scores[0].reason}",
+            code="train.no_rewards",
         )

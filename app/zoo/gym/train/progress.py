@@ -199,6 +199,7 @@ def _check_choice(method: "Method", progress: Progress, run: str) -> None:
                 f"run {run} cannot be resumed: {name}: expected {stored}, with which its "
                 f"checkpoint was written, got {now}",
                 hint="start a new run for other settings",
+                code="train.not_resumable",
             )
         setattr(progress, name, now)
 
@@ -220,6 +221,7 @@ def check_resumable(checkpoint: Path, step: int, steps: int | None) -> None:
             f"run {run} cannot be resumed: expected a checkpoint with the optimizer's state, "
             "got the model only: save_only_model is true",
             hint=f"make a result of its best step: zoo-gym runs finish {run}",
+            code="train.not_resumable",
         )
 
 

@@ -105,7 +105,10 @@ def score_rows(policy: "Policy", units: Sequence[Unit]) -> "list[NDArray[np.floa
     for part, statistics in zip(parts, policy.ranks.join(local), strict=True):
         for row, values in zip(rows_of(part), statistics[Stat.LOGPROBS], strict=True):
             if not np.isfinite(values).all():
-                raise InputError(f"{row.source}: expected finite log-probabilities, got NaN or Inf")
+                raise InputError(
+                    f"{row.source}: expected finite log-probabilities, got NaN or Inf",
+                    code="train.not_finite",
+                )
             scores[id(row)] = values[: len(row.ids)]
     return [scores[id(row)] for row in rows_of(units)]
 

@@ -66,6 +66,7 @@ def measured_before(policy: "Policy", base: Path, run: Path) -> Measured:
             raise InputError(
                 f"{path}: expected the answers before training, got a damaged file",
                 hint="remove it: the model is measured again",
+                code="train.damaged_file",
             ) from None
     measured = measure(policy, base, own=own_in(read_env(run / "env.json")))
     if ranks.is_first:
@@ -121,6 +122,7 @@ def retained_units(policy: "Policy", base: Path, run: Path, plan: Plan) -> tuple
             "retain: expected answers of the model to retain, got none: it answers no prompt, or "
             "reads too few tokens",
             hint="retain=0",
+            code="train.nothing_to_retain",
         )
     return alone(examples)
 

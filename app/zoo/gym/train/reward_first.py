@@ -121,5 +121,6 @@ def _needs_model(files: Sequence[Path], config: TrainConfig) -> bool:
             f"reward: auto: expected pairs alone or prompts with answers alone, got "
             f"{sum(fits):,} of {len(prompts):,} rows with an answer, and {len(pairs):,} pairs",
             hint="train with one of them, or choose the reward",
+            code="train.mixed_rows",
         )
     return True

@@ -224,6 +224,7 @@ def readable_tokens(config: TrainConfig, model_folder: Path) -> int | None:
             f"rope_scaling: expected a cutoff_len above the {positions:,} tokens that the model "
             f"reads without it, got {config.cutoff_len:,}",
             hint="leave rope_scaling out",
+            code="train.rope_without_length",
         )
     return positions * -(-config.cutoff_len // positions)
 

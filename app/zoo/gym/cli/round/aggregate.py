@@ -67,9 +67,13 @@ def _check_expected(opened: "Opened", method: str | None, least: int | None) -> 
             f"--method: expected {manifest.method}, the rule of round {manifest.name}, got "
             f"{method}",
             hint="the terms cannot change: zoo-gym round create --method starts another round",
+            code="cli.other_terms",
         )
     if least is not None and found < least:
-        raise InputError(f"--min-contributors: expected at least {least}, got {found} of {least}")
+        raise InputError(
+            f"--min-contributors: expected at least {least}, got {found} of {least}",
+            code="cli.other_terms",
+        )
 
 
 def _or_void(publish: Callable[..., Result], *, yes: bool) -> Result:
@@ -102,7 +106,8 @@ def rewards(round_: Positional = None, /, *, as_json: Json = False) -> int:
     if opened.state.result is None:
         raise NotAvailableError(
             f"round {opened.manifest.name}: expected a published result, got phase "
-            f"{opened.state.phase}"
+            f"{opened.state.phase}",
+            code="cli.no_result_yet",
         )
     rule, points = kind_of(opened.manifest).rewards(opened, work_folder(opened.state.id))
     for key, share in sorted(points.items(), key=lambda item: -item[1]):

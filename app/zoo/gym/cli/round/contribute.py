@@ -89,7 +89,8 @@ def _check_base_name(opened: "Opened", given: str) -> None:
     named = opened.manifest.base.model
     if not is_path(given) and not is_same_model(named, given):
         raise InputError(
-            f"--base: expected {named}, the base of the round, or a folder of it, got {given}"
+            f"--base: expected {named}, the base of the round, or a folder of it, got {given}",
+            code="cli.other_base",
         )
 
 
@@ -113,6 +114,7 @@ def reveal(
         raise NotAvailableError(
             "reveal: expected the key that you committed with, got none",
             hint="it is in the data folder of the machine where you ran: zoo-gym round contribute",
+            code="cli.not_committed",
         )
     own, entry = prepared(opened, load_key())
     kind, size = kind_of(opened.manifest), human_bytes(own.bytes)

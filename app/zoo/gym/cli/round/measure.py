@@ -91,7 +91,10 @@ def measure(
     terms = opened.manifest.evaluation
     promised = terms.validator if terms else None
     if validator != promised:
-        raise InputError(f"--validator: expected {promised or 'none'}, got {validator or 'none'}")
+        raise InputError(
+            f"--validator: expected {promised or 'none'}, got {validator or 'none'}",
+            code="cli.other_terms",
+        )
     model = round_base(opened, base, yes=yes, offline=offline)
     sources = Sources(
         model.folder,
@@ -115,6 +118,7 @@ def _agree(opened: "Opened", files: Mapping["Purpose", Path], *, yes: bool) -> N
         raise NotAvailableError(
             f"round {opened.manifest.name}: expected your consent, because {what} {where}",
             hint="nothing was measured or sent; agree with --send",
+            code="cli.no_consent",
         )
 
 
@@ -208,6 +212,7 @@ def _lesson_config(
             raise InputError(
                 "measure: expected tasks and a model, or what was measured, got neither",
                 hint=f"{to_measure(opened)}, or --measured FILE in place of both",
+                code="cli.missing_argument",
             )
         return None
     return config_of(

@@ -39,7 +39,9 @@ def opened_round(given: str | None, *, offline: bool = False, published: bool = 
     try:
         opened = open_round(storage, expected=expected)
     except InputError as error:
-        raise InputError(error.message, hint=error.hint or _seen_elsewhere(storage)) from None
+        raise InputError(
+            error.message, hint=error.hint or _seen_elsewhere(storage), code="cli.bad_value"
+        ) from None
     remember_round(opened)
     return opened
 
@@ -96,7 +98,10 @@ def known_keys(option: str, given: Sequence[str]) -> "tuple[PublicKey, ...]":
     found = tuple(map(known_key, given))
     for key in found:
         if found.count(key) > 1:
-            raise InputError(f"{option}: expected each key once, got {key.fingerprint} again")
+            raise InputError(
+                f"{option}: expected each key once, got {key.fingerprint} again",
+                code="cli.given_twice",
+            )
     return found
 
 
@@ -113,6 +118,7 @@ def witness_keys(given: Sequence[str], own: "PublicKey") -> "tuple[PublicKey, ..
             f"--witness: expected another key than yours, which writes the log, got "
             f"{own.fingerprint}",
             hint="a witness is somebody else, who sees if the log is changed later",
+            code="cli.bad_value",
         )
     return found
 
@@ -127,7 +133,9 @@ def new_storage(out: str, *, offline: bool) -> "Storage":
         return open_storage(out)
     folder = given_path(out)
     if folder.is_dir() and any(folder.iterdir()):
-        raise InputError(f"--out: expected a new or empty folder, got {folder}")
+        raise InputError(
+            f"--out: expected a new or empty folder, got {folder}", code="cli.output_exists"
+        )
     return FolderStorage(folder.resolve())
 
 
@@ -135,7 +143,8 @@ def refuse_offline(address: str, *, offline: bool) -> None:
     """Refuses an address of a network with `--offline`."""
     if offline:
         raise NotAvailableError(
-            f"{address}: expected a folder with --offline, got an address of a network"
+            f"{address}: expected a folder with --offline, got an address of a network",
+            code="cli.offline",
         )
 
 
@@ -270,7 +279,9 @@ def refuse_given(given: Mapping[str, object], where: str) -> None:
     """
     for name, value in given.items():
         if _is_given(value):
-            raise InputError(f"--{name.replace('_', '-')}: has no effect {where}")
+            raise InputError(
+                f"--{name.replace('_', '-')}: has no effect {where}", code="cli.no_effect"
+            )
 
 
 def _is_given(value: object) -> bool:

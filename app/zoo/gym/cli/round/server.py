@@ -59,7 +59,9 @@ def serve(
 
     out, path = Output(as_json), given_path(folder).resolve()
     if not 0 < most_gib < 1e6:
-        raise InputError(f"--most-gib: expected a number above 0, got {most_gib}")
+        raise InputError(
+            f"--most-gib: expected a number above 0, got {most_gib}", code="cli.bad_value"
+        )
     fields: dict[str, object] = {
         "folder": path,
         "host": host,
@@ -114,6 +116,7 @@ def _is_tried(origin: str, found: str) -> bool:
         raise InputError(
             f"{origin}: that is not a token of this server",
             hint=f"its maker has it in a file: zoo-gym round token {origin} < FILE",
+            code="cli.bad_token",
         ) from None
     return True
 
@@ -134,6 +137,7 @@ def token(address: str, /, *, as_json: Json = False) -> int:
         raise InputError(
             "token: expected a token on stdin, got nothing",
             hint=f"zoo-gym round token {origin} < FILE",
+            code="cli.bad_token",
         )
     if not _is_tried(origin, found.strip()):
         out.say(f"{origin} cannot be reached: the token was not tried")
@@ -174,6 +178,7 @@ def anchor(*command: str, round_: Round = None, as_json: Json = False) -> int:
         raise InputError(
             "anchor: expected a command, got nothing",
             hint=f"zoo-gym round anchor {named}-- tee head",
+            code="cli.missing_argument",
         )
     out, opened = Output(as_json), opened_round(round_)
     id_, size, root = opened.state.id, opened.head.size, opened.head.root.hex()
@@ -185,10 +190,14 @@ def anchor(*command: str, round_: Round = None, as_json: Json = False) -> int:
             done = subprocess.run(words, stdin=note, stdout=_STDERR, check=False)
     except (FileNotFoundError, PermissionError):
         raise NotAvailableError(
-            f"anchor: expected a program that can be run, got {words[0]!r}"
+            f"anchor: expected a program that can be run, got {words[0]!r}",
+            code="cli.no_such_program",
         ) from None
     if done.returncode:
-        raise GymError(f"anchor: expected {words[0]!r} to succeed, got code {done.returncode}")
+        raise GymError(
+            f"anchor: expected {words[0]!r} to succeed, got code {done.returncode}",
+            code="cli.program_failed",
+        )
     out.answer(f"handed the head of {size} entries to {words[0]}; it is in {file}")
     out.result({"round": id_, "size": size, "root": root, "file": str(file)})
     return 0

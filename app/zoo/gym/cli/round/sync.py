@@ -57,6 +57,7 @@ def _check_copy(opened: "Opened", *, yes: bool) -> None:
         raise NotAvailableError(
             f"{address}: expected the round's folder {kept}, where its log was written, got a copy",
             hint="copy its inbox and chunks there, and take there; or go on in the copy with --yes",
+            code="cli.not_the_maker",
         )
     remember_round(opened, used=True)
 
@@ -79,7 +80,9 @@ def _check_close(opened: "Opened", out: Output, *, yes: bool) -> None:
         what = f"it is due at {state.deadline}, and closing now spends its only extension"
     if not confirmed(f"{counts}: {what}. Close? [y/N] ", yes=yes):
         raise NotAvailableError(
-            f"{counts}: expected your consent, because {what}", hint="agree with --yes"
+            f"{counts}: expected your consent, because {what}",
+            hint="agree with --yes",
+            code="cli.no_consent",
         )
 
 
@@ -109,12 +112,14 @@ def void(
     name = opened.manifest.name
     if opened.state.closed:
         raise NotAvailableError(
-            f"round {name}: expected one that has not ended, got phase {opened.state.phase}"
+            f"round {name}: expected one that has not ended, got phase {opened.state.phase}",
+            code="cli.round_ended",
         )
     if not confirmed(f"round {name}: make it void for good? [y/N] ", yes=yes):
         raise NotAvailableError(
             f"round {name}: expected your consent, because it will have no result",
             hint="agree with --yes",
+            code="cli.no_consent",
         )
     state = void_round(opened.storage, key, because)
     remember_round(replace(opened, state=state))

@@ -28,7 +28,8 @@ def seconds_of(commit_days: float, reveal_days: float) -> tuple[int, int]:
     for option, days in (("--commit-days", commit_days), ("--reveal-days", reveal_days)):
         if not 1 <= days * DAY_S < 10_000 * DAY_S:
             raise InputError(
-                f"{option}: expected a number of days above 0, a second or more, got {days}"
+                f"{option}: expected a number of days above 0, a second or more, got {days}",
+                code="cli.bad_value",
             )
     return round(commit_days * DAY_S), round(reveal_days * DAY_S)
 
@@ -36,7 +37,7 @@ def seconds_of(commit_days: float, reveal_days: float) -> tuple[int, int]:
 def rank_of(rank: int | None, form: str, *, private: bool) -> int:
     """Returns the largest rank of an adapter, which only form lowrank reads."""
     if rank is not None and form != "lowrank":
-        raise InputError(f"--rank: expected none in form {form}, got {rank}")
+        raise InputError(f"--rank: expected none in form {form}, got {rank}", code="cli.no_effect")
     if rank is None:
         return PRIVATE_RANK if private else DEFAULT_RANK
     return rank
@@ -70,14 +71,19 @@ def newcomers_after(
         raise InputError(
             f"--newcomers-rounds: expected 1 to 1000 accepted rounds, got {rounds}",
             hint="with --newcomers-share 1 newcomers may have all seats, weight and points",
+            code="cli.bad_value",
         )
     if share is not None and not 0 < share <= 1:
-        raise InputError(f"--newcomers-share: expected a share above 0, up to 1, got {share}")
+        raise InputError(
+            f"--newcomers-share: expected a share above 0, up to 1, got {share}",
+            code="cli.bad_value",
+        )
     earlier = opened_round(after)
     kind_of(earlier.manifest).refuse_as_earlier(earlier.manifest)
     if earlier.state.result is None:
         raise NotAvailableError(
-            f"--after: expected a round with a published result, got phase {earlier.state.phase}"
+            f"--after: expected a round with a published result, got phase {earlier.state.phase}",
+            code="cli.no_result_yet",
         )
     refuse_unverified(earlier, work_folder(earlier.state.id))  # the maker could write any standings
     content = read_chunk(earlier.storage, str(published_report(earlier)["standings"]))
@@ -109,14 +115,18 @@ def lesson_terms(
     items = MOST_ITEMS if given.items is None else given.items
     gates = known_keys("--gate", gate)
     if not gates:
-        raise InputError("--gate: expected the keys that measure lessons, got none")
+        raise InputError(
+            "--gate: expected the keys that measure lessons, got none", code="cli.missing_argument"
+        )
     for option, value, largest in (
         ("--least", least, len(gates)),
         ("--most", most, MOST_ITEMS),
         ("--items", items, MOST_ITEMS),
     ):
         if not 1 <= value <= largest:
-            raise InputError(f"{option}: expected 1 to {largest}, got {value}")
+            raise InputError(
+                f"{option}: expected 1 to {largest}, got {value}", code="cli.bad_value"
+            )
     return Lessons(least=least, clear=given.clear, most=most, items=items), gates
 
 
@@ -144,7 +154,10 @@ def measured_terms(
         refuse_given({"gate": tuple(gates)}, "without --evaluation or --refit")
         return None
     if len(gates) > 1:
-        raise InputError(f"--gate: expected one key in a round about weights, got {len(gates)}")
+        raise InputError(
+            f"--gate: expected one key in a round about weights, got {len(gates)}",
+            code="cli.bad_value",
+        )
     return MeasuredTerms(
         known_key(gates[0]) if gates else own,
         _evaluation(given),
@@ -164,9 +177,11 @@ def _evaluation(given: GateOptions) -> "Evaluation | None":
     margin = 0.0 if given.margin is None else given.margin
     threshold = 0.8 if given.quality_threshold is None else given.quality_threshold
     if not 0 <= margin <= 10:
-        raise InputError(f"--margin: expected 0 to 10 nats, got {margin}")
+        raise InputError(f"--margin: expected 0 to 10 nats, got {margin}", code="cli.bad_value")
     if not 0 <= threshold <= 1:
-        raise InputError(f"--quality-threshold: expected 0 to 1, got {threshold}")
+        raise InputError(
+            f"--quality-threshold: expected 0 to 1, got {threshold}", code="cli.bad_value"
+        )
     return Evaluation(
         digest=promised_digest(evaluation),
         bytes=evaluation.stat().st_size,
@@ -189,6 +204,7 @@ def _validator(name: str) -> str:
             f"--validator: {error}",
             hint="--validator checks:ours is the function ours of checks.py, which whoever "
             "measures has in the folder of the command",
+            code="cli.bad_value",
         ) from None
 
 

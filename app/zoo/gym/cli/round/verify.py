@@ -65,7 +65,7 @@ def verify(
         refuse_given({"base": base, "previous": previous}, "without --measure")
     steps = [checks_of(opened, folder, threads=threads)]
     if measure and not (opened.manifest.evaluation or opened.manifest.refit):
-        raise InputError("--measure: has no effect in a round without a gate")
+        raise InputError("--measure: has no effect in a round without a gate", code="cli.no_effect")
     found = opened.state.measured
     if measure and opened.state.result is None and not (found.results or found.gates):
         said = f"the round is in phase {opened.state.phase}: no result was measured"

@@ -78,14 +78,16 @@ class Distillation(Method):
         if teacher.resolve() == folder.resolve() and settings.distill_alpha == 0:
             raise InputError(
                 "teacher_model: expected another model than the base, which would learn nothing, "
-                f"got {teacher.name}"
+                f"got {teacher.name}",
+                code="train.bad_teacher",
             )
         check_same_tokens("teacher_model", teacher, folder)
         sizes = vocabulary_size(folder), vocabulary_size(teacher)
         if None not in sizes and sizes[0] != sizes[1]:
             raise InputError(
                 f"teacher_model: expected probabilities of {sizes[0]:,} tokens, as the base has, "
-                f"got {sizes[1]:,}"
+                f"got {sizes[1]:,}",
+                code="train.bad_teacher",
             )
         _check_length(config, model_positions(folder), model_positions(teacher))
 
@@ -116,4 +118,5 @@ def _check_length(config: TrainConfig, student: int | None, teacher: int | None)
             f"cutoff_len: expected at most {teacher:,} tokens, which the teacher reads, "
             f"got {longest:,}",
             hint=f"cutoff_len={teacher}",
+            code="train.bad_teacher",
         )

@@ -170,6 +170,7 @@ def _refuse_weights(units: Sequence[Unit], loss: str) -> None:
                 f"{unit.rows[0].source}: weight: expected 1 with pref_loss {loss}, which sorts the "
                 f"answers of all pairs, got {weight:g}",
                 hint="another pref_loss, or data without weights",
+                code="train.row_weight",
             )
 
 

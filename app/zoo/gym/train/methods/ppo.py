@@ -167,6 +167,7 @@ class Ppo(Online[PpoConfig]):
             raise InputError(
                 f"num_mini_batches: expected at most the {prompts} prompts per step, got {parts}",
                 hint="raise per_device_train_batch_size or gradient_accumulation_steps",
+                code="train.too_many_batches",
             )
         super().prepare()
 

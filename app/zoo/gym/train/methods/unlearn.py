@@ -81,6 +81,7 @@ class Unlearning(Referenced):
             raise InputError(
                 "dataset: expected rows to forget, with 'forget': true, got only rows to retain",
                 hint="without rows to forget, stage sft learns the others",
+                code="train.nothing_to_forget",
             )
         if self._settings.unlearn_loss == "npo":
             super().prepare()

@@ -49,4 +49,5 @@ def _check_same(ranks: "Ranks", gathered: Sequence[bytes], what: str) -> None:
             f"the processes of this run have come apart: expected the same {what} in all "
             f"{ranks.size}, got others in process {odd + 1}",
             hint="use machines with the same processor, GPU and library versions",
+            code="train.processes_differ",
         )

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def _refused(size: int) -> "Generator[Place]":
-    raise InputError(f"num_processes: expected 1 in this process, got {size}")
+    raise InputError(
+        f"num_processes: expected 1 in this process, got {size}", code="train.wrong_processes"
+    )
     yield
 
 
@@ -54,6 +56,7 @@ def connected(engine: "Backend", crew: Crew, size: int) -> "Generator[Ranks]":
             f"num_processes: expected as many processes as the run has, {size}, got the "
             f"{crew.size} of the launcher",
             hint="the sums of another number of processes are rounded differently",
+            code="train.wrong_processes",
         )
     if size == 1:
         yield NO_OTHERS

@@ -52,7 +52,11 @@ def with_adapter(config: TrainConfig, folder: Path | None = None) -> TrainConfig
     merged = config.model_copy(update=implied)
     if faults := (*disagreements(merged), *merged.conflicts()):
         text = "\n".join(_sentence(key, message, implied, file) for key, message in faults)
-        raise InputError(text, hint="an adapter that is trained further keeps its own settings")
+        raise InputError(
+            text,
+            hint="an adapter that is trained further keeps its own settings",
+            code="train.adapter_settings",
+        )
     return merged
 
 
@@ -94,7 +98,8 @@ def _of_codes(settings: Mapping[str, Any], file: Path) -> dict[str, object]:
     except (KeyError, TypeError) as error:
         raise InputError(
             f"{file}: loftq_config: expected the bits, kind and double of a quantised base, got "
-            f"{base!r:.80}"
+            f"{base!r:.80}",
+            code="train.adapter_config",
         ) from error
 
 
@@ -107,7 +112,7 @@ def _refuse_others(config: TrainConfig, implied: Mapping[str, object], file: Pat
         if getattr(config, key) is not None and not _same(getattr(config, key), value)
     ]
     if wrong:
-        raise InputError("\n".join(wrong), hint="leave it out")
+        raise InputError("\n".join(wrong), hint="leave it out", code="train.adapter_settings")
 
 
 def _same(value: object, stored: object) -> bool:

@@ -28,9 +28,13 @@ def check_fixed_base(config: TrainConfig, folder: Path) -> None:
     sentence = f"model_name_or_path={config.model_name_or_path}: expected the base of the round"
     hint = "zoo-gym round show names the base of a round"
     if missing := [name for name in names if name not in base.tensors]:
-        raise InputError(f"{sentence}, got one without tensor {missing[0]!r}", hint=hint)
+        raise InputError(
+            f"{sentence}, got one without tensor {missing[0]!r}", hint=hint, code="train.wrong_base"
+        )
     digest = identity(base, names)
     if digest != expected:
         raise InputError(
-            f"{sentence} (identity {expected[:12]}), got another ({digest[:12]})", hint=hint
+            f"{sentence} (identity {expected[:12]}), got another ({digest[:12]})",
+            hint=hint,
+            code="train.wrong_base",
         )

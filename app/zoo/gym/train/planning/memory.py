@@ -44,6 +44,7 @@ def check_fit(
             hint=f"{'fewer num_processes, ' if of else ''}per_device_train_batch_size=1 with more "
             "gradient_accumulation_steps, a smaller cutoff_len, or gradient_checkpointing=true; "
             "zoo-gym doctor compares the memory of other ways to train",
+            code="train.out_of_memory",
         )
     if fit.source == "measured" and total > free_bytes:
         return (

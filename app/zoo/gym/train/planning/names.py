@@ -142,7 +142,9 @@ def _of_factors(file: Path, base: Base) -> Iterator[InputError]:
 
 def _other_model(file: Path, text: str) -> InputError:
     hint = "the adapter was made for another model"
-    return InputError(f"adapter_name_or_path: {file}: {text}", hint=hint)
+    return InputError(
+        f"adapter_name_or_path: {file}: {text}", hint=hint, code="train.adapter_shape"
+    )
 
 
 def _of_blocks(config: TrainConfig, base: Base) -> Iterator[InputError]:
@@ -159,6 +161,7 @@ def _of_blocks(config: TrainConfig, base: Base) -> Iterator[InputError]:
                 f"{key}: expected a divisor of the {inputs} inputs of "
                 f"{name.removesuffix(WEIGHT)!r}, got {size}",
                 hint=f"the nearest one is {nearest}; oft_target names the layers",
+                code="train.bad_block_size",
             )
 
 
@@ -173,7 +176,7 @@ def _of_freezing(config: TrainConfig, base: Base) -> Iterator[InputError]:
         spec = freeze_spec(config)
         if abs(spec.layers) > base.layers:
             text = f"expected at most the model's {base.layers} layers, got {spec.layers}"
-            yield InputError(f"freeze_trainable_layers: {text}")
+            yield InputError(f"freeze_trainable_layers: {text}", code="train.no_such_layer")
             return
         last = spec.layers >= 0
         places = range(base.layers - spec.layers, base.layers) if last else range(-spec.layers)
@@ -214,7 +217,11 @@ def _unknown(
             modules = (weight.split(".")[:-1] for weight in listed or weights)
             last = {parts[-1] for parts in modules if parts} - {""}
             endings = ", ".join(sorted(end for end in last if not end.isdigit()))
-            yield InputError(f"{key}: expected {expected}, got {name!r}", hint=hint.format(endings))
+            yield InputError(
+                f"{key}: expected {expected}, got {name!r}",
+                hint=hint.format(endings),
+                code="train.no_such_module",
+            )
             return
 
 

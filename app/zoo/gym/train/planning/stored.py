@@ -52,6 +52,7 @@ def _of_streaming(dtype: str, folder: Path, weights: list[StoredWeight]) -> Iter
             f"{share:.0%} of them: they are loaded as {loaded}",
             hint="give the type of the files as dtype: bf16 or f32; models that join or split "
             "tensors when they are loaded cannot be streamed",
+            code="train.not_streamable",
         )
 
 
@@ -62,4 +63,5 @@ def _of_loftq(targets: tuple[str, ...], names: list[str]) -> Iterator[InputError
         yield InputError(
             "loftq_init: expected layers in 4 bits, got none of them among lora_target",
             hint="the embedding and the head are never quantised",
+            code="train.no_quantized_layer",
         )

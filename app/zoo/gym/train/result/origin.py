@@ -47,6 +47,7 @@ def check_same_tokenizer(env_file: Path, tokens: Mapping[str, object], *, resume
             "expected the chat template and end of texts that the run began with, got others",
             hint="put the file of template, or the adapter's tokenizer files, back; or start a new "
             "run",
+            code="train.other_template",
         )
 
 

@@ -49,6 +49,7 @@ def check_chosen_output(config: TrainConfig, result: Path | None = None) -> None
             raise InputError(
                 f"output_dir: expected another folder than the {role}'s, got '{output}'",
                 hint="choose another folder",
+                code="train.bad_output",
             )
     assert config.output_dir is not None
     check_output(Path(config.output_dir), result, overwrite=config.overwrite_output_dir)
@@ -78,11 +79,13 @@ def check_output(folder: Path, result: Path | None = None, *, overwrite: bool = 
             f"output_dir: expected no folder or an empty one, got files in '{folder}'",
             hint="choose a folder that does not exist yet, or replace the model in it: "
             "overwrite_output_dir=true",
+            code="train.bad_output",
         )
     if os.path.ismount(folder):
         raise InputError(
             f"output_dir: expected a folder that can be renamed, got a mount point: '{folder}'",
             hint=f"choose a folder in it: '{folder / 'result'}'",
+            code="train.bad_output",
         )
     ensure_folder(folder.absolute().parent)
 
@@ -100,7 +103,7 @@ def check_places(run: Workspace, config: TrainConfig) -> None:
     except InputError as error:
         # the `output_dir` of a run cannot be changed
         hint = f"move it away, then: zoo-gym runs resume {run.result.parent.name}"
-        raise InputError(error.message, hint=hint) from None
+        raise InputError(error.message, hint=hint, code="train.bad_output") from None
 
 
 def output_folder(config: TrainConfig) -> Path | None:
@@ -156,6 +159,7 @@ def _check_overwritable(folder: Path) -> None:
         raise InputError(
             f"output_dir: expected no model or one that a run wrote, got '{folder / shards[0]}'",
             hint="choose another folder, or move that model away",
+            code="train.bad_output",
         )
 
 

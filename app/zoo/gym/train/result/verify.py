@@ -61,6 +61,7 @@ def check_result(policy: "Policy", folder: Path, ids: Sequence[int], config: Tra
         raise GuardError(
             f"the written result differs from the trained model: {problem}",
             hint="nothing is lost: the trained weights are in the run's checkpoints",
+            code="train.result_differs",
         )
 
 

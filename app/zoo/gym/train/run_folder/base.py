@@ -45,7 +45,9 @@ def refuse_other_base(env_file: Path, folder: Path, key: str = BASE_KEY) -> None
     if stored is None:
         return
     if not isinstance(stored, dict):
-        raise InputError(f"{env_file}: {key}: expected digests, got a damaged value")
+        raise InputError(
+            f"{env_file}: {key}: expected digests, got a damaged value", code="train.damaged_file"
+        )
     stored_parts, now = cast("dict[str, Any]", stored), base_digests(folder)
     # a run of an older version has stored digests of other parts
     changed = [part for part, digest in now.items() if stored_parts.get(part, digest) != digest]
@@ -57,4 +59,5 @@ def refuse_other_base(env_file: Path, folder: Path, key: str = BASE_KEY) -> None
             f"model '{folder}': expected the {key} that run {env_file.parent.name} began with, "
             f"got changed files: {', '.join(FORM_PARTS.get(part, part) for part in changed)}",
             hint="put the old files back, or start a new run",
+            code="train.changed_base",
         )

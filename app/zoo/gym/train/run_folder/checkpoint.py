@@ -149,6 +149,7 @@ def checkpoint_to_resume(checkpoints: Path) -> Found:
             f"run {run.name} cannot be resumed: expected an intact checkpoint, "
             f"got only damaged ones: {names}",
             hint=f"put one back, or start a new run: zoo-gym train {run / 'config.yaml'}",
+            code="train.not_resumable",
         )
     return checkpoint
 

@@ -43,7 +43,10 @@ def remembered_count(env_file: Path, key: str, first: Callable[[], int]) -> int:
     """
     count = remembered(env_file, key, first)
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        raise InputError(f"{env_file}: {key}: expected a whole number, got a damaged value")
+        raise InputError(
+            f"{env_file}: {key}: expected a whole number, got a damaged value",
+            code="train.damaged_file",
+        )
     return count
 
 
@@ -80,6 +83,7 @@ def stored_device(env_file: Path, backend: str = "auto") -> str:
         raise InputError(
             f"device: the run uses {device}, which this machine lacks: {error.message}",
             hint=f"resume it here: zoo-gym runs resume {env_file.parent.name} --set device={here}",
+            code="train.no_device",
         ) from None
 
 
@@ -96,12 +100,14 @@ def check_same_data(env_file: Path, config: TrainConfig) -> str:
             raise NotAvailableError(
                 f"dataset: '{file}': no such file: expected the data that the run began with",
                 hint="put the file back, or start a new run",
+                code="train.data_gone",
             )
     now = fingerprint(files)
     if remembered(env_file, DATA_KEY, lambda: now) != now:
         raise InputError(
             f"dataset: {', '.join(map(str, files))} changed since the run began",
             hint="start a new run, or put the old file back",
+            code="train.data_changed",
         )
     return now
 

@@ -58,7 +58,10 @@ def refuse_changed_files(env_file: Path, config: TrainConfig) -> None:
     if stored is None:
         return
     if not isinstance(stored, dict):
-        raise InputError(f"{env_file}: {OTHER_FILES_KEY}: expected digests, got a damaged value")
+        raise InputError(
+            f"{env_file}: {OTHER_FILES_KEY}: expected digests, got a damaged value",
+            code="train.damaged_file",
+        )
     digests = cast("Mapping[str, Any]", stored)
     for label, path in config.other_files.items():
         if digest_of(label, path) != digests.get(label):
@@ -66,6 +69,7 @@ def refuse_changed_files(env_file: Path, config: TrainConfig) -> None:
                 f"{label}: '{path}': expected the file that run {env_file.parent.name} began "
                 "with, got a changed file",
                 hint="put the old file back, or start a new run",
+                code="train.file_changed",
             )
 
 
@@ -82,6 +86,7 @@ def digest_of(label: str, place: str) -> str:
         raise NotAvailableError(
             f"{label}: '{place}': no such file: expected the file that the run names",
             hint="put the file back, or start a new run",
+            code="train.file_gone",
         )
     whole = hashlib.sha256()
     for file in present:

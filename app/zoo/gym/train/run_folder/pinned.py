@@ -132,6 +132,7 @@ def check_other_files(config: TrainConfig) -> None:
                 f"{label.partition(' ')[0]}: no such file: '{path}'",
                 hint="a relative path starts in the working folder; a function without a file is "
                 "module:function",
+                code="train.no_such_file",
             )
 
 
@@ -140,6 +141,7 @@ def _check_adapter(folder: Path) -> None:
         raise InputError(
             f"adapter_name_or_path: expected one adapter, got several: '{folder}'",
             hint=f"make a base that has the first ones merged: {MERGE}",
+            code="train.bad_adapter",
         )
     for name in (CONFIG_FILE, WEIGHTS_FILE):
         if not (folder / name).is_file():
@@ -147,6 +149,7 @@ def _check_adapter(folder: Path) -> None:
                 f"adapter_name_or_path: expected a folder with {name}, got '{folder}'",
                 hint="the result of a run with finetuning_type lora is one: FOLDER/result, with "
                 "the folder that zoo-gym runs show RUN prints",
+                code="train.bad_adapter",
             )
 
 
@@ -163,6 +166,7 @@ def check_dataset_dir(config: TrainConfig) -> None:
             "dataset_dir: has no effect: expected a relative name in dataset, got "
             f"{', '.join(config.dataset)}",
             hint="remove dataset_dir, or give relative names in dataset",
+            code="train.no_effect",
         )
 
 

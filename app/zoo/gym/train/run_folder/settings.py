@@ -47,6 +47,7 @@ def read_env(env_file: Path) -> dict[str, Any]:
         raise InputError(
             f"{env_file}: expected a JSON object, got a missing or damaged file",
             hint="the run cannot be resumed: start a new one with the config.yaml next to it",
+            code="train.damaged_file",
         )
     return env
 
@@ -167,7 +168,8 @@ def change_settings(
     if (config.max_steps or newest_step) < newest_step:
         raise InputError(
             f"max_steps: expected at least {newest_step}, the step of the newest checkpoint, "
-            f"got {config.max_steps}"
+            f"got {config.max_steps}",
+            code="train.bad_change",
         )
     old = _values(stored) | {"device": env.get("device")}
     new = _values(config) | {"device": device or env.get("device")}
@@ -193,7 +195,8 @@ def _accumulation(stored: TrainConfig, changes: Mapping[str, Any]) -> dict[str, 
     if batches % processes:
         raise InputError(
             f"num_processes: expected a number that divides the {batches} batches of a step, got "
-            f"{processes}"
+            f"{processes}",
+            code="train.bad_change",
         )
     return {"gradient_accumulation_steps": batches // processes}
 
@@ -203,7 +206,8 @@ def _refuse_other_codes(config: TrainConfig, old: object, device: object) -> Non
     if config.quantization_bit is not None and (old == "mlx") is not (device == "mlx"):
         raise InputError(
             f"device: expected the engine that rounded the base at the start ({old}) with "
-            f"quantization_bit, got {device}, whose codes are others"
+            f"quantization_bit, got {device}, whose codes are others",
+            code="train.bad_change",
         )
 
 
@@ -271,6 +275,7 @@ def settings_in(env_file: Path) -> TrainConfig | None:
         raise InputError(
             f"{env_file}: settings: expected those that the run began with, got damaged ones",
             hint="start a new run with the config.yaml next to it",
+            code="train.damaged_file",
         ) from None
 
 
@@ -281,6 +286,7 @@ def _check_after_warmup(steps: object, warmup: int, run_id: str) -> None:
             f"max_steps: expected more than the {warmup} warm-up steps of this run, got {steps}",
             hint=f"to end it at its newest checkpoint: zoo-gym runs finish {run_id}; for a "
             "shorter run, start a new one: zoo-gym train",
+            code="train.bad_change",
         )
 
 
@@ -289,14 +295,14 @@ def _wanted(items: Sequence[str]) -> dict[str, Any]:
     for change in items:
         key, sign, text = change.partition("=")
         if not sign:
-            raise InputError(f"--set {shown(change)}: expected KEY=VALUE")
+            raise InputError(f"--set {shown(change)}: expected KEY=VALUE", code="train.bad_change")
         if key not in CHANGEABLE:
             raise _fixed(key)
         if key in changes:
-            raise InputError(f"--set {key}: given more than once")
+            raise InputError(f"--set {key}: given more than once", code="train.bad_change")
         changes[key] = value = parse_value(text)
         if value is None:
-            raise InputError(f"--set {key}: expected a value, got nothing")
+            raise InputError(f"--set {key}: expected a value, got nothing", code="train.bad_change")
     if "device" in changes:
         from zoo.backends.machine.detect import require
 
@@ -310,6 +316,7 @@ def _fixed(key: str) -> InputError:
     return InputError(
         f"--set {key}: expected one of {', '.join(CHANGEABLE)}, which a resume may change{mean}",
         hint="any other setting needs a new run: zoo-gym train",
+        code="train.bad_change",
     )
 
 
@@ -326,4 +333,4 @@ def _refuse_edits(config_file: Path, differing: Mapping[str, tuple[Any, Any]], r
         hint = f"put it back, or change it with --set: zoo-gym runs resume {run_id} {named}"
     else:
         hint = f"put it back, or start a new run: zoo-gym train {config_file}"
-    raise InputError("\n".join(lines), hint=hint)
+    raise InputError("\n".join(lines), hint=hint, code="train.edited")

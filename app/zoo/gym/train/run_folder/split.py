@@ -46,7 +46,8 @@ def run_split(folder: Path, config: TrainConfig, dataset: Dataset, data: str) ->
         return split
     if stored[0] != data:
         raise InputError(
-            f"{folder / SPLIT_FILE}: expected the split of the run's data, got one of other data"
+            f"{folder / SPLIT_FILE}: expected the split of the run's data, got one of other data",
+            code="train.damaged_file",
         )
     if _recorded(folder) is None:
         digest = _sha256((folder / SPLIT_FILE).read_bytes())
@@ -135,6 +136,7 @@ def _not_the_one_written(path: Path, got: str) -> InputError:
     return InputError(
         f"{path}: expected the split that the run wrote at its start, got {got}",
         hint="put the file back, or start a new run",
+        code="train.damaged_file",
     )
 
 
@@ -142,4 +144,5 @@ def _damaged(path: Path) -> InputError:
     return InputError(
         f"{path}: expected the rows held out by a run, got a damaged file",
         hint="delta create --data FILE evaluates on rows that the run has not seen",
+        code="train.damaged_file",
     )
