@@ -130,7 +130,8 @@ def test_an_error_is_also_the_last_line_of_json(call: Call) -> None:
     found = call("runs", "show", "r0001", "--json")
     message = "no run 'r0001': expected a run id, got a folder without runs"
     hint = "start one with: zoo-gym train"
-    assert found.json == {"error": {"code": None, "message": message, "hint": hint, "exit_code": 4}}
+    error = {"code": "jobs.no_such_run", "message": message, "hint": hint, "exit_code": 4}
+    assert found.json == {"error": error}
 
 
 @pytest.mark.slow
