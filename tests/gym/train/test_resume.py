@@ -67,8 +67,8 @@ def test_a_resume_takes_the_steps_and_the_rate_that_were_named(run: Run) -> None
 def launched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes a launch prepare the run without starting a worker."""
 
-    def launch(run: Run, *, before: Callable[[], object], **_: object) -> None:
-        before()
+    def launch(run: Run, *, prepare: Callable[[], object], **_: object) -> None:
+        prepare()
 
     monkeypatch.setattr("zoo.gym.jobs.actions.launch", launch)
 

@@ -144,8 +144,7 @@ def write_contribution(source: Path, base: Path, manifest: Coding, out: Path) ->
         write_delta(out, contribution_header(terms, manifest), spool)
     try:
         delta = open_contribution(out, manifest)
-        if not views_of([delta], manifest).gram().any():  # as a round would refuse it
-            raise _no_change(source)
+        _check_change(delta, manifest, source)
     except InputError:
         out.unlink()  # beyond a cap, or nothing
         raise
@@ -216,6 +215,11 @@ def _how_to_train(changes: Changes, manifest: Coding) -> str:
     count = len(numbers) * (-1 if 0 in numbers else 1)  # the first layers, or the last ones
     freezes = f"finetuning_type=freeze freeze_trainable_layers={count}"
     return f"{freezes} freeze_trainable_modules={modules} trains these alone; {adapters}"
+
+
+def _check_change(delta: "Delta", manifest: Coding, source: Path) -> None:
+    if not views_of([delta], manifest).gram().any():  # as a round would refuse it
+        raise _no_change(source)
 
 
 def _no_change(source: Path) -> InputError:
