@@ -124,8 +124,8 @@ def _load(layers: Sequence[list[Setting]]) -> Loaded:
     ignored: list[Ignored] = []
     merged: dict[str, Setting] = {}
     context = _context_of(layers)
-    for layer in _with_round(layers):
-        settings = _sort_out(layer, context, faults, ignored)
+    for layer in _with_round([_rewritten(layer, context, faults, ignored) for layer in layers]):
+        settings = _sort_out(layer, faults, ignored)
         faults |= _given_twice(settings)
         _drop_overruled(merged, settings)
         ignored += _switch_off(merged, settings)
@@ -188,21 +188,10 @@ def _from_item(words: str) -> Setting:
 
 
 def _sort_out(
-    layer: Iterable[Setting], context: "_Context", faults: dict[str, str], ignored: list[Ignored]
+    layer: Iterable[Setting], faults: dict[str, str], ignored: list[Ignored]
 ) -> list[Setting]:
     """Returns the settings of a layer under our names; separates ignored and wrong ones."""
-    settings: list[Setting] = []
-    for setting in layer:
-        try:
-            rewritten = _rewritten(setting, context)
-        except InputError as error:
-            faults[setting.label] = error.message
-            continue
-        for part in rewritten:
-            if isinstance(part, Ignored):
-                ignored.append(part)
-            else:
-                settings += _ours(part, faults, ignored)
+    settings = [ours for setting in layer for ours in _ours(setting, faults, ignored)]
     return _without_plain_optimizer(settings, ignored)
 
 
@@ -303,9 +292,21 @@ REWRITES: Mapping[str, Callable[[Setting, _Context], list[Setting | Ignored]]] =
 """Published keys with values that stand for other settings of ours, or for several."""
 
 
-def _rewritten(setting: Setting, context: _Context) -> list[Setting | Ignored]:
-    rewrite = REWRITES.get(setting.key)
-    return [setting] if rewrite is None else rewrite(setting, context)
+def _rewritten(
+    layer: Iterable[Setting], context: _Context, faults: dict[str, str], ignored: list[Ignored]
+) -> list[Setting]:
+    """Returns a layer with what its published keys stand for, as `REWRITES` has it."""
+    settings: list[Setting] = []
+    for setting in layer:
+        rewrite = REWRITES.get(setting.key)
+        try:
+            parts = [setting] if rewrite is None else rewrite(setting, context)
+        except InputError as error:
+            faults[setting.label] = error.message
+            continue
+        settings += [part for part in parts if isinstance(part, Setting)]
+        ignored += [part for part in parts if isinstance(part, Ignored)]
+    return settings
 
 
 def _with_round(layers: Sequence[list[Setting]]) -> Sequence[list[Setting]]:

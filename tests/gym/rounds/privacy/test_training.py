@@ -47,6 +47,12 @@ def test_same_values_and_another_base_path_are_accepted(place: str) -> None:
     assert load_config([], given, {}).config.model_name_or_path == "/elsewhere"
 
 
+def test_qlora_is_lora_as_the_round_has_it(place: str) -> None:
+    given = [place, "dataset=x.jsonl", "finetuning_type=qlora"]
+    config = load_config([], given, {}).config
+    assert (config.finetuning_type, config.quantization_bit) == ("lora", 4)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
