@@ -94,6 +94,14 @@ def bound_names(module: ast.Module) -> Iterator[str]:
             yield node.name
 
 
+def filler_names() -> tuple[Counter[str], dict[str, int]]:
+    """Returns how often each name is bound outside tests and benches, and those of fillers."""
+    names = Counter(
+        name for path in files(APP, "backends/", "models/") for name in bound_names(tree(path))
+    )
+    return names, {name: names[name] for name in FILLERS if names[name]}
+
+
 def branches_on_kind(module: ast.Module) -> int:
     """Returns how often a file asks of which kind a round is."""
     return sum(_asks_kind(node) for node in ast.walk(module))
@@ -199,10 +207,7 @@ def main() -> None:
     asking = {path: count for path, count in asking.items() if count}
     print(f"branches on the kind of a round: {sum(asking.values())} in {len(asking)} files")
 
-    names = Counter(
-        name for path in files(APP, "backends/", "models/") for name in bound_names(tree(path))
-    )
-    fillers = {name: names[name] for name in FILLERS if names[name]}
+    names, fillers = filler_names()
     share = sum(fillers.values()) / names.total()
     most = ", ".join(f"{name} {n}" for name, n in Counter(fillers).most_common(8))
     print(f"filler names: {share:.1%} of {names.total():,} bound names ({most})")

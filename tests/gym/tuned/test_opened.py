@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -156,3 +157,16 @@ def test_a_base_with_another_tokenizer_is_warned_of(
     with pytest.warns(GymWarning, match="has another tokenizer than the base of training"):
         open_tuned(folder, base).warn_of_base()
     open_tuned(base, base).warn_of_base()  # nothing is said of whole weights
+
+
+def test_an_adapter_with_a_template_is_not_compared_with_the_bases(
+    adapter: Path, base: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(adapter, tmp_path / "copy"))
+    (folder / ORIGIN_FILE).write_text(json.dumps({BASE_KEY: {"template": "0" * 64}}))
+    with pytest.warns(GymWarning, match="another chat template"):
+        open_tuned(folder, base).warn_of_base()
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        open_tuned(folder, base).warn_of_base()

@@ -37,7 +37,7 @@ def root_help() -> str:
             "Options:",
             *columns(
                 [
-                    ("COMMAND --help", "its options, or the commands behind ..."),
+                    ("COMMAND --help", "its options, or its subcommands"),
                     ("--json", "any command: one JSON object as the last line"),
                     ("--version", "the version"),
                 ]

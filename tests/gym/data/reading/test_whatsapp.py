@@ -180,6 +180,7 @@ def test_marks_and_files_of_other_languages_are_left_out(tmp_path: Path) -> None
         "31.12.23, 21:06 - Bob: Diese Nachricht wurde gelöscht.\n"
         "31.12.23, 21:06 - Bob: Hai eliminato questo messaggio.\n"
         "31.12.23, 21:06 - Bob: Mensagem apagada\n"
+        "31.12.23, 21:06 - Bob: Dit bericht is verwijderd\n"
         "31.12.23, 21:07 - Anna: Schön\n"
     )
     [[(_, asked), (_, answered)]] = chats(read(tmp_path, text))

@@ -31,7 +31,7 @@ def one_more_line_end(folder: Path) -> None:
 
 
 def template_in_the_config(folder: Path) -> None:
-    text = (folder / TEMPLATE).read_text()
+    text = (folder / TEMPLATE).read_text().replace("\n", "\r\n")
     (folder / TEMPLATE).unlink()
     changed(folder, CONFIG, lambda values: values.update(chat_template=text))
 
