@@ -97,8 +97,9 @@ def test_another_form_of_the_same_object_is_refused(change: Any, tmp_path: Path)
     path = tmp_path / "s"
     write_signed(path, sign(KEY, "a", BODY))
     path.write_text(change(path.read_text()))
-    with pytest.raises(InputError, match="expected canonical JSON"):
+    with pytest.raises(InputError, match="expected canonical JSON") as caught:
         read_signed(path, "a")
+    assert caught.value.code == "signing.not_canonical"
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from zoo.gym.config import load_config
 from zoo.gym.config.items import existing
 from zoo.gym.config.stages import METHODS, config_class, load_method, stages_reading
 from zoo.gym.config.train import TrainConfig
-from zoo.gym.errors import EXIT_CODES, GymError, InputError
+from zoo.gym.errors import GymError, InputError
 from zoo.gym.paths import given_path
 from zoo.models import PICO
 
@@ -103,11 +103,12 @@ def inspect(
     figures = asdict(inspected) | {"stages": stages}
     if inspected.refusal is not None:
         hint = "training would refuse this data"
-        return fail(out, figures, inspected.refusal, hint, EXIT_CODES[InputError])
+        error = InputError(inspected.refusal, hint=hint, code="cli.data_refused")
+        return fail(out, figures, error)
     if strict and inspected.problems:
         bad = len(inspected.problems)
         message = f"{bad} of {inspected.rows + bad} rows cannot be used"
-        return fail(out, figures, message, None, EXIT_CODES[GymError])
+        return fail(out, figures, GymError(message, code="cli.unusable_rows"))
     out.result(figures)
     return 0
 

@@ -220,7 +220,7 @@ def check(
     answer = {"checks": [verdict.as_json() for verdict in checks], "passed": not broken}
     if broken:
         message = f"check {broken[0].name} failed: {broken[0].detail}"
-        return fail(screen, answer, message, None, BROKEN)
+        return fail(screen, answer, InputError(message, code="cli.check_failed"))
     screen.result(answer)
     return 0
 

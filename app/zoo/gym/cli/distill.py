@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo.gym.cli.ending import fail, how_to_continue
+from zoo.gym.cli.ending import fail_run, how_to_continue
 from zoo.gym.cli.flags import read_flags, with_model_flags
 from zoo.gym.cli.options import Json, Offline, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress
 from zoo.gym.config.items import existing, sort_items
-from zoo.gym.errors import EXIT_CODES, GymError, InputError, InterruptedRunError
+from zoo.gym.errors import InputError
 from zoo.gym.experience.settings import DistillationConfig
 from zoo.gym.jobs import Run, Status, follow, launch, read_status, state_name
 
@@ -98,10 +98,8 @@ def finish(run: Run, status: Status, out: Output) -> int:
     """Reports how a run that distils lessons ended and returns the exit code."""
     answer = _answer(run, status)
     if status.state != "done":
-        resumable = status.state == "interrupted"
-        code = status.exit_code or EXIT_CODES[InterruptedRunError if resumable else GymError]
         message = status.message or f"run '{run.id}' is {status.state}"
-        return fail(out, answer, message, status.hint or how_to_continue(run), code)
+        return fail_run(out, answer, status, message, status.hint or how_to_continue(run))
     for line in end_lines(run, status):
         out.answer(line)
     out.result(answer)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from zoo.gym.cli.output import Output
-from zoo.gym.errors import EXIT_CODES, GymError, InterruptedRunError
+from zoo.gym.errors import EXIT_CODES, GymError, InterruptedRunError, exit_code
 from zoo.gym.humanize import duration, figure, human_bytes
 from zoo.gym.jobs import Run, Status, read_ended, read_status, state_name
 from zoo.gym.retention.compare import sentence_of
@@ -35,14 +35,11 @@ def finish(run: Run, status: Status, out: Output) -> int:
         _print_result(run, status, out)
         out.result(answer)
         return 0
-    resumable = status.state == "interrupted"
-    code = status.exit_code or EXIT_CODES[InterruptedRunError if resumable else GymError]
-    message = status.message or f"run '{run.id}' is {status.state}"
-    hint = status.hint
-    if resumable:
+    message, hint = status.message or f"run '{run.id}' is {status.state}", status.hint
+    if status.state == "interrupted":
         message = f"run '{run.id}' was {_how_it_ended(status, message)}"
         hint = hint or how_to_continue(run)
-    return fail(out, answer, message, hint, code)
+    return fail_run(out, answer, status, message, hint)
 
 
 def _how_it_ended(status: Status, message: str) -> str:
@@ -60,22 +57,28 @@ def how_to_continue(run: Run) -> str:
     return f"resume it: zoo-gym runs resume {run.id}"
 
 
-def fail(
-    out: Output,
-    answer: Mapping[str, object],
-    message: str,
-    hint: str | None,
-    exit_code: int,
-    code: str | None = None,
+def fail_run(
+    out: Output, answer: Mapping[str, object], status: Status, message: str, hint: str | None
 ) -> int:
-    """Prints an error, of a code if it has one, beside an answer; returns the exit code."""
-    for line in message.splitlines():
+    """Prints why a run failed or was interrupted beside an answer; returns its exit code."""
+    kind = InterruptedRunError if status.state == "interrupted" else GymError
+    error = kind(message, hint=hint, code=status.code)
+    return _fail(out, answer, error, status.exit_code or EXIT_CODES[kind])
+
+
+def fail(out: Output, answer: Mapping[str, object], error: GymError) -> int:
+    """Prints an error beside an answer; returns its exit code."""
+    return _fail(out, answer, error, exit_code(error))
+
+
+def _fail(out: Output, answer: Mapping[str, object], error: GymError, ends_with: int) -> int:
+    for line in error.message.splitlines():
         out.say(f"zoo-gym: error: {line}")
-    if hint:
-        out.say(f"hint: {hint}")
-    error = {"code": code, "message": message, "hint": hint, "exit_code": exit_code}
-    out.result({**answer, "error": error})
-    return exit_code
+    if error.hint:
+        out.say(f"hint: {error.hint}")
+    fields = {"code": error.code, "message": error.message, "hint": error.hint}
+    out.result({**answer, "error": {**fields, "exit_code": ends_with}})
+    return ends_with
 
 
 def started(run: Run, out: Output) -> int:

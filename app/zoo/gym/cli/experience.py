@@ -6,12 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.gym.cli.ending import fail, how_to_continue
+from zoo.gym.cli.ending import fail, fail_run, how_to_continue
 from zoo.gym.cli.flags import read_flags, with_model_flags
 from zoo.gym.cli.options import Json, Offline, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.config.items import existing
-from zoo.gym.errors import EXIT_CODES, GymError, InputError, InterruptedRunError
+from zoo.gym.errors import GymError, InputError
 from zoo.gym.experience.learning.learn import batches
 from zoo.gym.experience.settings import MAJORITY, ExperienceConfig
 from zoo.gym.experience.tasks import read_split
@@ -105,12 +105,15 @@ def replay(run: str, /, *, as_json: Json = False) -> int:
         "other_method": replayed.other_method or None,
     }
     if replayed.other_method:
-        message = f"{replayed.other_method}: {replayed.first_difference}"
-        hint = "that version repeats it; the library of the run is as it was"
-        return fail(out, answer, message, hint, EXIT_CODES[GymError])
+        error = GymError(
+            f"{replayed.other_method}: {replayed.first_difference}",
+            hint="that version repeats it; the library of the run is as it was",
+            code="cli.other_method",
+        )
+        return fail(out, answer, error)
     if not replayed.same:
         message = f"the replay differs: {replayed.first_difference}"
-        return fail(out, answer, message, None, EXIT_CODES[GymError])
+        return fail(out, answer, GymError(message, code="cli.replay_differs"))
     out.answer(f"the same library: {replayed.digest}")
     out.result(answer)
     return 0
@@ -199,10 +202,8 @@ def finish(run: Run, status: Status, out: Output) -> int:
     """Reports how a run of lessons ended and returns the exit code."""
     answer = _answer(run, status)
     if status.state != "done":
-        resumable = status.state == "interrupted"
-        code = status.exit_code or EXIT_CODES[InterruptedRunError if resumable else GymError]
         message = status.message or f"run '{run.id}' is {status.state}"
-        return fail(out, answer, message, status.hint or how_to_continue(run), code)
+        return fail_run(out, answer, status, message, status.hint or how_to_continue(run))
     for line in end_lines(run, status):
         out.answer(line)
     metrics = status.metrics or {}

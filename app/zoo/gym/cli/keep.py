@@ -11,7 +11,7 @@ from zoo.gym.cli.ending import fail
 from zoo.gym.cli.options import Json, Switch
 from zoo.gym.cli.output import Output
 from zoo.gym.config.items import existing
-from zoo.gym.errors import EXIT_CODES, GymError, InputError
+from zoo.gym.errors import GymError, InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.sharing.limits import MOST_OF_ONE
 from zoo.gym.humanize import counted
@@ -83,7 +83,7 @@ def keep(
     answer: dict[str, object] = {"kept": len(accepted), "judged": lessons, "left_out": left_out}
     if not accepted:
         message = f"none of {counted(len(judged), 'lesson')} is kept"
-        return fail(out, answer, message, None, EXIT_CODES[GymError])
+        return fail(out, answer, GymError(message, code="cli.nothing_kept"))
     ids = {verdict.id for verdict in accepted}
     base = candidate if stored is None else stored
     items = (*accepted, *(verdict for verdict in current if verdict.id not in ids))

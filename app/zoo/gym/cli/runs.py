@@ -15,7 +15,7 @@ from zoo.gym.cli.ending import fail, finish, measured, started
 from zoo.gym.cli.options import Json, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress
-from zoo.gym.errors import EXIT_CODES, GymError, InputError
+from zoo.gym.errors import GymError, InputError
 from zoo.gym.humanize import human_bytes
 from zoo.gym.jobs.run import is_distillation, is_experience
 from zoo.gym.terminal import json_line
@@ -99,7 +99,7 @@ def show(run: str, /, *, as_json: Json = False) -> int:
     settings, fault = jobs.stored_yaml(opened)
     if fault is not None:
         hint = f"restore the file: '{opened.config_file}'"
-        return fail(out, answer, fault, hint, EXIT_CODES[InputError])
+        return fail(out, answer, InputError(fault, hint=hint, code="cli.config_damaged"))
     lines = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).splitlines()
     out.answer("settings\n" + "\n".join(f"  {line}" for line in lines))
     out.result(answer | {"config": settings})

@@ -1,10 +1,8 @@
 """Writes files and folders atomically: they appear complete or not at all.
 
-Each is written under a private name in the same folder, synced to disk, and renamed. Leftovers of
-killed programs are removed when the next one is created there (`private_names`).
-
-A temporary name contains the pid and creation time of its writer. Creating the next one in the same
-folder removes those whose process is gone.
+Each is written under a temporary name in the same folder, synced to disk, and renamed. That name
+contains the pid and creation time of its writer; creating the next one in the same folder removes
+those whose process is gone.
 """
 
 import os

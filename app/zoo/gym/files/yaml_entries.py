@@ -142,7 +142,7 @@ def _refuse_duplicates(path: Path, entries: list[Entry]) -> None:
             faults.append(f"{path}:{entry.line}: {entry.key}: also on line {first[entry.key]}")
         first.setdefault(entry.key, entry.line)
     if faults:
-        raise InputError("\n".join(faults), code="files.unreadable_value")
+        raise InputError("\n".join(faults), code="files.duplicate_key")
 
 
 def _line(error: yaml.MarkedYAMLError) -> int:

@@ -21,7 +21,8 @@ class HttpConfig(BaseModel):
         default=(), description="what others call this machine, for addresses beyond this one"
     )
     origins: tuple[str, ...] = Field(
-        default=(), description="pages whose scripts may ask, as https://example.org; none else"
+        default=(),
+        description="pages whose scripts may ask, as https://example.org; by default no page",
     )
     tls_cert: Path | None = Field(default=None, description="certificates, PEM")
     tls_key: Path | None = Field(default=None, description="private key, PEM")

@@ -125,6 +125,6 @@ def _listen(config: HttpConfig) -> socket.socket:
             f"{config.host}:{config.port}: expected an address of this machine that is free, got: "
             f"{reason}",
             hint="--port 0 takes any free port",
-            code="http_guard.address_in_use",
+            code="http_guard.bad_address",
         ) from None
     return listening

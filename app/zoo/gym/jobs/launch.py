@@ -173,7 +173,8 @@ def _not_started(run: Run, got: str, log_bytes: int) -> GymError:
     hint = f"the worker's output is in '{run.worker_log}'"
     with locked(run.lock_file, wait_s=_LOCK_S) as held:
         if held:
-            run.events.emit("end", state="failed", exit_code=1, message=message, hint=hint)
+            fields = {"message": message, "hint": hint, "code": "jobs.not_started"}
+            run.events.emit("end", state="failed", exit_code=1, **fields)
     tail = _log_tail(run.worker_log, log_bytes)
     return GymError(f"{message}\n{tail}" if tail else message, hint=hint, code="jobs.not_started")
 

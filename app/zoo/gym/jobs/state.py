@@ -39,6 +39,7 @@ class Status:
         exit_code: the worker's exit code, see `zoo.gym.errors`; None while it is alive.
         message: why it failed or was interrupted.
         hint: how to fix that.
+        code: the code of that error, see docs/reference/errors.md; None in logs of older versions.
         model: the folder of the trained model.
         metrics: the figures of the end event.
         saved: the step of the last checkpoint, 0 if there is none.
@@ -58,6 +59,7 @@ class Status:
     exit_code: int | None = None
     message: str | None = None
     hint: str | None = None
+    code: str | None = None
     model: str | None = None
     metrics: Mapping[str, Any] | None = None
     saved: int = 0
@@ -206,7 +208,8 @@ def _gone(run: Run, status: Status) -> dict[str, object]:
     elif not ended.resumable:
         what = f"it can be finished from step {ended.step}, but not resumed: save_only_model"
     message = f"the worker is gone at step {status.step}: {what}"
-    return {"state": "interrupted", "message": message, "saved": ended.step}
+    fields = {"message": message, "code": "jobs.worker_gone", "saved": ended.step}
+    return {"state": "interrupted", **fields}
 
 
 def _moved(status: Status, event: Event) -> Status:
@@ -219,6 +222,7 @@ def _moved(status: Status, event: Event) -> Status:
         exit_code=_count(event.get("exit_code"), code),
         message=_text(event.get("message")),
         hint=_text(event.get("hint")),
+        code=_text(event.get("code")),
         model=_text(event.get("model")),
         metrics=cast("Mapping[str, Any]", metrics) if isinstance(metrics, dict) else None,
         request=_request(event) if state == "interrupted" else None,

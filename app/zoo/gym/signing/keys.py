@@ -17,7 +17,7 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import private_path, storage_errors, sync_folder
 from zoo.gym.paths import PRIVATE_FILE, ensure_folder, folders
 
-PRIVATE_BYTES = PUBLIC_BYTES = 32
+PUBLIC_BYTES = 32
 SIGNATURE_BYTES = 64
 
 _PRIME = 2**255 - 19

@@ -179,9 +179,7 @@ def read_signed(path: Path, context: str) -> Signed:
                 code="signing.not_canonical",
             )
     except InputError as error:
-        raise InputError(
-            f"{path}: {error.message}", hint=error.hint, code="signing.not_signed"
-        ) from None
+        raise InputError(f"{path}: {error.message}", hint=error.hint, code=error.code) from None
     return signed
 
 

@@ -41,7 +41,7 @@ def trusted_keys() -> dict[str, PublicKey]:
             key = parse_key(entry.value)
         except InputError as error:
             raise InputError(
-                f"{where}: {error.message}", hint=error.hint, code="signing.trusted_file"
+                f"{where}: {error.message}", hint=error.hint, code=error.code
             ) from None
         if key in keys.values():
             raise InputError(

@@ -202,6 +202,27 @@ def test_a_report_that_lies_fails_by_the_name_of_its_field(
 
 
 @pytest.mark.slow
+def test_a_refusal_that_is_not_in_the_log_leaves_the_report_compared(
+    storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest, tmp_path: Path
+) -> None:
+    run_round(storage, base, sources, manifest)
+    publish(storage, LOG)
+    opened = open_round(storage)
+    chunk = chunk_name(opened.state.reveals[ALICE.public].chunks)
+    content = storage.read(chunk)
+    assert content is not None
+    storage.replace(chunk, content[:-1] + bytes([content[-1] ^ 1]))
+    (tmp_path / "eve").mkdir()
+    checks = {check.name: check.ok for check in verify(opened, tmp_path / "eve")}
+    assert [checks[name] for name in ("contributions", "rule", "refusals", "result")] == [
+        False,
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.slow
 def test_too_few_contributions_are_no_round(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:

@@ -104,7 +104,7 @@ def test_a_private_round_refuses_an_adapter_of_another_base(
     privacy = privacy_for(1.0, 1e-6, 1.0, "0" * 64, "x25519:" + "0" * 64)
     with pytest.raises(InputError) as caught:
         write_values(adapter, base, round_of("lowrank"), privacy, tmp_path / "c")
-    assert caught.value.code == "rounds.other_base"
+    assert caught.value.code == "rounds.other_adapter_base"
 
 
 def test_a_soup_combines_no_adapters_of_two_bases(
@@ -115,4 +115,4 @@ def test_a_soup_combines_no_adapters_of_two_bases(
     soup.contribute("ann", adapter_of(tmp_path / "a1", base, 1))
     with pytest.raises(InputError) as caught:
         soup.contribute("ben", adapter_of(tmp_path / "a2", other, 2))
-    assert caught.value.code == "rounds.other_base"
+    assert caught.value.code == "rounds.other_adapter_base"

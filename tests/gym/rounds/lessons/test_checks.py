@@ -165,6 +165,16 @@ def test_a_changed_file_fails(what: str, start: Start, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_result_that_is_gone_leaves_the_report_compared(start: Start, tmp_path: Path) -> None:
+    world = filled(start)
+    result = publish_lessons(world.storage, LOG)
+    (world.storage.folder / chunk_name(result.fields["result"]["digest"])).unlink()
+    (tmp_path / "eve").mkdir()
+    checks = {check.name: check.ok for check in verify(world.opened, tmp_path / "eve")}
+    assert (checks["published files"], checks["rewards"], checks["result"]) == (False, True, True)
+
+
+@pytest.mark.slow
 def test_a_record_that_was_changed_makes_the_log_invalid(start: Start) -> None:
     world = filled(start)
     publish_lessons(world.storage, LOG)

@@ -52,6 +52,14 @@ def head(world: World, length: int) -> bytes:
     return "\r\n".join([*lines, f"Content-Length: {length}", "", ""]).encode()
 
 
+@pytest.mark.slow
+def test_a_body_that_never_ends_is_refused(hasty: World) -> None:
+    with connected(hasty) as connection:
+        connection.sendall(head(hasty, 10) + b"some")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 408 ")
+    assert hasty.storage.size(CHUNK) is None
+
+
 def test_a_body_without_a_length_has_the_same_limit(world: World) -> None:
     with connected(world) as connection:
         start = head(world, 0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")

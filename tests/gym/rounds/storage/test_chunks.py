@@ -107,12 +107,12 @@ def test_chunk_refused_by_a_server_is_not_missing(
     stored = store(source, storage)
 
     def away(self: FolderStorage, name: str) -> bytes:
-        raise kind("cannot be reached")
+        raise kind("cannot be reached", code="rounds.unauthorized")
 
     monkeypatch.setattr(FolderStorage, "read", away)
     with pytest.raises(StorageError) as caught:
         fetch(stored, storage, tmp_path / "copy")
-    assert caught.value.code == "rounds.storage_refused"
+    assert caught.value.code == "rounds.unauthorized"
 
 
 def test_a_list_of_other_chunks_is_refused(

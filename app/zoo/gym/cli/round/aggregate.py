@@ -10,7 +10,7 @@ from zoo.gym.cli.ending import fail
 from zoo.gym.cli.options import Json, Switch, Threads, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round.options import Named, Positional, opened_round, refuse_without_effect
-from zoo.gym.errors import EXIT_CODES, GymError, InputError, NotAvailableError
+from zoo.gym.errors import GymError, InputError, NotAvailableError
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.session.opening import Opened
@@ -54,7 +54,7 @@ def aggregate(
     found = _or_void(partial(kind.publish, opened, load_key(), choices), yes=yes)
     fields, failure = kind.show(found, opened, out)
     if failure is not None:
-        return fail(out, fields, failure, None, EXIT_CODES[GymError])
+        return fail(out, fields, GymError(failure, code="cli.round_void"))
     out.result(fields)
     return 0
 

@@ -120,10 +120,10 @@ def reveal(
     kind, size = kind_of(opened.manifest), human_bytes(own.bytes)
     what = f"{size} of {kind.sends} go to {opened.storage.address}"
     receipt = receipt_of(opened, entry)
-    whose = ", where anybody with access reads them" if kind.is_open else ""
+    readers = ", where anybody with access reads them" if kind.is_open else ""
     if receipt and not send:
         out.say(f"revealed before in {opened.storage.address}: nothing was sent again")
-    elif send or confirmed(f"{what}{whose}. Send? [y/N] ", yes=yes):
+    elif send or confirmed(f"{what}{readers}. Send? [y/N] ", yes=yes):
         receipt = send_reveal(own, entry, opened.storage)
         remember_round(opened, used=True)
         out.answer(f"revealed in {opened.storage.address}: {size}")

@@ -22,7 +22,7 @@ from zoo.gym.cli.round.options import (
     round_base,
 )
 from zoo.gym.config.items import existing
-from zoo.gym.errors import EXIT_CODES, InputError, NotAvailableError
+from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.humanize import counted, human_bytes
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def _lesson_config(
         if not given.measured:
             raise InputError(
                 "measure: expected tasks and a model, or what was measured, got neither",
-                hint=f"{to_measure(opened)}, or --measured FILE in place of both",
+                hint=f"{to_measure(opened)}, or --measured FILE instead of both",
                 code="cli.missing_argument",
             )
         return None
@@ -279,9 +279,12 @@ def _send_records(
         "spent_usd": spent,
     }
     if not agreed:
-        message = f"round {opened.manifest.name}: expected your consent, because {what}"
-        hint = "nothing was sent, and what was measured is kept; agree with --send"
-        return fail(out, answer, message, hint, EXIT_CODES[NotAvailableError])
+        error = NotAvailableError(
+            f"round {opened.manifest.name}: expected your consent, because {what}",
+            hint="nothing was sent, and what was measured is kept; agree with --send",
+            code="cli.no_consent",
+        )
+        return fail(out, answer, error)
     if entries:
         making.send(entries)
         taking = f"{command('aggregate', opened)} takes them"

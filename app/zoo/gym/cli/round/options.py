@@ -40,7 +40,7 @@ def opened_round(given: str | None, *, offline: bool = False, published: bool = 
         opened = open_round(storage, expected=expected)
     except InputError as error:
         raise InputError(
-            error.message, hint=error.hint or _seen_elsewhere(storage), code="cli.bad_value"
+            error.message, hint=error.hint or _seen_elsewhere(storage), code=error.code
         ) from None
     remember_round(opened)
     return opened

@@ -56,8 +56,8 @@ def _check_copy(opened: "Opened", *, yes: bool) -> None:
     if not confirmed(f"{address} is a copy: the log is in {kept}. Write here? [y/N] ", yes=yes):
         raise NotAvailableError(
             f"{address}: expected the round's folder {kept}, where its log was written, got a copy",
-            hint="copy its inbox and chunks there, and take there; or go on in the copy with --yes",
-            code="cli.not_the_maker",
+            hint="copy its inbox and chunks there, and sync there; or go on in the copy with --yes",
+            code="cli.is_copy",
         )
     remember_round(opened, used=True)
 

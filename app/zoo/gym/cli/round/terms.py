@@ -5,7 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.gym.cli.round.options import GateOptions, LessonOptions, refuse_given
+from zoo.gym.cli.round.options import (
+    GateOptions,
+    LessonOptions,
+    known_key,
+    known_keys,
+    opened_round,
+    refuse_given,
+)
 from zoo.gym.config.items import existing
 from zoo.gym.errors import InputError, NotAvailableError
 
@@ -54,7 +61,6 @@ def newcomers_after(
         share: --newcomers-share.
     """
     from zoo.core import digest
-    from zoo.gym.cli.round.options import opened_round
     from zoo.gym.rounds.compute.applying import refuse_unverified
     from zoo.gym.rounds.compute.publish import work_folder
     from zoo.gym.rounds.compute.verify import published_report
@@ -105,7 +111,6 @@ def lesson_terms(
         given: the options.
         gate: --gate.
     """
-    from zoo.gym.cli.round.options import known_keys
     from zoo.gym.experience.library.library import MOST_ITEMS
     from zoo.gym.experience.sharing.limits import MOST_OF_ONE
     from zoo.gym.rounds.protocol.lessons import Lessons
@@ -140,7 +145,6 @@ def measured_terms(
         gates: --gate.
         own: the maker's key.
     """
-    from zoo.gym.cli.round.options import known_key
     from zoo.gym.rounds.measure.examples import promised_digest
     from zoo.gym.rounds.session.terms import MeasuredTerms
     from zoo.gym.rounds.storage.chunks import describe
@@ -167,7 +171,7 @@ def measured_terms(
 
 
 def _evaluation(given: GateOptions) -> "Evaluation | None":
-    """Returns the terms of an evaluation, whose files were read; None without one."""
+    """Returns the terms of an evaluation, whose files have been read; None without one."""
     from zoo.gym.rounds.measure.examples import promised_digest
     from zoo.gym.rounds.protocol.manifest import Evaluation
 

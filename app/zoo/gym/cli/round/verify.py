@@ -16,7 +16,7 @@ from zoo.gym.cli.round.options import (
     round_base,
 )
 from zoo.gym.config.items import existing
-from zoo.gym.errors import DoesNotFitError, GymError, InputError, StorageError, exit_code
+from zoo.gym.errors import DoesNotFitError, GymError, InputError, StorageError
 from zoo.gym.paths import given_path
 from zoo.gym.terminal import one_line
 
@@ -109,7 +109,7 @@ def _report_checks(steps: "Iterator[Check]", opened: "Opened", out: Output) -> i
         out.answer(f"{counts[0]} checks hold, {counts[1]} failed: {_verdict(checks, opened)}")
         out.result(answer)
         return BROKEN if broken else 0
-    return fail(out, answer, failure.message, failure.hint, exit_code(failure), failure.code)
+    return fail(out, answer, failure)
 
 
 def _verdict(checks: "list[Check]", opened: "Opened") -> str:

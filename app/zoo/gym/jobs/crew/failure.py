@@ -30,9 +30,9 @@ def log_failure(run: Run, error: Exception) -> None:
     """Logs how a run failed; a full disk must not hide the traceback."""
     if isinstance(error, GymError):
         state = "interrupted" if isinstance(error, InterruptedRunError) else "failed"
-        code, message, hint = exit_code(error), error.message, error.hint
+        ended_with, code, message, hint = exit_code(error), error.code, error.message, error.hint
     else:
-        state, code = "failed", 1
+        state, ended_with, code = "failed", 1, "jobs.worker_failed"
         reason = next(iter(str(error).splitlines()), "")
         message = f"the worker failed: {type(error).__name__}: {reason}".removesuffix(": ")
         hint = (
@@ -41,9 +41,10 @@ def log_failure(run: Run, error: Exception) -> None:
             else "the program that trained has the traceback"  # it runs in the calling process
         )
     fields = {"message": message} | ({"hint": hint} if hint else {})
+    fields |= {"code": code} if code else {}
     with suppress(StorageError):
         if state == "failed":
             run.events.emit("error", **fields)
         elif request := run.control.pending():
             fields["request"] = request
-        run.events.emit("end", state=state, exit_code=code, **fields)
+        run.events.emit("end", state=state, exit_code=ended_with, **fields)

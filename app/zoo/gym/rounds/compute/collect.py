@@ -62,8 +62,8 @@ def fetch_all(
         state: of a round, after its reveals are closed.
 
     Returns:
-        Whose files the round allows, in the order of their digests, of equal ones the earlier
-        commitment first; and why those of others do not count.
+        The contributions that the round allows, in the order of their digests, of equal ones the
+        earlier commitment first; and the reason for which each other one does not count.
 
     Raises:
         StorageError: the storage cannot be read, or a file not be written: nobody is refused.

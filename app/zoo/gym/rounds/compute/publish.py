@@ -113,7 +113,7 @@ def refuse_other_result(state: State, digest: str | None) -> None:
     if state.result != digest:
         raise InputError(
             f"round {state.manifest.name}: expected the published result {str(state.result)[:12]}, "
-            f"computed {str(digest)[:12]}",
+            f"got {str(digest)[:12]}",
             hint=f"{state.manifest.command('verify')} shows what differs",
             code="rounds.other_result",
         )

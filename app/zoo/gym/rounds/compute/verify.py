@@ -87,39 +87,36 @@ def refuse_unlogged(refused: Mapping[PublicKey, str], state: State) -> None:
 
 def compared(
     opened: Opened,
-    read: Callable[[], Mapping[str, Any]],
-    repeat: Callable[[], tuple[Mapping[str, Any], str]],
+    read: Callable[[dict[str, Any]], None],
+    repeat: Callable[[dict[str, Any]], str],
     titles: Mapping[str, str],
 ) -> Iterator[Check]:
     """Yields the checks of a round that is computed again.
 
     Args:
-        read: returns the published report, its files fetched.
-        repeat: computes the report again, empty without a result, and says in words of what.
+        read: puts the published report into a dictionary, then fetches its files: one that is
+            missing leaves the report to be compared.
+        repeat: puts the report that it computes into one, nothing without a result, then checks
+            the rest and returns in words what it was computed of.
         titles: the title of the check of each field, see `compared_fields`.
     """
     stored: dict[str, Any] = {}
-    repeated: list[Mapping[str, Any]] = []
+    ours: dict[str, Any] = {}
 
     def fetched() -> str:
-        stored.update(read())
+        read(stored)
         return f"{stored['result']['bytes']} bytes"
 
-    def computed() -> str:
-        ours, detail = repeat()
-        repeated.append(ours)
-        return detail
-
     yield made("published files", fetched)
-    yield made("contributions", computed)
-    if not (stored and repeated):
-        return
-    if not repeated[0]:
+    computed = made("contributions", lambda: repeat(ours))
+    yield computed
+    if stored and computed.ok and not ours:
         yield Check("kept lessons", "expected none, got a result", ok=False)
+    if not (stored and ours):
         return
-    yield from compared_fields(repeated[0], stored, titles)
+    yield from compared_fields(ours, stored, titles)
     logged = {str(key): reason for key, reason in opened.state.refused.items()}
-    reported = {entry["key"]: entry["reason"] for entry in repeated[0]["refused"]}
+    reported = {entry["key"]: entry["reason"] for entry in ours["refused"]}
     yield Check("refusals in the log", f"{len(logged)} refused", ok=logged == reported)
 
 
@@ -252,7 +249,7 @@ def failed_gate(opened: Opened, folder: Path, threads: int | None) -> Check | No
 def computed_again(opened: Opened, folder: Path, threads: int | None) -> Iterator[Check]:
     """Returns the checks of a published round about weights."""
 
-    def read() -> Mapping[str, Any]:
+    def read(stored: dict[str, Any]) -> None:
         report = published_report(opened)
         for name in ("gram", "standings"):
             if report.get(name) is None:
@@ -260,13 +257,14 @@ def computed_again(opened: Opened, folder: Path, threads: int | None) -> Iterato
                     f"report.{name}: expected a digest, got nothing", code="rounds.report_damaged"
                 )
             read_chunk(opened.storage, str(report[name]))
+        stored.update(report)
         fetch(stored_file(report), opened.storage, folder / "published.safetensors")
-        return report
 
-    def repeat() -> tuple[Mapping[str, Any], str]:
+    def repeat(ours: dict[str, Any]) -> str:
         report = compute(opened.state, opened.storage, folder, threads=threads).report
+        ours.update(read_report(report.as_bytes()))
         refuse_unlogged(report.refused, opened.state)
-        return read_report(report.as_bytes()), f"{len(report.contributions)} contributions"
+        return f"{len(report.contributions)} contributions"
 
     return compared(opened, read, repeat, _SHOWN)
 

@@ -91,7 +91,7 @@ def _refuse_other_adapter(source: Path, base: Path, weights: Weights, coding: Co
             f"{source}: expected an adapter of the base {base}, got one of {text}, which has "
             "other values in the tensors that count",
             hint=_where(text),
-            code="rounds.other_base",
+            code="rounds.other_adapter_base",
         )
 
 

@@ -141,7 +141,7 @@ class PrivateRound(OfWeights["PrivateResult"]):
         return BY_WEIGHT, checked_points(opened.state, published_report(opened))
 
     def _say_verified(self, summary: str, opened: "Opened", out: Prints) -> None:
-        """Says of a result that is used what nobody could verify, and how much noise it has."""
+        """Prints what nobody can verify of a result, and how much noise it has."""
         out.answer(f"verified but for its numbers; {summary}")
         out.answer(
             "its contributions are sealed and its noise is secret: nobody can compute its numbers "

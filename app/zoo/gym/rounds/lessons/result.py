@@ -342,14 +342,14 @@ _TITLES = {
 def lesson_checks(opened: Opened, folder: Path) -> Iterator[Check]:
     """Returns the checks of a published round of lessons."""
 
-    def read() -> Mapping[str, Any]:
-        report = published_report(opened)
-        fetch(stored_file(report), opened.storage, folder / PUBLISHED)
-        return report
+    def read(stored: dict[str, Any]) -> None:
+        stored.update(published_report(opened))
+        fetch(stored_file(stored), opened.storage, folder / PUBLISHED)
 
-    def repeat() -> tuple[Mapping[str, Any], str]:
+    def repeat(ours: dict[str, Any]) -> str:
         result = combine(opened.state, opened.storage, folder)
-        return result.fields, _counts(result)
+        ours.update(result.fields)
+        return _counts(result)
 
     return compared(opened, read, repeat, _TITLES)
 

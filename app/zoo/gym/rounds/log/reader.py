@@ -235,6 +235,11 @@ def read_note(
     Raises:
         InputError: it is no note of this log, or a signature under a known name is wrong.
     """
+    if len(note) > NOTE_BYTES:
+        raise InputError(
+            f"log head: expected at most {NOTE_BYTES} bytes, got {len(note)}",
+            code="rounds.bad_head",
+        )
     head, lines = _parsed(note)
     if head.origin != origin:
         raise InputError(
@@ -263,13 +268,13 @@ def _parsed(note: bytes) -> tuple[Head, list[str]]:
         code="rounds.bad_head",
     )
     try:
-        text, _, rest = note[:NOTE_BYTES].decode().partition("\n\n")
+        text, _, rest = note.decode().partition("\n\n")
         origin, size, root, *extensions = text.split("\n")
         head = Head(origin, int(size), base64.b64decode(root, validate=True))
     except ValueError:
         raise problem from None
     exact = f"{text}\n" == head.text() and not extensions and len(head.root) == HASH_BYTES
-    if not (exact and origin and rest.endswith("\n") and len(note) <= NOTE_BYTES):
+    if not (exact and origin and rest.endswith("\n")):
         raise problem
     return head, rest[:-1].split("\n")
 

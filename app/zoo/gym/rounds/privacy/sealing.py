@@ -25,7 +25,6 @@ from zoo.gym.files import (
     write_beside,
 )
 from zoo.gym.paths import ensure_folder, folders
-from zoo.gym.rounds.privacy import sealing
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.hpke import Suite
@@ -113,7 +112,7 @@ def keep_round_key(private: bytes) -> str:
     Raises:
         StorageError: it cannot be written.
     """
-    text = sealing.key_text(sealing.public_of(private))
+    text = key_text(public_of(private))
     path = _path(text)
     ensure_folder(path.parent)
     write_beside(path, private.hex() + "\n", sync=True)
@@ -143,7 +142,7 @@ def load_round_key(text: str, void: str) -> bytes:
                 code="rounds.round_key_lost",
             ) from None
     private = bytes.fromhex(content) if _DIGITS.fullmatch(content) else b""
-    if not private or sealing.key_text(sealing.public_of(private)) != text:
+    if not private or key_text(public_of(private)) != text:
         raise InputError(
             f"{path}: expected the private half of {text}, got something else",
             code="rounds.other_round_key",

@@ -73,6 +73,8 @@ def prepare(
             or cannot take this source.
         StorageError: the file cannot be written.
     """
+    hint = "zoo-gym round contribute LIBRARY takes lessons"
+    kind_of(opened.manifest).expect_weights(opened.manifest, "contribution", hint)
     return prepare_source(opened, FineTune(source, base), str(source), key, examples=examples)
 
 
@@ -127,7 +129,9 @@ def prepare_source(
             )
         return prepared, _commitment(opened, prepared, key)
     ensure_folder(folder)
-    if not (folder / _NONCE).exists():
+    with read_errors(folder / _NONCE):
+        has_nonce = (folder / _NONCE).exists()
+    if not has_nonce:
         write_beside(folder / _NONCE, secrets.token_hex(32), sync=True)
     written = kind.code(manifest, source, folder / kind.coded)
     kind.seal(manifest, opened.state.id, key.public, folder)

@@ -202,7 +202,7 @@ def read_chunk(storage: Storage, expected: str) -> bytes:
             f"chunk {expected[:12]}: expected its digest, got no file", code="rounds.bad_chunk"
         ) from None
     except (InputError, NotAvailableError) as error:
-        raise StorageError(error.message, hint=error.hint, code="rounds.storage_refused") from None
+        raise StorageError(error.message, hint=error.hint, code=error.code) from None
     if content is None:
         check_there(storage)
         raise NotAvailableError(
