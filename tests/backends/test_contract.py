@@ -50,6 +50,23 @@ def test_loss_and_gradient_equal_full_logits(
     assert reference.relative_error(dict(mine.gradients()), gradients) < TOLERANCE
 
 
+def test_a_gradient_is_taken_once_and_a_parameter_is_replaced(engine: str, tied: Path) -> None:
+    policy = load_backend(engine).load(tied, LoadSpec(train="full", dtype="f32"))
+    policy.accumulate(SFT, reference.example_batch(), key=0)
+    expected = dict(policy.gradients())
+    taken = dict(policy.take_gradients())
+    assert reference.relative_error(taken, expected) == 0
+    assert not any(values.any() for _, values in policy.gradients())
+    name, values = next(iter(policy.trained()))
+    policy.assign(name, values + 1)
+    now = dict(policy.trained())
+    assert np.array_equal(now.pop(name), values + 1)
+    with pytest.raises(InputError):
+        policy.assign("no such parameter", values)
+    with pytest.raises(InputError):
+        policy.assign(name, values[1:])
+
+
 @pytest.mark.slow
 def test_recomputing_activations_changes_no_gradient(engine: str, tied: Path) -> None:
     batch, gradients = reference.example_batch(), []

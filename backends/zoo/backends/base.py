@@ -245,6 +245,14 @@ class Policy(Scorer):
         """Yields the gradient accumulated since the last step, by canonical name."""
 
     @abstractmethod
+    def take_gradients(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
+        """Yields what `gradients` does, and clears it; each part is freed before the next."""
+
+    @abstractmethod
+    def assign(self, name: str, values: "NDArray[np.float32]") -> None:
+        """Replaces one trained parameter, as `load_trained` does with all of them."""
+
+    @abstractmethod
     def trained(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
         """Yields the trained parameters by canonical name, as float32 copies."""
 

@@ -88,7 +88,11 @@ def test_only_settings_that_are_true_or_false_are_switches() -> None:
 
 DESCRIBED = [
     ("learning_rate", "number", "above 0 to 1; chosen at the start"),
-    ("finetuning_type", "lora | dora | oft | freeze | full", "default lora"),
+    (
+        "finetuning_type",
+        "lora | dora | oft | freeze | full",
+        "default lora, but full for distill_scales",
+    ),
     ("max_steps", "whole number", "1 or more; chosen at the start"),
     ("lora_dropout", "number", "0 to below 1; default 0"),
     ("dataset", "files", "must be given"),

@@ -1,8 +1,9 @@
 """`zoo-gym delta`: creates, applies, shows and checks deltas."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,6 +23,7 @@ from zoo.models import Resolved
 
 if TYPE_CHECKING:
     from zoo.gym.delta import DeltaReport, Origin, QualityInput
+    from zoo.gym.delta.write_scales import Distilled
     from zoo.gym.delta.zeros import Masked
     from zoo.gym.train.measuring import Measuring
     from zoo.gym.tuned.source import Source
@@ -38,6 +40,7 @@ def create(
     base: str | None = None,
     data: Files = (),
     rows: int | None = None,
+    distill: str = "off",
     out: str | None = None,
     force: Switch = False,
     yes: Yes = False,
@@ -52,6 +55,8 @@ def create(
         base: the base model's name or folder; a run and most peft folders specify it
         data: held-out examples to measure on; a run has its own
         rows: the maximum number of them; by default as many as take a few minutes
+        distill: train the scales of a dense delta to predict what the fine-tune predicts: auto,
+            off, or a number of steps
         out: the file to write; by default in this folder, named after the source
         force: replace an existing delta
         yes: download without asking
@@ -80,6 +85,7 @@ def create(
         refuse_other_base(tuned.run.env_file, model.folder)
     measuring = _examples(tuned, data, model.folder, screen)
     measuring = _sample(measuring, model.folder, rows, screen)
+    steps = _distillation(distill, tuned)
     report = create_delta(
         tuned.path,
         base=model.folder,
@@ -90,6 +96,7 @@ def create(
         origin=_origin(tuned),
         quality=_quality(measuring),
         force=force,
+        distill=None if steps is None else _distiller(steps or None, tuned, model.folder, screen),
         watch=show_pass(screen),
     )
     _print_report(report, data, screen)
@@ -225,6 +232,45 @@ def check(
     return 0
 
 
+def _distillation(distill: str, source: "Source") -> int | None:
+    """Returns the steps of `--distill`, 0 for those chosen by itself, None for off.
+
+    Raises:
+        InputError: it is none of these, or the source has no scales to train.
+    """
+    if distill == "off":
+        return None
+    if distill != "auto" and not (distill.isdecimal() and int(distill)):
+        raise InputError(
+            f"--distill: expected auto, off or a number of steps, got {distill!r}",
+            code="cli.bad_value",
+        )
+    if source.artifact == "adapter" or not source.path.is_dir():
+        got = "an adapter" if source.artifact == "adapter" else "one file"
+        raise InputError(
+            f"--distill: expected a folder of full weights, whose delta has scales, got {got}",
+            code="cli.cannot_distil",
+        )
+    return 0 if distill == "auto" else int(distill)
+
+
+def _distiller(
+    steps: int | None, source: "Source", base: Path, screen: Output
+) -> "Callable[[Path], Distilled]":
+    """Returns what trains the scales of a delta of a source, and shows its progress."""
+    from zoo.gym.cli.progress import Progress
+    from zoo.gym.published.scales import distill_scales
+
+    return partial(
+        distill_scales,
+        base=base,
+        tuned=source.path,
+        run=source.run,
+        steps=steps,
+        on_event=Progress(screen),
+    )
+
+
 def _named_base(delta: "Source", screen: Output) -> Resolved | None:
     """Returns the base that a delta names, if it is on this machine, and says where it is not."""
     try:
@@ -336,6 +382,11 @@ def _print_report(report: "DeltaReport", data: Sequence[str], screen: Output) ->
             counts = f"kept {quality.kept} of {quality.right} answers"
             drift = round(quality.drift, 3) + 0.0  # no -0.000
             screen.say(f"general knowledge: {counts}; loss on plain text changed by {drift:+.3f}")
+    if (distilled := report.distilled) is not None:
+        gained = ""
+        if distilled.before is not None and distilled.after is not None:
+            gained = f": KL to the fine-tune {distilled.before:.4f} -> {distilled.after:.4f}"
+        screen.say(f"scales trained for {distilled.record['steps']} steps{gained}")
     if report.masked is not None:
         _print_mask(report.masked, screen)
     screen.answer(f"{report.file}  {report.form}  {human_bytes(report.file_bytes)}")

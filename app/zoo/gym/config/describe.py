@@ -124,11 +124,13 @@ def _limits(field: FieldInfo) -> str:
 def _defaults(key: str) -> str:
     """Returns the default of a setting, with the stages if they have others."""
     by_stage = _by_stage(key, _default)
-    return (
-        next(iter(by_stage))
-        if key == "stage" or len(by_stage) == 1
-        else f"default {_each(by_stage)}"
-    )
+    if key == "stage" or len(by_stage) == 1:
+        return next(iter(by_stage))
+    usual = max(by_stage, key=lambda default: len(by_stage[default]))
+    if len(by_stage[usual]) > len(METHODS) / 2:
+        others = {default: stages for default, stages in by_stage.items() if default != usual}
+        return f"default {usual}, but {_each(others)}"
+    return f"default {_each(by_stage)}"
 
 
 def _all_limits(key: str) -> str:

@@ -23,6 +23,7 @@ DEFAULT = "sft"
 METHODS = {
     "sft": "zoo.gym.train.methods.sft:Supervised",
     "distill": "zoo.gym.train.methods.distill:Distillation",
+    "distill_scales": "zoo.gym.train.methods.distill_scales:DistillScales",
     "dpo": "zoo.gym.train.methods.dpo:DirectPreference",
     "tdpo": "zoo.gym.train.methods.tdpo:TokenPreference",
     "kto": "zoo.gym.train.methods.kto:RatedAnswers",

@@ -4,7 +4,7 @@ It works tensor by tensor on views of the files, so little more than one coded t
 The base is hashed in the same pass.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,6 +40,7 @@ from zoo.gym.delta.reading.parents import parents_of
 from zoo.gym.delta.reading.prefetch import reading_ahead
 from zoo.gym.delta.reading.weights import Weights, named_as, open_weights
 from zoo.gym.delta.sanity import warn_of_other_base, warn_of_worse_delta
+from zoo.gym.delta.write_scales import Distilled, replace_scales
 from zoo.gym.delta.zeros import Masked, masked
 from zoo.gym.errors import InputError
 from zoo.gym.files import read_json_object
@@ -76,6 +77,7 @@ class DeltaReport:
         quality: its quality on held-out examples, None if it was not measured.
         masked: the tensors whose zeros are kept by a mask, None if there are none.
         held_out: whether the examples were held out; None if that is not known.
+        distilled: how its scales were trained; None if they were not.
     """
 
     file: Path
@@ -86,6 +88,7 @@ class DeltaReport:
     quality: Quality | None
     masked: Masked | None = None
     held_out: bool | None = None
+    distilled: Distilled | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Returns the report as the command prints it: file, bytes, form, quality."""
@@ -97,6 +100,7 @@ class DeltaReport:
             "bytes": self.file_bytes,
             "form": self.form,
             "quality": quality,
+            "distilled": None if self.distilled is None else self.distilled.as_json(),
         }
 
 
@@ -111,6 +115,7 @@ def create_delta(
     origin: Origin | None = None,
     quality: QualityInput | None = None,
     force: bool = False,
+    distill: Callable[[Path], Distilled] | None = None,
     watch: Watch = ignore,
 ) -> DeltaReport:
     """Writes the delta between a base and a fine-tune of it.
@@ -129,6 +134,7 @@ def create_delta(
         quality: the examples to measure the delta on, as `quality_input` returns them; None does
             not measure it.
         force: replace an existing delta; any other file is never replaced.
+        distill: trains the scales of the delta that was written, see `zoo.gym.distill_scales`.
         watch: called with the progress after each tensor.
 
     Raises:
@@ -194,14 +200,27 @@ def create_delta(
         origin = _with_record(origin, source, base)
         header = _header(form_of(coding), base_info, rest, tuple(tensors), origin)
         write_delta(out, header.model_copy(update={"parents": parents}), spool)
-    delta = load_delta(out)
+    return _improved_and_measured(load_delta(out), base, source, distill, quality)
+
+
+def _improved_and_measured(
+    delta: Delta,
+    base: Path,
+    source: Path,
+    distill: Callable[[Path], Distilled] | None,
+    quality: QualityInput | None,
+) -> DeltaReport:
+    distilled = None if distill is None else distill(delta.path)
+    if distilled is not None:
+        delta = replace_scales(delta, distilled)
     if quality is not None:
         measured = measure_quality(base, source, delta, quality)
         rows = rows_digest(quality.examples)
         header = measured_header(delta.header, measured, quality.held_out, rows)
         delta = replace_header(delta, header)
         warn_of_worse_delta(measured)
-    return _report(delta, quality.held_out if quality else None)
+    report = _report(delta, quality.held_out if quality else None)
+    return replace(report, distilled=distilled)
 
 
 def _with_record(origin: Origin, source: Path, base: Path) -> Origin:

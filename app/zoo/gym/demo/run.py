@@ -6,6 +6,7 @@ All printed figures are measured during the demo, on zen-pico; larger models dif
 import json
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from zoo.gym.paths import ensure_folder, folders
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
     from zoo.gym.delta import DeltaReport, Loadable
+    from zoo.gym.delta.write_scales import Distilled
     from zoo.gym.jobs.run import RunResult
 
 Say = Callable[[str], None]
@@ -120,7 +122,10 @@ def measure(base: Path, data: Path, words: Words, folder: Path, say: Say) -> tup
             size = sum(file.stat().st_size for file in result.model.glob("*.safetensors"))
             tuned = _row(f"tuned-{method}", model, words, size, None)
         rows.append(tuned)
-        deltas.append((name, compress(result, base, folder / f"{name}.safetensors"), tuned))
+        report = compress(result, base, folder / f"{name}.safetensors", distills=method == "full")
+        if report.distilled is not None:
+            say(gained(report.distilled))
+        deltas.append((name, report, tuned))
     control = random_signs(deltas[1][1].file, folder / "random-signs.safetensors", seed=0)
     files = [(name, report.file, tuned) for name, report, tuned in deltas]
     for name, file, tuned in [*files, ("random-signs", control.path, deltas[1][2])]:
@@ -144,11 +149,37 @@ def tune(method: str, data: Path, say: Say) -> "RunResult":
     return result
 
 
-def compress(result: "RunResult", base: Path, out: Path) -> "DeltaReport":
-    """Creates the delta of a fine-tune with default options."""
-    from zoo.gym.delta import create_delta
+def compress(result: "RunResult", base: Path, out: Path, *, distills: bool) -> "DeltaReport":
+    """Creates the delta of a fine-tune with default options.
 
-    return create_delta(result.model, base=base, base_id="zen-pico", out=out, force=True)
+    Args:
+        result: the fine-tune.
+        base: its base.
+        out: the file to write.
+        distills: whether the scales of the delta are trained; an adapter's delta has none.
+    """
+    from zoo.gym.delta import create_delta
+    from zoo.gym.jobs.run import open_run
+    from zoo.gym.published.scales import distill_scales
+
+    distill = partial(distill_scales, base=base, tuned=result.model, run=open_run(result.run))
+    return create_delta(
+        result.model,
+        base=base,
+        base_id="zen-pico",
+        out=out,
+        force=True,
+        distill=distill if distills else None,
+    )
+
+
+def gained(distilled: "Distilled") -> str:
+    """Returns what the training of a delta's scales gained, in a sentence."""
+    figures = distilled.as_json()
+    return (
+        f"1 bit a weight: its scales learned from the fine-tune for {figures['steps']} steps; "
+        f"KL to it {figures['kl_before']:.4f} -> {figures['kl_after']:.4f} nats per token"
+    )
 
 
 def _row(

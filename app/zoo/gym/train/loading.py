@@ -61,10 +61,11 @@ def load_policy(
     from zoo.backends.machine.threads import use_threads
 
     use_threads(threads)
-    spec = load_method(config.stage).load_spec(config)
+    method = load_method(config.stage)
+    spec = method.load_spec(config)
     if spec.packing == "required" and not must_pack:
         spec = replace(spec, packing="preferred")
-    policy = engine.load(folder, spec)
+    policy: Policy = method.policy_of(engine.load(folder, spec), config, folder)
     if ranks is None:
         return policy
     if spec.sharded:

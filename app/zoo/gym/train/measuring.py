@@ -67,7 +67,7 @@ def rows_of_run(folder: Path, config: TrainConfig, model_folder: Path) -> Measur
         model_folder: the base, whose tokenizer is used.
     """
     config = with_own_rows(config, folder)
-    if reason := _why_not(folder, config):
+    if reason := changed_data(folder, config):
         return Measuring(notes=(reason,))
     config = _as_asked(config, folder)
     rows = prepare_rows(config, model_folder, lambda dataset: _split(folder, config, dataset))
@@ -179,7 +179,7 @@ def _tokens(row: Example) -> tuple[bytes, bytes]:
     return row.ids.tobytes(), row.mask.tobytes()
 
 
-def _why_not(folder: Path, config: TrainConfig) -> str | None:
+def changed_data(folder: Path, config: TrainConfig) -> str | None:
     """Returns why a run's own data cannot be used, or None if it is unchanged."""
     files = config.data_files
     if not all(file.exists() for file in files):
@@ -202,7 +202,7 @@ def _split(folder: Path, config: TrainConfig, dataset: Dataset) -> Split:
 def _learned(folder: Path, config: TrainConfig) -> Sequence[Record] | None:
     """Returns the rows that a run was trained on, None if its data is not available unchanged."""
     config = with_own_rows(config, folder)
-    if _why_not(folder, config):
+    if changed_data(folder, config):
         return None
     dataset = read_rows(config)
     return _split(folder, config, dataset).apply(dataset.records)[0]

@@ -108,6 +108,9 @@ class Method(ABC):
     answers: ClassVar[bool] = True
     """Whether the result answers prompts; a reward model gives scores."""
 
+    result: ClassVar[Literal["model", "delta"]] = "model"
+    """What the policy writes at the end: a folder that peft or transformers loads, or a delta."""
+
     retained: "tuple[Unit, ...]" = ()
     """Rows that the model answered itself before training; each step has the share `retain`."""
 
@@ -179,6 +182,18 @@ class Method(ABC):
     def load_spec(cls, config: TrainConfig) -> "LoadSpec":
         """Returns how the policy is loaded; a method may add groups of parameters, for example."""
         return replace(load_spec(config), value_head=cls.value_head)
+
+    @classmethod
+    def policy_of(cls, policy: "Policy", config: TrainConfig, folder: Path) -> "Policy":
+        """Returns what is trained of a policy that was loaded; by default the policy itself.
+
+        Args:
+            policy: loaded as `load_spec` says.
+            config: the settings.
+            folder: the folder of the base.
+        """
+        del config, folder
+        return policy
 
     @classmethod
     def check_models(cls, config: TrainConfig, folder: Path) -> None:

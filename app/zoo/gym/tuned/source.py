@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from zoo.gym.delta.file.reader import Delta, is_delta, load_delta
 from zoo.gym.delta.reading.adapter import is_adapter
 from zoo.gym.delta.reading.identity import verify_base
+from zoo.gym.delta.write_scales import DELTA_FILE
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.jobs import Run, open_run, run_around
 from zoo.gym.paths import given_path
@@ -164,6 +165,8 @@ def source_at(path: Path, run: Run | None = None) -> Source:
             hint=f"zoo-gym train {path.name} makes a run of it; use that",
             code="tuned.data",
         )
+    if (path / DELTA_FILE).is_file() and is_delta(path / DELTA_FILE):
+        return Source("delta", path / DELTA_FILE, run)
     return Source("adapter" if is_adapter(path) else "model", path, run)
 
 

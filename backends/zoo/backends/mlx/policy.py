@@ -257,6 +257,21 @@ class MlxPolicy(Policy):
             grad = self._gradients.get(name)
             yield name, trained.to_host(mx.zeros_like(slot.get()) if grad is None else grad)
 
+    def take_gradients(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
+        """Yields what `gradients` does, and clears it; each part is freed before the next."""
+        for name, slot in self.language.slots.items():
+            grad = self._gradients.pop(name, None)
+            yield name, trained.to_host(mx.zeros_like(slot.get()) if grad is None else grad)
+
+    def assign(self, name: str, values: "NDArray[np.float32]") -> None:
+        """Replaces one trained parameter.
+
+        Raises:
+            InputError: its name or shape is not one of this policy.
+        """
+        own = {name: self.language.slots[name]} if name in self.language.slots else {}
+        trained.assign(own, {name: values}, "values")
+
     def trained(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
         """Yields the trained parameters by canonical name, as float32 copies."""
         return trained.copies(self.language.slots)

@@ -310,6 +310,19 @@ class TorchPolicy(Policy):
         """Yields the gradient accumulated since the last step, by canonical name."""
         return trained.gradients(self.parameters)
 
+    def take_gradients(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
+        """Yields what `gradients` does, and clears it; each part is freed before the next."""
+        return trained.taken(self.parameters)
+
+    def assign(self, name: str, values: "NDArray[np.float32]") -> None:
+        """Replaces one trained parameter.
+
+        Raises:
+            InputError: its name or shape is not one of this policy.
+        """
+        own = {name: self.parameters[name]} if name in self.parameters else {}
+        trained.assign(own, {name: torch.from_numpy(values)}, "values")
+
     def trained(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
         """Yields the trained parameters by canonical name, as float32 copies."""
         return trained.copies(self.parameters)

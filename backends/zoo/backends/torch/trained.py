@@ -49,6 +49,16 @@ def gradients(
         yield name, whole(gradient).float().cpu().numpy().copy()
 
 
+def taken(
+    parameters: Mapping[str, nn.Parameter],
+) -> "Iterator[tuple[str, NDArray[np.float32]]]":
+    """Yields each accumulated gradient on the host, zeros if there is none, and clears it."""
+    for name, parameter in parameters.items():
+        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        parameter.grad = None
+        yield name, whole(gradient).float().cpu().numpy()
+
+
 def save(parameters: Mapping[str, Tensor], folder: Path, name: str = FILE) -> None:
     """Writes the values as safetensors."""
     from safetensors.torch import save_file

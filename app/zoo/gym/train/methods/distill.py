@@ -52,9 +52,9 @@ class DistillConfig(TrainConfig, frozen=True):
 class Distillation(Method):
     """Learns the probabilities of a teacher."""
 
-    config = DistillConfig
+    config: ClassVar[type[TrainConfig]] = DistillConfig
     loss_unit = "nats per token"
-    watch = ("kl", "nll")
+    watch: ClassVar[tuple[str, ...]] = ("kl", "nll")
 
     @classmethod
     def reads_vocabulary(cls, config: TrainConfig) -> bool:

@@ -63,6 +63,8 @@ def finish(
     remove_copy(run, config)
     env = read_env(run.env_file)
     tokens = own_in(env)
+    if method.result == "delta":
+        return _finish_delta(run, job, metrics, doubt)
     write_result(method.policy, run.result, base, config.first_adapter, tokens)
     check_result(method.policy, run.result, method.units[0].rows[0].ids.tolist(), config)
     alarms = list(filter(None, [doubt, few_rows(method, progress)]))
@@ -88,6 +90,19 @@ def finish(
     write_card(run.result, config, base, metrics, changes_of(run.env_file), doubts, env)
     write_origin(run.result, run.env_file)
     return {"model": str(copy_to_output(run, config)), "metrics": metrics}
+
+
+def _finish_delta(
+    run: Workspace, job: Job, metrics: dict[str, object], doubt: str | None
+) -> dict[str, object]:
+    """Writes a delta in place of a model, and reads it back."""
+    method = job.method
+    with new_folder(run.result, replace=True) as beside, storage_errors(run.result):
+        method.policy.save_result(beside, base="")
+    check_result(method.policy, run.result, method.units[0].rows[0].ids.tolist(), job.plan.config)
+    if doubt is not None:
+        run.events.emit("warn", message=doubt)
+    return {"model": str(run.result), "metrics": metrics}
 
 
 def no_gain(method: "Method", progress: Progress) -> str | None:

@@ -1,0 +1,75 @@
+"""Writes a delta again with other scales and plain differences, and the same codes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from zoo.gym.delta.codecs.tensor import Encoded
+from zoo.gym.delta.file.header import DeltaHeader
+from zoo.gym.delta.file.reader import Delta, load_delta, tensor_parts
+from zoo.gym.delta.file.writer import Spool, write_delta
+from zoo.gym.delta.scales import TrainableTensor
+
+DELTA_FILE = "delta.safetensors"
+"""The delta in the result of a run that trained its scales."""
+
+DISTILLED_KEY = "distilled"
+"""A recipe key: how the scales were trained. Readers of before it accept any recipe."""
+
+
+@dataclass(frozen=True)
+class Distilled:
+    """A delta with trained scales.
+
+    Attributes:
+        file: the delta.
+        record: how its scales were trained, for the recipe.
+        before: KL(fine-tune || delta) before training, on rows that were not learned from, in nats
+            per token; None if there were too few rows.
+        after: the same with the trained scales.
+    """
+
+    file: Path
+    record: dict[str, JsonValue]
+    before: float | None
+    after: float | None
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """Returns the record, and what the training gained."""
+        return self.record | {"kl_before": self.before, "kl_after": self.after}
+
+
+def with_scales(delta: Delta, tensors: Iterable[TrainableTensor], out: Path) -> Delta:
+    """Writes a delta with other parts of some tensors, without its quality, and returns it.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    trained = {tensor.tensor.name: tensor.stored() for tensor in tensors}
+    encoded = (
+        Encoded(tensor, trained.get(tensor.name) or tensor_parts(delta, tensor))
+        for tensor in delta.header.tensors
+    )
+    return _written(out, delta.header.model_copy(update={"quality": None}), encoded)
+
+
+def replace_scales(delta: Delta, distilled: Distilled) -> Delta:
+    """Replaces a delta file by one with trained scales, and records how they were trained.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    trained = load_delta(distilled.file)
+    recipe = delta.header.recipe | {DISTILLED_KEY: distilled.record}
+    encoded = (Encoded(tensor, tensor_parts(trained, tensor)) for tensor in trained.header.tensors)
+    return _written(delta.path, delta.header.model_copy(update={"recipe": recipe}), encoded)
+
+
+def _written(out: Path, header: DeltaHeader, encoded: Iterable[Encoded]) -> Delta:
+    with Spool(out.parent) as spool:
+        for tensor in encoded:
+            spool.add_tensor(tensor)
+        write_delta(out, header, spool)
+    return load_delta(out)

@@ -1,0 +1,172 @@
+"""Distillation of scales: what it gains, that it resumes to the same bytes, what is refused."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.gym.conftest import Refused
+from tests.gym.train.methods.teachers import write_teacher
+from zoo.backends import load_backend
+from zoo.backends.base import LoadSpec
+from zoo.gym import create_delta, load_delta, run_training
+from zoo.gym.cli import main
+from zoo.gym.config import TrainConfig, dump_config
+from zoo.gym.config.delta import DeltaConfig
+from zoo.gym.data.batches import collate
+from zoo.gym.data.units import Example, alone
+from zoo.gym.delta.file.reader import tensor_parts
+from zoo.gym.delta.reading.weights import open_weights
+from zoo.gym.errors import InputError
+from zoo.gym.jobs.run import create_run
+from zoo.gym.jobs.worker import main as work
+from zoo.gym.objectives.distillation import DistillationLoss
+from zoo.gym.train.scale_policy import ScalePolicy
+from zoo.models import pico_folder
+
+
+@pytest.fixture
+def tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    return write_teacher(tmp_path / "tuned")
+
+
+@pytest.fixture
+def delta(tuned: Path, tmp_path: Path) -> Path:
+    return create_delta(tuned, base=pico_folder(), out=tmp_path / "plain.safetensors").file
+
+
+def rows(count: int = 40) -> list[dict[str, str]]:
+    return [{"prompt": f"say {n}", "completion": f"the {n} of it"} for n in range(count)]
+
+
+def settings(tuned: Path, delta: Path, **more: Any) -> TrainConfig:
+    fixed: dict[str, Any] = {"model_name_or_path": "zen-pico", "dataset": rows(), "val_size": 4}
+    fixed |= {"stage": "distill_scales", "teacher_model": str(tuned), "delta": str(delta)}
+    return TrainConfig(**{**fixed, "date": "2026-01-01", "max_steps": 12, **more})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("coding", [{}, {"codec": "ternary"}, {"bits": 2}, {"planes": 2}])
+def test_the_delta_comes_closer_to_the_fine_tune(
+    coding: dict[str, Any], tuned: Path, tmp_path: Path
+) -> None:
+    plain = tmp_path / "plain.safetensors"
+    create_delta(tuned, base=pico_folder(), out=plain, config=DeltaConfig(**coding))
+    run = run_training(settings(tuned, plain))
+    assert run.metrics["best_loss"] < 0.85 * run.metrics["base_loss"]
+    before, after = load_delta(plain), load_delta(run.model / "delta.safetensors")
+    assert after.header.tensors == before.header.tensors
+    for tensor in before.header.tensors:
+        old, new = tensor_parts(before, tensor), tensor_parts(after, tensor)
+        for part, values in old.items():
+            trained = part.endswith("raw") or "scale" in part
+            assert np.array_equal(values, new[part]) is not trained, f"{tensor.name}.{part}"
+
+
+def test_a_step_follows_the_gradient_of_the_unpacked_model(tuned: Path, delta: Path) -> None:
+    """The derivative by a scale, by the loss of a model whose weights were computed twice."""
+    base, engine = pico_folder(), load_backend("cpu")
+    names, teacher = engine.parameter_names(base), engine.load(tuned)
+    inner = engine.load(base, LoadSpec(train="full"))
+    policy = ScalePolicy(inner, load_delta(delta), open_weights(base), names)
+    ids = np.arange(20, 44)
+    batch = collate(
+        alone([Example(ids, ids > 24, "row", truncated=False)]), {"window_tokens": 19.0}
+    )
+    objective = DistillationLoss()
+
+    def loss() -> float:
+        return policy.accumulate(objective, batch, key=0, teacher=teacher)["loss"]
+
+    loss()
+    gradient = dict(policy.take_gradients())
+    values = dict(policy.trained())
+    rates = {name: 1e-3 * np.abs(array).mean() for name, array in values.items()}
+    step = {name: rates[name] * np.sign(array) for name, array in gradient.items()}
+    ends = []
+    for side in (1, -1):
+        policy.load_trained({name: values[name] + side * step[name] for name in values})
+        ends.append(loss())
+        list(policy.take_gradients())
+    expected = sum(float((gradient[name] * step[name]).sum()) for name in values)
+    assert (ends[0] - ends[1]) / 2 == pytest.approx(expected, rel=0.02)
+    assert all(np.isfinite(array).all() for array in gradient.values())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX's")
+@pytest.mark.parametrize("step", [2, 7])
+def test_a_killed_distillation_resumes_to_the_same_bytes(
+    step: int, tuned: Path, delta: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows()))
+    more: dict[str, Any] = {"max_steps": 8, "save_steps": 2, "eval_steps": 3}
+    config = settings(tuned, delta, dataset=str(path), **more)
+    whole = run_training(config)
+    run = create_run(dump_config(config), {"settings": config.model_dump(mode="json")})
+    command = [sys.executable, "-m", "tests.gym.train.methods.dying", str(run.folder), str(step)]
+    assert subprocess.run(command, check=False).returncode == -9
+    assert work([str(run.folder)]) == 0
+    name = "delta.safetensors"
+    assert (run.result / name).read_bytes() == (whole.model / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_create_distils_and_says_what_it_gained(
+    tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a fine-tune whose rows are not known: it writes the text itself."""
+    out = tmp_path / "distilled.safetensors"
+    create = ["delta", "create", str(tuned), "--base", "zen-pico", "--out", str(out), "--json"]
+    assert main([*create, "--distill", "10"]) == 0
+    distilled = json.loads(capsys.readouterr().out.splitlines()[-1])["distilled"]
+    assert distilled["kl_after"] < 0.9 * distilled["kl_before"]
+    assert distilled["text"] == "texts that the fine-tune wrote"
+    header = load_delta(out).header
+    assert header.recipe["distilled"] == {
+        "steps": distilled["steps"],
+        "text": distilled["text"],
+        "private": False,
+    }
+    assert main(["delta", "check", str(out), "--base", "zen-pico"]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.mlx
+def test_both_engines_train_the_same_scales(tuned: Path, delta: Path) -> None:
+    pytest.importorskip("mlx_lm", reason="MLX is not installed")
+    ends = [
+        run_training(settings(tuned, delta, backend=name, max_steps=4)).metrics["best_loss"]
+        for name in ("cpu", "mlx")
+    ]
+    assert ends[0] == pytest.approx(ends[1], abs=1e-3)
+
+
+def test_a_delta_of_exact_values_has_no_scales(tuned: Path, tmp_path: Path) -> None:
+    plain = tmp_path / "sparse.safetensors"
+    create_delta(tuned, base=pico_folder(), out=plain, config=DeltaConfig(codec="sparse"))
+    with pytest.raises(InputError) as error:
+        run_training(settings(tuned, plain))
+    assert error.value.code == "train.no_scales"
+
+
+@pytest.mark.parametrize(
+    ("value", "named"), [("0", "a number of steps"), ("-3", "a number of steps"), ("on", "'on'")]
+)
+def test_other_values_of_distill_are_refused(
+    value: str, named: str, tuned: Path, refused: Refused
+) -> None:
+    create = ["delta", "create", str(tuned), "--base", "zen-pico", "--distill", value]
+    assert named in refused(*create, code=2)
+
+
+@pytest.mark.parametrize("more", [{"num_processes": 2}, {"optim": "lion"}, {"weight_decay": 0.1}])
+def test_settings_that_scales_do_not_follow_are_refused(more: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=next(iter(more))):
+        settings(Path("t"), Path("d"), **more)
