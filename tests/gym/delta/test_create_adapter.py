@@ -167,6 +167,16 @@ def test_a_layer_that_the_loaded_model_has_under_no_such_name_is_no_gap(
     assert len(make(source, base, tmp_path)) == 14
 
 
+def test_factors_of_two_ranks_have_their_own_code(base32: Path, tmp_path: Path) -> None:
+    factors = disk.lora_arrays(SHAPES, 2, 3)
+    first = min(factors)  # the A of a module: one more row than its B has columns
+    factors[first] = np.ones((3, factors[first].shape[1]), np.float32)
+    source = disk.write_adapter(tmp_path / "lora", factors, 2)
+    with pytest.raises(InputError, match=r"expected \[r, in\] and \[out, r\]") as refused:
+        make(source, base32, tmp_path)
+    assert refused.value.code == "delta.bad_factors"
+
+
 def test_a_lone_factor_and_a_missing_config_are_refused(base32: Path, tmp_path: Path) -> None:
     factors = disk.lora_arrays(SHAPES, 2, 3)
     first = min(factors)

@@ -256,4 +256,4 @@ def test_a_refusal_has_a_status() -> None:
     gate = Gate(frozenset({"a"}), frozenset(), TOKENS)
     with pytest.raises(RefusedError) as refused:
         gate.role_of({b"host": b"a"})
-    assert refused.value.status == 401
+    assert (refused.value.status, refused.value.code) == (401, "http_guard.refused")

@@ -115,10 +115,13 @@ def test_a_run_in_the_caller_s_process_is_refused_in_a_sentence(run: Run) -> Non
     second = create_run(CONFIG, {})
     with (
         turn_on_device(run, "cuda-GPU-1"),
-        pytest.raises(NotAvailableError, match=r"cuda is in use: .* got run 'r0001' on it"),
+        pytest.raises(
+            NotAvailableError, match=r"cuda is in use: .* got run 'r0001' on it"
+        ) as refused,
         turn_on_device(second, "cuda-GPU-1", wait=False),
     ):
         pass
+    assert refused.value.code == "jobs.device_in_use"
     with turn_on_device(second, "cuda-GPU-1", wait=False):
         assert states(second) == ["queued"]
 

@@ -101,8 +101,11 @@ def test_two_rewards_of_a_kind_need_names() -> None:
 
 def test_rows_without_an_answer_are_refused_before_any_response() -> None:
     tasks = [task("5"), Task((), None, source="b.jsonl:7"), task()]
-    with pytest.raises(InputError, match=r"b\.jsonl:7: no answer: .*\(and 1 other rows\)"):
+    with pytest.raises(
+        InputError, match=r"b\.jsonl:7: no answer: .*\(and 1 other rows\)"
+    ) as caught:
         load("numeric", tasks)
+    assert caught.value.code == "rewards.missing_column"
 
 
 def test_a_reward_is_checked_early_by_whether_it_fits_any_row(tmp_path: Path) -> None:

@@ -4,13 +4,14 @@ import asyncio
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
 from tests.gym.tui.conftest import Drive, screen_text, until
-from zoo.gym.errors import InputError
+from zoo.gym.errors import GymError, InputError
 from zoo.gym.tui.app import GymApp
 from zoo.gym.tui.cli_process import ask_command
 
@@ -21,6 +22,13 @@ HOSTILE = ["x" * 200_000, "a\0b", "a\ud800b"]
 def test_what_no_program_takes_is_our_error(text: str) -> None:
     with pytest.raises(InputError, match="cannot be started with what was entered"):
         asyncio.run(ask_command(["data", "inspect", text]))
+
+
+@pytest.mark.slow
+def test_an_error_of_a_command_keeps_its_code(tmp_path: Path) -> None:
+    with pytest.raises(GymError, match="no such file") as failed:
+        asyncio.run(ask_command(["data", "inspect", str(tmp_path / "absent.jsonl")]))
+    assert failed.value.code == "config.no_such_file"
 
 
 @pytest.mark.slow

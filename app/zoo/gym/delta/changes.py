@@ -86,7 +86,7 @@ def _check_target(adapter: Adapter, base: Weights, name: str, *, tied: bool) -> 
     if base.dtype(name) not in FLOATS:
         expected_types = f"expected a type of {', '.join(FLOATS)} in the base"
         raise InputError(
-            f"{where}: {expected_types}, got {base.dtype(name)!r}", code="delta.other_shape"
+            f"{where}: {expected_types}, got {base.dtype(name)!r}", code="delta.bad_type"
         )
 
 

@@ -31,7 +31,7 @@ class RefusedError(GymError):
     """
 
     def __init__(self, status: int, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
+        super().__init__(message, hint=hint, code="http_guard.refused")
         self.status = status
 
 

@@ -130,4 +130,5 @@ def _taken(device: str, run_id: str) -> DeviceInUseError:
     return DeviceInUseError(
         f"{device} is in use: expected a free device, got run '{run_id}' on it",
         hint=f"wait until it ends, or park it: zoo-gym runs pause {run_id} --park",
+        code="jobs.device_in_use",
     )

@@ -207,8 +207,10 @@ def _gone(run: Run, status: Status) -> dict[str, object]:
         what = "no checkpoint was written, so a resume starts again"
     elif not ended.resumable:
         what = f"it can be finished from step {ended.step}, but not resumed: save_only_model"
-    message = f"the worker is gone at step {status.step}: {what}"
-    fields = {"message": message, "code": "jobs.worker_gone", "saved": ended.step}
+    gone = InterruptedRunError(
+        f"the worker is gone at step {status.step}: {what}", code="jobs.worker_gone"
+    )
+    fields = {"message": gone.message, "code": gone.code, "saved": ended.step}
     return {"state": "interrupted", **fields}
 
 

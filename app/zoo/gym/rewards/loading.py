@@ -81,7 +81,7 @@ def _lacking(reward: Reward, tasks: Sequence[Task]) -> tuple[int, InputError] | 
     where = f"{task.source}: " if task.source else ""
     more = f" (and {len(rows) - 1:,} other rows)" if len(rows) > 1 else ""
     text = f"{where}{lack}: expected what reward {reward.name} compares with{more}"
-    return len(rows), InputError(text, code="rewards.bad_setting")
+    return len(rows), InputError(text, code="rewards.missing_column")
 
 
 def _make_all(parts: Sequence[RewardSettings], tasks: Sequence[Task]) -> Reward:

@@ -73,7 +73,9 @@ async def ask_command(words: Sequence[str], *, finish: bool = False) -> dict[str
         raise GymError(f"zoo-gym {words[0]} failed: {last}", code="tui.command_failed") from None
     answer = cast("dict[str, Any]", value)
     if error := answer.get("error"):
-        raise GymError(error["message"], hint=error["hint"], code="tui.command_refused")
+        raise GymError(
+            error["message"], hint=error["hint"], code=error["code"] or "tui.command_refused"
+        )
     return answer
 
 

@@ -17,6 +17,7 @@ from tests.gym.delta.golden.make import DENSE, LOWRANK, SHAPES, values
 from tests.gym.delta.reference_reader import read_differences
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta import create_delta, difference, load_delta, random_signs
+from zoo.gym.delta.codecs.lowrank import code_factor
 from zoo.gym.delta.codecs.options import Dense
 from zoo.gym.delta.codecs.sparse import places_of, steps_to, within
 from zoo.gym.delta.codecs.tensor import Encoded, apply_rows, decode_rows, encode_tensor
@@ -261,6 +262,16 @@ def test_a_rightly_sealed_contradiction_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         load_delta(forge(GOLDEN / f"{name}.safetensors", tmp_path / "forged.safetensors", edit))
+
+
+def test_values_that_are_not_finite_have_one_code_wherever_they_are_seen() -> None:
+    base, tuned = np.zeros(2, np.float32), np.array([0, np.inf], np.float32)
+    with pytest.raises(InputError, match="tensor 'w': ") as of_vector:
+        coded((base, tuned), Dense())
+    large = np.full((1, 2), 1e6, np.float32)  # float16 ends at 65504
+    with pytest.raises(InputError, match="tensor 'w': factors: ") as of_factor:
+        code_factor("w", "A", large, "f16")
+    assert of_vector.value.code == of_factor.value.code == "delta.not_finite"
 
 
 def test_a_tensor_without_terms_stays_the_base_to_the_bit() -> None:

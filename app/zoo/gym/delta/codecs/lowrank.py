@@ -52,7 +52,7 @@ def code_factor(
             coded = dict(zip(name_of, pack_groups(group_codec, F), strict=True))
     except InputError as error:
         raise InputError(
-            f"tensor {name!r}: factors: {error.message}", code="delta.too_large"
+            f"tensor {name!r}: factors: {error.message}", code=error.code or "delta.too_large"
         ) from error
     return {f"{side}.{part}": array for part, array in coded.items()}
 

@@ -64,7 +64,9 @@ def encode_tensor(name: str, base: Values, tuned: Values, coding: Dense) -> Enco
             matrix = rows_and_columns(shape)
             coded = code_matrix(base.reshape(matrix), tuned.reshape(matrix), coding)
     except InputError as error:
-        raise InputError(f"tensor {name!r}: {error.message}", code="delta.too_large") from error
+        raise InputError(
+            f"tensor {name!r}: {error.message}", code=error.code or "delta.too_large"
+        ) from error
     if coded is None:
         return None
     term, arrays = coded

@@ -286,7 +286,7 @@ def _check_ranks(weights: Weights, A_name: str, B_name: str) -> None:
         message = f"expected [r, in] and [out, r], got {list(A)} and {list(B)}"
         raise InputError(
             f"{weights.source}: tensors {A_name!r} and {B_name!r}: {message}",
-            code="delta.adapter_of_other_base",
+            code="delta.bad_factors",
         )
 
 
@@ -305,7 +305,7 @@ def _scales(
             raise InputError(
                 f"{file}: {module!r}: expected rank {expected[module]!r} by {CONFIG_FILE!r}, "
                 f"got {ranks[module]}",
-                code="delta.other_shape",
+                code="delta.bad_adapter_config",
             )
         if not isinstance(alphas[module], int | float):
             got = f"{alphas[module]!r:.80}"

@@ -28,23 +28,26 @@ def as_gym_error(error: Exception, run: Run) -> GymError | None:
 
 def log_failure(run: Run, error: Exception) -> None:
     """Logs how a run failed; a full disk must not hide the traceback."""
-    if isinstance(error, GymError):
-        state = "interrupted" if isinstance(error, InterruptedRunError) else "failed"
-        ended_with, code, message, hint = exit_code(error), error.code, error.message, error.hint
-    else:
-        state, ended_with, code = "failed", 1, "jobs.worker_failed"
-        reason = next(iter(str(error).splitlines()), "")
-        message = f"the worker failed: {type(error).__name__}: {reason}".removesuffix(": ")
-        hint = (
-            f"the traceback is in '{run.worker_log}'"
-            if run.worker_log.is_file()
-            else "the program that trained has the traceback"  # it runs in the calling process
-        )
-    fields = {"message": message} | ({"hint": hint} if hint else {})
-    fields |= {"code": code} if code else {}
+    failure = error if isinstance(error, GymError) else _unexpected(run, error)
+    state = "interrupted" if isinstance(failure, InterruptedRunError) else "failed"
+    fields = {"message": failure.message}
+    fields |= {"hint": failure.hint} if failure.hint else {}
+    fields |= {"code": failure.code} if failure.code else {}
     with suppress(StorageError):
         if state == "failed":
             run.events.emit("error", **fields)
         elif request := run.control.pending():
             fields["request"] = request
-        run.events.emit("end", state=state, exit_code=ended_with, **fields)
+        run.events.emit("end", state=state, exit_code=exit_code(failure), **fields)
+
+
+def _unexpected(run: Run, error: Exception) -> GymError:
+    line = next(iter(str(error).splitlines()), "")
+    reason = f": {line}" if line else ""
+    return GymError(
+        f"the worker failed: {type(error).__name__}{reason}",
+        hint=f"the traceback is in '{run.worker_log}'"
+        if run.worker_log.is_file()
+        else "the program that trained has the traceback",  # it runs in the calling process
+        code="jobs.worker_failed",
+    )
