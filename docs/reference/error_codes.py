@@ -2,7 +2,7 @@
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,25 +25,64 @@ class Raised(NamedTuple):
 def raised(folder: Path = ROOT / "app/zoo/gym") -> Iterator[Raised]:
     """Yields the errors of our classes that the source makes, in the order of files and lines.
 
-    An error that is made again from another one, with `code=error.code`, is none of its own.
+    An error that passes on the code of another, with `code=error.code`, is not listed; one with
+    `code=error.code or "room.reason"` is.
     """
-    for path in sorted(folder.rglob("*.py")):
+    trees = {path: ast.parse(path.read_text("utf-8")) for path in sorted(folder.rglob("*.py"))}
+    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    kinds = _kinds([node for node in nodes if isinstance(node, ast.ClassDef)])
+    for path, tree in trees.items():
         room = path.relative_to(folder).parts[0].removesuffix(".py")
-        calls = [
-            node
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            if isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id in CLASSES
-        ]
-        for call in sorted(calls, key=lambda call: call.lineno):
-            assert isinstance(call.func, ast.Name)
-            code = next((key.value for key in call.keywords if key.arg == "code"), None)
-            if code is None or isinstance(code, ast.Constant):
-                text = None if code is None else str(code.value)
-                words = _words(call.args[0]) if call.args else ""
-                place = f"{path.relative_to(ROOT)}:{call.lineno}"
-                yield Raised(place, room, text, call.func.id, words)
+        for call, kind in sorted(_calls(tree, kinds), key=lambda pair: pair[0].lineno):
+            value = next((key.value for key in call.keywords if key.arg == "code"), None)
+            words = _words(call.args[0]) if call.args else ""
+            place = f"{path.relative_to(ROOT)}:{call.lineno}"
+            for code in [None] if value is None else _codes(value):
+                yield Raised(place, room, code, kind, words)
+
+
+def _kinds(classes: Iterable[ast.ClassDef]) -> dict[str, str]:
+    """Returns the class with an exit code of each class that takes a code when it is called.
+
+    A subclass with a constructor of its own takes none: it passes one to `super().__init__`.
+    """
+    kinds = {name: name for name in CLASSES}
+    subclasses = {node.name: node for node in classes}
+    while derived := {
+        name: kinds[base]
+        for name, node in subclasses.items()
+        if name not in kinds and _constructor(node) is None
+        for base in _bases(node) & kinds.keys()
+    }:
+        kinds |= derived
+    return kinds
+
+
+def _calls(tree: ast.Module, kinds: Mapping[str, str]) -> Iterator[tuple[ast.Call, str]]:
+    """Yields the calls that make an error, each with the class that its exit code is of."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in kinds:
+            yield node, kinds[node.func.id]
+        elif isinstance(node, ast.ClassDef) and (constructor := _constructor(node)) is not None:
+            for base in _bases(node) & kinds.keys():
+                for call in ast.walk(constructor):
+                    if isinstance(call, ast.Call) and ast.unparse(call.func) == "super().__init__":
+                        yield call, kinds[base]
+
+
+def _constructor(node: ast.ClassDef) -> ast.FunctionDef | None:
+    methods = (method for method in node.body if isinstance(method, ast.FunctionDef))
+    return next((method for method in methods if method.name == "__init__"), None)
+
+
+def _bases(node: ast.ClassDef) -> set[str]:
+    return {base.id for base in node.bases if isinstance(base, ast.Name)}
+
+
+def _codes(value: ast.expr) -> list[str]:
+    """Returns the codes that an expression names."""
+    parts = value.values if isinstance(value, ast.BoolOp) else [value]
+    return [str(part.value) for part in parts if isinstance(part, ast.Constant)]
 
 
 def _words(node: ast.expr) -> str:

@@ -4,41 +4,59 @@ import importlib.util
 import re
 from collections import defaultdict
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
 
-REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference"
 FORM = re.compile(r"[a-z_]+\.[a-z_]+")
+FILES = (".json", ".meet", ".safetensors", ".yaml")
 
 
 @pytest.fixture(scope="module")
-def codes() -> ModuleType:
-    """docs/reference/error_codes.py as a module."""
+def errors() -> list[Any]:
+    """Every error that the source makes, by docs/reference/error_codes.py."""
     spec = importlib.util.spec_from_file_location("error_codes", REFERENCE / "error_codes.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module
+    return list(module.raised())
 
 
-def test_a_code_names_its_room_and_a_reason(codes: ModuleType) -> None:
-    named = [error for error in codes.raised() if error.code is not None]
+def test_every_error_has_a_code(errors: list[Any]) -> None:
+    assert [error.place for error in errors if error.code is None] == []
+
+
+def test_a_code_names_its_room_and_a_reason(errors: list[Any]) -> None:
     assert [
         error
-        for error in named
+        for error in errors
         if not (FORM.fullmatch(error.code) and error.code.startswith(f"{error.room}."))
     ] == []
 
 
-def test_a_code_stands_for_one_class_of_errors(codes: ModuleType) -> None:
+def test_a_code_stands_for_one_class_of_errors(errors: list[Any]) -> None:
     classes: defaultdict[str, set[str]] = defaultdict(set)
-    for error in codes.raised():
-        if error.code is not None:
-            classes[error.code].add(error.kind)
+    for error in errors:
+        classes[error.code].add(error.kind)
     assert {code: kinds for code, kinds in classes.items() if len(kinds) > 1} == {}
 
 
-def test_every_error_has_a_code(codes: ModuleType) -> None:
-    assert [error.place for error in codes.raised() if error.code is None] == []
+def test_a_code_that_a_class_of_errors_sets_is_raised_by_the_class(errors: list[Any]) -> None:
+    kinds = {error.code: error.kind for error in errors}
+    assert kinds["experience.cap_reached"] == "InterruptedRunError"  # by its constructor
+    assert kinds["data.render_limit"] == "InputError"  # by who raises it
+
+
+def test_every_code_in_the_source_is_listed() -> None:
+    app = ROOT / "app/zoo/gym"
+    rooms = {path.stem for path in app.iterdir()}
+    source = "".join(path.read_text(encoding="utf-8") for path in app.rglob("*.py"))
+    named = set(re.findall(r'"([a-z_]+\.[a-z_]+)"', source))
+    page = (REFERENCE / "errors.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| `(\S+)` \|", page, re.MULTILINE))
+    assert listed == {
+        text for text in named if text.partition(".")[0] in rooms and not text.endswith(FILES)
+    }
