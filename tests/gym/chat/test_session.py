@@ -212,6 +212,15 @@ def test_an_empty_prompt_is_refused() -> None:
     assert parrot.asked == []
 
 
+def test_a_turn_without_a_prompt_is_refused_and_does_not_answer_the_last_one() -> None:
+    chat, parrot = session()
+    chat.talk("a")
+    nothing: Any = None
+    with pytest.raises(InputError, match="prompt: expected text, got nothing"):
+        chat.talk(nothing)
+    assert (len(parrot.asked), len(chat.messages)) == (1, 2)
+
+
 @pytest.mark.parametrize("text", ["caf\udce9", "\ud83d"])
 def test_text_that_is_not_utf_8_is_refused(text: str) -> None:
     chat, parrot = session()

@@ -12,6 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from zoo.backends.machine.threads import (
+    callers_state_kept,
+    choose_threads,
+    use_threads,
+    with_threads,
+)
+from zoo.backends.sampling import Rollout, Sampling, TokenEvent, before_stop, rollouts_of
 from zoo.gym.arguments import StrPath, model_folder, number_of, path_or_none, text_of, whole_of
 from zoo.gym.chat.parts import LINE_END, Parts
 from zoo.gym.chat.prefixes import Prefixes
@@ -31,7 +38,7 @@ from zoo.gym.data.templates import named_template
 from zoo.gym.errors import GymWarning, InputError
 
 if TYPE_CHECKING:
-    from zoo.backends.base import Policy, Rollout, Sampling, TokenEvent
+    from zoo.backends.base import Policy
     from zoo.gym.tuned.opened import Tuned
 
 T = TypeVar("T")
@@ -79,7 +86,7 @@ class ChatSession:
     policy: "Policy"
     tokenizer: Tokenizer
     options: EncodeOptions
-    sampling: "Sampling"
+    sampling: Sampling
     positions: int | None = None
     seed: int = 0
     system: str = ""
@@ -130,7 +137,7 @@ class ChatSession:
             InputError: the prompt is empty or not UTF-8, or the conversation is too long for the
                 model.
         """
-        return _returned(self.stream(prompt))
+        return _returned(self.stream(text_of("prompt", prompt)))
 
     def retry(self) -> str:
         """Answers the last turn of the conversation once more, with other draws.
@@ -170,7 +177,7 @@ class ChatSession:
         return answered.text
 
     def replies(
-        self, chats: Sequence[list[Message]], sampling: "Sampling", seeds: Sequence[int]
+        self, chats: Sequence[list[Message]], sampling: Sampling, seeds: Sequence[int]
     ) -> list[Answered]:
         """Answers several chats at once, outside the conversation and without its system prompt.
 
@@ -186,7 +193,7 @@ class ChatSession:
         return self._answered_in_room(chats, drawn, seeds)
 
     def _answered_in_room(
-        self, chats: Sequence[list[Message]], sampling: "Sampling", seeds: Sequence[int]
+        self, chats: Sequence[list[Message]], sampling: Sampling, seeds: Sequence[int]
     ) -> list[Answered]:
         longest = max(len(encode_prompt(chat, self.tokenizer, self.options)) for chat in chats)
         if self.positions is None or longest + sampling.max_new_tokens <= self.positions:
@@ -205,10 +212,8 @@ class ChatSession:
         return messages
 
     def _answered(
-        self, chats: Sequence[list[Message]], sampling: "Sampling", seeds: Sequence[int]
+        self, chats: Sequence[list[Message]], sampling: Sampling, seeds: Sequence[int]
     ) -> list[Answered]:
-        from zoo.backends.machine.threads import with_threads
-
         ids, sampling = self._encoded(chats, sampling)
         with with_threads(self.threads):
             read = self._prefixes.of(chats, ids)
@@ -217,11 +222,8 @@ class ChatSession:
         return [self._answer_of(prompt, rollout, sampling) for prompt, rollout in pairs]
 
     def _answered_in_parts(
-        self, chat: list[Message], sampling: "Sampling", seed: int
+        self, chat: list[Message], sampling: Sampling, seed: int
     ) -> Generator[str, None, Answered]:
-        from zoo.backends.machine.threads import with_threads
-        from zoo.backends.sampling import rollouts_of
-
         ids, sampling = self._encoded([chat], sampling)
         parts = Parts(self.tokenizer.decode, sampling.stop_strings)
         events: list[TokenEvent] = []
@@ -240,8 +242,8 @@ class ChatSession:
         return answered
 
     def _encoded(
-        self, chats: Sequence[list[Message]], sampling: "Sampling"
-    ) -> tuple[list[list[int]], "Sampling"]:
+        self, chats: Sequence[list[Message]], sampling: Sampling
+    ) -> tuple[list[list[int]], Sampling]:
         """Returns the tokens of chats, and the settings with the room that they leave."""
         if not all(messages[-1].content.strip() for messages in chats):
             raise InputError("prompt: expected some text, got none", code="chat.empty_prompt")
@@ -257,11 +259,7 @@ class ChatSession:
             )
         return ids, replace(sampling, max_new_tokens=room, decode=self.tokenizer.decode)
 
-    def _answer_of(
-        self, prompt: Sequence[int], rollout: "Rollout", sampling: "Sampling"
-    ) -> Answered:
-        from zoo.backends.sampling import before_stop
-
+    def _answer_of(self, prompt: Sequence[int], rollout: Rollout, sampling: Sampling) -> Answered:
         ids = [token for token in rollout.ids if token not in sampling.stop_ids]
         text = before_stop(self.tokenizer.decode(ids), sampling.stop_strings).strip(LINE_END)
         return Answered(text, rollout.finish, len(prompt), len(rollout.ids))
@@ -282,7 +280,7 @@ def check_sampling(
     temperature: float | None,
     seed: int,
     stated: Mapping[str, Any] | None = None,
-) -> "Sampling":
+) -> Sampling:
     """Returns how answers are drawn.
 
     Args:
@@ -294,8 +292,6 @@ def check_sampling(
     Raises:
         InputError: a value is of another type or out of its range.
     """
-    from zoo.backends.base import Sampling
-
     drawn: dict[str, Any] = dict(stated or {})
     if temperature is not None:
         drawn = {"temperature": temperature}
@@ -349,7 +345,6 @@ def open_chat(
             settings that are not applied.
     """
     from zoo.backends.base import LoadSpec
-    from zoo.backends.machine.threads import callers_state_kept, choose_threads, use_threads
     from zoo.gym.chat.greedy import stated_sampling, warn_of_settings
     from zoo.gym.delta.loadable import Loadable
     from zoo.gym.delta.origin.record import joint_of_result

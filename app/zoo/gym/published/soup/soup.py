@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from zoo.core import digest
 from zoo.gym.arguments import StrPath, instance_of, number_of, text_of, whole_of
 from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.published.soup.coding import coding_for, private_coding
@@ -26,6 +27,7 @@ from zoo.gym.published.soup.private import drawn
 from zoo.gym.published.soup.published import published_points
 from zoo.gym.published.soup.result import AggregateResult, Scratch
 from zoo.gym.published.soup.sources import base_folder, source_of
+from zoo.gym.rounds.contribution.write import write_contribution
 from zoo.gym.rounds.privacy.contribution import write_values
 from zoo.gym.rounds.privacy.promise import Wish
 from zoo.gym.rounds.privacy.sealing import new_key
@@ -231,9 +233,6 @@ class DeltaSoup:
         self, source: Path, recorded: str, base_model: StrPath | None, out: Path
     ) -> tuple[str, Mapping[str, JsonValue]]:
         """Writes a coded change; returns its digest, and what is to be said of it."""
-        from zoo.core import digest
-        from zoo.gym.rounds.contribution.write import write_contribution
-
         config, base = self.config, self._base_of(source, recorded, base_model)
         name = str(base_model or recorded or base)
         more: dict[str, JsonValue] = {}
