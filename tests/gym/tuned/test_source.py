@@ -9,8 +9,7 @@ import pytest
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.jobs import Run, create_run
-from zoo.gym.tuned import source as sources
-from zoo.gym.tuned.source import Source, register_resolver, resolve_tuned, source_at
+from zoo.gym.tuned.source import Source, resolve_tuned, source_at
 from zoo.models.names import Name
 
 SETTINGS = "model_name_or_path: zen-pico\ndataset: a.jsonl\n"
@@ -70,16 +69,7 @@ def test_a_path_that_exists_counts_before_a_run(
     assert resolve_tuned("last") == Source("model", Path("last"))
 
 
-def test_a_room_above_adds_names_of_its_own(
-    run: Run, dense: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sources, "_resolvers", [])
-    asked: list[str] = []
-    register_resolver(asked.append)
-    register_resolver(lambda name: Source("delta", dense) if name == "alice" else None)
-    assert resolve_tuned("alice") == Source("delta", dense)
-    assert resolve_tuned("last").run is not None
-    assert asked == ["alice"]  # runs count before
+def test_a_name_of_nothing_is_refused() -> None:
     with pytest.raises(NotAvailableError, match="bob: expected a run, a model folder or a"):
         resolve_tuned("bob")
 

@@ -2,5 +2,5 @@
 
 `source.resolve_tuned` turns a name into a `Source`, before there are any settings;
 `base.resolve_base` finds its base; `opened.open_tuned` gives its changes, its record and the merged
-tensors. Rooms above add names of their own with `source.register_resolver`.
+tensors.
 """

@@ -3,11 +3,10 @@
 A source is only looked at here; `opened` reads it on a base.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 from zoo.gym.delta.file.reader import Delta, is_delta, load_delta
 from zoo.gym.delta.reading.adapter import is_adapter
@@ -95,30 +94,16 @@ class Source:
         return self.path if self.path.is_dir() else self.path.parent
 
 
-Resolver: TypeAlias = Callable[[str], Source | None]
-"""Returns the fine-tune of a name, or None if the name is not one of its kind."""
-
-_resolvers: list[Resolver] = []
-
-
-def register_resolver(resolver: Resolver) -> None:
-    """Adds a kind of names to `resolve_tuned`: variants, results of rounds.
-
-    Paths and runs count first, then resolvers in the order in which they were registered.
-    """
-    _resolvers.append(resolver)
-
-
 def resolve_tuned(name: str) -> Source:
     """Returns the fine-tune that a user named.
 
     Args:
-        name: a path; a run by its id, its number, its name or `last`; or what a registered
-            resolver knows. A path that exists counts first.
+        name: a path; or a run by its id, its number, its name or `last`. A path that exists counts
+            first.
 
     Raises:
         InputError: several runs match, the run has no result, or the path is no fine-tune.
-        NotAvailableError: there is no such path, run or other fine-tune.
+        NotAvailableError: there is no such path or run.
     """
     path = given_path(name)
     if path.exists():
@@ -126,9 +111,6 @@ def resolve_tuned(name: str) -> Source:
     try:
         run = open_run(name)
     except NotAvailableError as error:
-        for resolver in _resolvers:
-            if (source := resolver(name)) is not None:
-                return source
         raise NotAvailableError(
             f"{name}: expected a run, a model folder or a .safetensors file, got none of these",
             hint=error.hint,
