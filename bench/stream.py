@@ -69,7 +69,7 @@ def write_pair(folder: Path) -> tuple[Path, Path]:
     import torch
 
     from bench.zen_nano import config, specs, values
-    from zoo.gym.delta.file.reader import Entry, header_bytes
+    from zoo.gym.delta.file.writer import Entry, header_bytes
     from zoo.models.registry import registry
 
     shape = next(entry.geometry for entry in registry() if entry.alias == "zen-nano")

@@ -21,7 +21,8 @@ from zoo.gym.arguments import (
     whole_of,
 )
 from zoo.gym.data.own_tokenizer import write_own
-from zoo.gym.delta.file.reader import ITEM_BYTES, Entry, load_delta, write_safetensors
+from zoo.gym.delta.file.reader import load_delta
+from zoo.gym.delta.file.writer import ITEM_BYTES, Entry, write_safetensors
 from zoo.gym.delta.origin.card import write_rebuilt_card
 from zoo.gym.delta.origin.digests import warn_of_other_form
 from zoo.gym.delta.origin.record import keep_joint

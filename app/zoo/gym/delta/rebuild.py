@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from zoo.gym.delta.codecs.floats import blocks, finite_bf16, from_bf16, to_bf16
 from zoo.gym.delta.codecs.tensor import apply_rows, decode_rows
 from zoo.gym.delta.codecs.values import Parts
-from zoo.gym.delta.file.reader import ITEM_BYTES, Delta, Entry, tensor_parts
+from zoo.gym.delta.file.reader import Delta, tensor_parts
 from zoo.gym.delta.file.terms import TensorTerms, rows_and_columns
+from zoo.gym.delta.file.writer import ITEM_BYTES, Entry
 from zoo.gym.delta.reading.weights import FLOATS, Weights, read_values, stored_bytes
 from zoo.gym.errors import InputError
 

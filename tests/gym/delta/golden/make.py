@@ -23,9 +23,9 @@ from zoo.gym.delta.codecs.tensor import Encoded, encode_tensor
 from zoo.gym.delta.codecs.values import Values
 from zoo.gym.delta.file.header import WHOLE_BASE_KEY, Control, Quality
 from zoo.gym.delta.file.privacy import Privacy
-from zoo.gym.delta.file.reader import Entry, tensor_parts, write_safetensors
+from zoo.gym.delta.file.reader import tensor_parts
 from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
-from zoo.gym.delta.file.writer import Spool, replace_header, write_delta
+from zoo.gym.delta.file.writer import Entry, Spool, replace_header, write_delta, write_safetensors
 
 SHAPES: dict[str, tuple[int, ...]] = {
     "layers.0.up.weight": (5, 11),

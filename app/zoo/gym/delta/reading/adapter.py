@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.gym.delta.codecs.floats import refuse_not_finite
-from zoo.gym.delta.file.reader import Entry, write_safetensors
+from zoo.gym.delta.file.writer import Entry, write_safetensors
 from zoo.gym.delta.reading.weights import (
     Weights,
     check_places,
