@@ -221,7 +221,7 @@ def test_a_run_s_adapter_is_not_made_a_delta_of_another_base(
     (base / "model.safetensors").write_bytes(content)
     found = call("delta", "create", run.id)
     assert found.code == 2
-    assert "got changed files: weights" in found.stderr
+    assert "got other: weights" in found.stderr
 
 
 def test_a_run_without_a_result_gives_no_delta(call: Call) -> None:

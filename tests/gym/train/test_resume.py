@@ -131,14 +131,14 @@ def test_a_run_does_not_resume_with_other_weights(run: Run, tmp_path: Path) -> N
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    with pytest.raises(InputError, match="that run r0001 began with, got changed files: weights\n"):
+    with pytest.raises(InputError, match="that run r0001 began with, got other: weights\n"):
         run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("m1/model.safetensors", "got changed files: weights"), ("my chats.jsonl", "changed since")],
+    [("m1/model.safetensors", "got other: weights"), ("my chats.jsonl", "changed since")],
 )
 def test_a_resume_looks_before_it_says_that_the_run_goes_on(
     run: Run, tmp_path: Path, name: str, told: str

@@ -44,7 +44,7 @@ def test_a_run_of_another_base_is_refused(
     inside: str, run: Run, base: Path, other: Path, round_of: Round, tmp_path: Path
 ) -> None:
     check_same_base(run.env_file, other)
-    with pytest.raises(InputError, match="that run r0001 began with, got changed files") as caught:
+    with pytest.raises(InputError, match="that run r0001 began with, got other: ") as caught:
         write_contribution(run.result / inside, base, round_of("float"), tmp_path / "c")
     assert f"round create NAME --base {other}" in str(caught.value.hint)
 

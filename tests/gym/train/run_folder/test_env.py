@@ -112,7 +112,7 @@ def test_a_base_of_which_one_part_changed_is_refused_by_that_part_s_name(
     path.parent.mkdir(exist_ok=True)
     content = path.read_bytes() if path.exists() else b""
     path.write_bytes(content.replace(old, new, 1))
-    with pytest.raises(InputError, match=f"got changed files: {part}"):
+    with pytest.raises(InputError, match=f"got other: {part}\n"):
         check_same_base(env_file, folder)
 
 

@@ -1,7 +1,7 @@
 """Digests of what a fine-tune depends on in its base, and a warning about another base.
 
-Compared is what is read, not how it is written: a base that was saved again, moved, or has other
-spaces in its files is the same.
+What is read is compared, not how it is stored: a base that was saved again, moved or reformatted
+counts as the same.
 """
 
 import hashlib

@@ -57,7 +57,7 @@ def refuse_other_base(env_file: Path, folder: Path, key: str = BASE_KEY) -> None
     if changed:
         raise InputError(
             f"model '{folder}': expected the {key} that run {env_file.parent.name} began with, "
-            f"got changed files: {', '.join(FORM_PARTS.get(part, part) for part in changed)}",
-            hint="put the old files back, or start a new run",
+            f"got other: {', '.join(FORM_PARTS.get(part, part) for part in changed)}",
+            hint=f"put the old {key} back, or start a new run",
             code="train.changed_base",
         )

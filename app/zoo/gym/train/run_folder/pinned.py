@@ -60,7 +60,7 @@ def dataset_files(config: TrainConfig) -> "DataFiles":
 
     A name that is no file is looked up in the `dataset_info.json` of that folder. Files of a folder
     in `dataset` whose names say validation are held out, unless `eval_dataset` or `val_size` is
-    evaluated: those are then left out, as files to test with are.
+    set: then they are left out, like test files.
 
     Raises:
         InputError: a folder has no data files to learn from; a name is unknown; the shares of a mix
