@@ -121,12 +121,12 @@ class RunIndex:
     def rows(self) -> dict[str, RunRow]:
         """Returns every valid row by id; damaged rows are skipped."""
         try:
-            rows_found = self._database.execute(_SELECT).fetchall()
+            rows = self._database.execute(_SELECT).fetchall()
         except sqlite3.DatabaseError:
             self._database.close()
             self._database = self._anew_or_in_memory()
             return {}
-        return {row[0]: RunRow(*row) for row in rows_found if _is_sound(row)}
+        return {row[0]: RunRow(*row) for row in rows if _is_sound(row)}
 
     def update(self, rows: Iterable[RunRow], gone: Iterable[str] = ()) -> None:
         """Stores rows and deletes the ids in `gone`, in one transaction."""

@@ -206,7 +206,7 @@ def estimate_memory(need: MemoryNeed) -> MemoryEstimate:
     generation = generation_bytes(need)
     gradients = gradient_bytes(learning, need.optimizer) // need.sharing
     optimizer //= need.sharing
-    total = weights + adapter + gradients + optimizer + RESERVE_BYTES
+    fixed = weights + adapter + gradients + optimizer + RESERVE_BYTES
     step = step_bytes(learning, need.optimizer) // need.sharing
     return MemoryEstimate(
         weights=weights,
@@ -218,7 +218,7 @@ def estimate_memory(need: MemoryNeed) -> MemoryEstimate:
         generation=generation,
         evaluation=evaluation,
         reserve=RESERVE_BYTES,
-        total=total + max(activations + statistics, evaluation, generation, step),
+        total=fixed + max(activations + statistics, evaluation, generation, step),
     )
 
 

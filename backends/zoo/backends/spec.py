@@ -268,8 +268,10 @@ class LoadSpec:
         recomputes = self.gradient_checkpointing or not self.offload_activations
         name = "gradient_checkpointing"
         _require(name, self.gradient_checkpointing, "True to offload", valid=recomputes)
-        is_checked = not (self.stream_layers and (trains_whole or self.quantization))
-        _require("stream_layers", self.stream_layers, "False if the base changes", valid=is_checked)
+        is_unchanged = not (self.stream_layers and (trains_whole or self.quantization))
+        _require(
+            "stream_layers", self.stream_layers, "False if the base changes", valid=is_unchanged
+        )
         divisible = not (self.quantization or self.stream_layers or self.liger)
         divisible = divisible and not self.offload_activations
         divisible = divisible and self.optimizer.name in ELEMENTWISE

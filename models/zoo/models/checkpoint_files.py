@@ -57,10 +57,8 @@ def warn_of_unused_weights(folder: Path) -> None:
     """
     used = set(checkpoint_files(folder))
     entry = _explicit_file(folder) or _usual_file(folder)
-    others_found = [
-        folder / name for name in (SINGLE_FILE, INDEX_FILE) if (folder / name).is_file()
-    ]
-    unused = [file.name for file in others_found if file != entry and not _files_of(file) <= used]
+    entries = [folder / name for name in (SINGLE_FILE, INDEX_FILE) if (folder / name).is_file()]
+    unused = [file.name for file in entries if file != entry and not _files_of(file) <= used]
     if entry is not None and unused:
         warnings.warn(
             f"{folder}: two sets of weights: {entry.name!r} is loaded, as transformers does, and "

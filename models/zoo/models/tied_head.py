@@ -22,10 +22,10 @@ def head_is_copy(tensors: Mapping[str, tuple[Path, TensorInfo]]) -> bool:
     Args:
         tensors: by name, the file that holds the tensor and where in it.
     """
-    tensors_found = [tensor for name, tensor in tensors.items() if name.endswith(EMBEDDINGS)]
-    if HEAD not in tensors or len(tensors_found) != 1:
+    embeddings = [tensor for name, tensor in tensors.items() if name.endswith(EMBEDDINGS)]
+    if HEAD not in tensors or len(embeddings) != 1:
         return False
-    head, embedding = tensors[HEAD], tensors_found[0]
+    head, embedding = tensors[HEAD], embeddings[0]
     if (head[1].dtype, head[1].shape) != (embedding[1].dtype, embedding[1].shape):
         return False
     return all(a == b for a, b in zip_longest(_pieces(*head), _pieces(*embedding)))

@@ -218,7 +218,7 @@ def _restart(
     changes = [change for change in changes if change not in caps]
     if not changes:
         _apply_changes(run, ())  # reports an edit itself, not an error that follows from it
-    step = _step_found(run, status, changes, finish=finish)
+    step = _step_to_resume(run, status, changes, finish=finish)
     prepare = partial(_prepare, run, changes, step, finish=finish, kind=kind, caps=caps)
     launch(run, prepare=prepare, wait_s=wait_s, entry=entry)
     return replace(status, step=step)
@@ -232,7 +232,7 @@ def _clear(run: Run, kind: KindOfRun, changes: Sequence[str]) -> None:
     run.control.clear()
 
 
-def _step_found(run: Run, status: Status, changes: Sequence[str], *, finish: bool) -> int:
+def _step_to_resume(run: Run, status: Status, changes: Sequence[str], *, finish: bool) -> int:
     """Returns the step of the checkpoint to resume; refuses what the worker would refuse."""
     from zoo.gym.train.progress import check_resumable
     from zoo.gym.train.result.output import check_places

@@ -114,7 +114,7 @@ def fold(status: Status, events: Iterable[Event]) -> Status:
             previous = replace(status, **later) if later else status
             later, status = {}, _moved(previous, event)
             was, (step, saved) = saved, _step_after(previous, status, event, step, saved)
-            status = _best_after(previous, status, is_best=saved == was)
+            status = _best_after(previous, status, is_last_kept=saved == was)
     later |= {"created": created, "updated": updated, "step": step, "steps": steps}
     return replace(status, **later, saved=saved, reached=reached)
 
@@ -143,20 +143,20 @@ def _decided(event: Event, decides: str | None) -> float | None:
     return _finite(cast("Mapping[str, Any]", metrics_or_event).get(decides or ""))
 
 
-def _best_after(previous: Status, status: Status, *, is_best: bool) -> Status:
+def _best_after(previous: Status, status: Status, *, is_last_kept: bool) -> Status:
     """Returns a status after a change of state; the best of lost steps is lost with them.
 
     Args:
         previous: the status before the change.
         status: the status after it.
-        is_best: whether the last checkpoint of the log is the one that a resume continues from.
+        is_last_kept: whether a resume continues from the last checkpoint of the log.
     """
     if status.state == "done" and status.metrics is not None:
         best = _finite(status.metrics.get(f"best_{status.decides}"))
         return replace(status, best=best, saved_best=best)
     killed = status.state == "interrupted" and status.request is None
     if killed or (status.state == "queued" and not previous.live):
-        best = status.saved_best if is_best else None
+        best = status.saved_best if is_last_kept else None
         return replace(status, best=best, saved_best=best)
     return status
 

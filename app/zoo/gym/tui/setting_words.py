@@ -24,7 +24,7 @@ def matching_settings(text: str) -> str:
     if not text or text[-1].isspace():
         return ""
     key, equals, _ = text.rsplit(maxsplit=1)[-1].partition("=")
-    matching = _found(key.replace("-", "_").lower(), is_whole=bool(equals))
+    matching = _matching_lines(key.replace("-", "_").lower(), is_whole=bool(equals))
     if len(matching) == 1:
         return textwrap.shorten(matching[0], LINES * LINE, placeholder=" ...")
     lines = matching[:MOST]
@@ -33,7 +33,7 @@ def matching_settings(text: str) -> str:
     return "\n".join(textwrap.shorten(line, LINE, placeholder=" ...") for line in lines)
 
 
-def _found(part: str, *, is_whole: bool) -> list[str]:
+def _matching_lines(part: str, *, is_whole: bool) -> list[str]:
     """Returns a line for each setting with this name, or with the part in its name or meaning."""
     from zoo.gym.config.describe import describe_settings
     from zoo.gym.config.foreign import ALIASES

@@ -113,9 +113,9 @@ class Language:
                 slot.put(originals[name])
         mx.eval(hidden_ND)
 
-        def backward(found_ND: mx.array) -> dict[str, mx.array]:
+        def backward(dhidden_ND: mx.array) -> dict[str, mx.array]:
             if tokens:
-                np.array(slope_ND, copy=False)[...] = np.array(found_ND, copy=False)
+                np.array(slope_ND, copy=False)[...] = np.array(dhidden_ND, copy=False)
             return dict(zip(slots, grads, strict=True))
 
         return hidden_ND, backward

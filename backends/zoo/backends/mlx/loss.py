@@ -72,7 +72,7 @@ def differentiate(
     objective: Objective,
     stats: Stats,
     arrays: Mapping[str, Any],
-    to_device: Callable[[mx.array], mx.array] = lambda values: values,
+    to_rows: Callable[[mx.array], mx.array] = lambda values: values,
 ) -> tuple[float, dict[str, float], dict[Stat, mx.array]]:
     """Returns the loss, its metrics, and its derivative by each statistic.
 
@@ -80,7 +80,7 @@ def differentiate(
         objective: the objective to differentiate.
         stats: the statistics, in any shape.
         arrays: the other inputs of the objective.
-        to_device: converts a statistic to the shape that the objective expects, `[B, T]`.
+        to_rows: converts a statistic to the shape that the objective expects, `[B, T]`.
 
     Raises:
         ValueError: a metric has the name of the loss.
@@ -88,7 +88,7 @@ def differentiate(
     order = sorted(stats)
 
     def traced(values: list[mx.array]) -> tuple[mx.array, dict[str, mx.array]]:
-        placed = {stat: to_device(value) for stat, value in zip(order, values, strict=True)}
+        placed = {stat: to_rows(value) for stat, value in zip(order, values, strict=True)}
         loss, metrics = objective(MlxNamespace(), placed, arrays)
         if "loss" in metrics:
             raise ValueError("metrics: expected any name but that of the loss, got 'loss'")

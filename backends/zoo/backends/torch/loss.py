@@ -213,8 +213,8 @@ class LossModule(nn.Module):
         scored = self.scored(batch, teacher, batch.gather(hidden_BTD))
         loss, metrics = self._objective(objective, batch, scored)
         router = router * batch.share()
-        metrics_out = {"loss": loss.detach(), **metrics, "router_loss": router.detach()}
-        return loss + self.router.weight * router, metrics_out
+        metrics = {"loss": loss.detach(), **metrics, "router_loss": router.detach()}
+        return loss + self.router.weight * router, metrics
 
     def _objective(
         self, objective: Objective, batch: DeviceBatch, scored: Scored
@@ -268,9 +268,9 @@ class _GradientInForward(torch.autograd.Function):
         losses: list[Tensor] = []
 
         def cotangents(stats: Stats) -> dict[Stat, Tensor]:
-            loss, metrics_out, slopes = differentiate(objective, stats, batch.arrays, batch.scatter)
+            loss, figures, slopes = differentiate(objective, stats, batch.arrays, batch.scatter)
             losses.append(loss)
-            metrics.update(metrics_out)
+            metrics.update(figures)
             return slopes
 
         dhidden_ND, grads = statistics.gradients(scored, objective.needs, cotangents, trained)
@@ -287,7 +287,7 @@ def differentiate(
     objective: Objective,
     stats: Stats,
     arrays: Mapping[str, Any],
-    to_device: Callable[[Tensor], Tensor] = lambda values: values,
+    to_rows: Callable[[Tensor], Tensor] = lambda values: values,
 ) -> tuple[Tensor, dict[str, Tensor], dict[Stat, Tensor]]:
     """Returns the loss, its metrics, and its derivative by each statistic.
 
@@ -295,14 +295,14 @@ def differentiate(
         objective: the objective to differentiate.
         stats: the statistics, in any shape.
         arrays: the other inputs of the objective.
-        to_device: converts a statistic to the shape that the objective expects, `[B, T]`.
+        to_rows: converts a statistic to the shape that the objective expects, `[B, T]`.
 
     Raises:
         ValueError: a metric has the name of the loss.
     """
     with torch.enable_grad():
         leaves = {stat: value.detach().requires_grad_() for stat, value in stats.items()}
-        placed = {stat: to_device(leaf) for stat, leaf in leaves.items()}
+        placed = {stat: to_rows(leaf) for stat, leaf in leaves.items()}
         loss, figures = objective(TorchNamespace(), placed, arrays)
         slopes = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
     if "loss" in figures:

@@ -16,13 +16,13 @@ def refused_settings(device: str, spec: LoadSpec) -> list[tuple[str, str]]:
 
 def refused_on_device(device: str, spec: LoadSpec) -> list[tuple[str, str]]:
     """Returns a sentence and a hint for each setting that is for another device alone."""
-    is_given = {
+    switches = {
         "enable_liger_kernel": spec.liger,
         "activation_offloading": spec.offload_activations,
     }
     refused = [
         (f"{key}: expected the device cuda, got {device}", f"leave {key} out")
-        for key, on in is_given.items()
+        for key, on in switches.items()
         if on and device != "cuda"
     ]
     if spec.stream_layers and device != "cpu":

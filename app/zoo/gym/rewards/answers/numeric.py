@@ -62,7 +62,7 @@ class Numeric(Reward):
         got = only_number(text) if marked else last_number(text)
         if got is None:
             return Score(0.0, f'expected {accepted[0]}, got no number in "{excerpt(text)}"')
-        numbers = [parse_number(number) for number in accepted]
+        numbers = [parse_number(text) for text in accepted]
         margin = Fraction(str(self.settings.tolerance))
         if any(number is not None and same_number(got, number, margin) for number in numbers):
             return Score(1.0)

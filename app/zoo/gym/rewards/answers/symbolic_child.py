@@ -54,8 +54,8 @@ def prepare() -> Callable[[dict[str, Any]], Mapping[str, object]]:
     def read_response(request: dict[str, Any]) -> list[list[Any]]:
         if request["answer"] is not None:
             return read(request["answer"])
-        readings = [latex(statement) for statement in stated(request["statement"] or "")]
-        return readings or read(request["text"])
+        parsed = [latex(statement) for statement in stated(request["statement"] or "")]
+        return parsed or read(request["text"])
 
     def is_equal(expected: list[Any], reading: list[Any]) -> bool:
         """Compares values, and what math-verify ignores in how they are written."""
@@ -73,9 +73,9 @@ def prepare() -> Callable[[dict[str, Any]], Mapping[str, object]]:
         if any(same_text(final, answer) for answer in request["accepted"]):
             return {"equal": True, "got": final[:200]}
         parts = {key: request[key] and mathematics(request[key]) for key in _PARTS}
-        readings = [reading for reading in read_response(parts) if reading]
-        equal = any(is_equal(expected, reading) for expected in golds for reading in readings)
-        got = next((str(reading[-1]) for reading in readings), "no mathematics")
+        parsed = [reading for reading in read_response(parts) if reading]
+        equal = any(is_equal(expected, reading) for expected in golds for reading in parsed)
+        got = next((str(reading[-1]) for reading in parsed), "no mathematics")
         return {"equal": equal, "got": got[:200]}
 
     return compare

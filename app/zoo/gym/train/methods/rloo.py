@@ -113,7 +113,7 @@ class Rloo(Online[RlooConfig]):
         """Returns each reward minus the mean of the others, 0 for an answer without a reward."""
         import numpy as np
 
-        found_NG = leave_one_out(rewards_NG)
+        advantages_NG = leave_one_out(rewards_NG)
         if not self.settings.normalize_advantages:
-            return found_NG
-        return normalised(found_NG, ~np.isnan(rewards_NG))
+            return advantages_NG
+        return normalised(advantages_NG, ~np.isnan(rewards_NG))

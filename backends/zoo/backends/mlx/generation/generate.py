@@ -135,7 +135,7 @@ class Decoding:
         self._padding = [width - len(row) for row in self._left]
         self._follows = read is not None
         if read is None:
-            self._caches = [_batched(row, self._padding) for row in _single_caches(language)]
+            self._caches = [_batched(cache, self._padding) for cache in _single_caches(language)]
         else:
             self._caches = caches_after(read, len(prompts))
 
@@ -150,7 +150,7 @@ class Decoding:
             self._language.hidden(
                 ids_BP[:, start : min(start + PREFILL_TOKENS, last)], self._caches
             )
-            mx.eval([row.state for row in self._caches])
+            mx.eval([cache.state for cache in self._caches])
         return self.read(ids_BP[:, last:])
 
     def _read_after(self) -> mx.array:
@@ -167,7 +167,7 @@ class Decoding:
             places = {row: len(suffix) - 1 - start for row, suffix in enumerate(self._left)}
             ends = [row for row, at in places.items() if 0 <= at < hidden_BTD.shape[1]]
             hidden |= {row: hidden_BTD[row, places[row]] for row in ends}
-            mx.eval(hidden, [suffix.state for suffix in self._caches])
+            mx.eval(hidden, [cache.state for cache in self._caches])
         for cache in self._caches:
             cache.finalize()
         head = self._language.head

@@ -66,7 +66,7 @@ def check_prefix(
     if not isinstance(prefix, KeptPrefix) or prefix.language is not language:
         raise ValueError("prefix: expected what this model has read, got that of another one")
     now = _weights(language)
-    if any(then is not prompt for then, prompt in zip(prefix.weights, now, strict=True)):
+    if any(weight is not then for weight, then in zip(now, prefix.weights, strict=True)):
         raise ValueError("prefix: expected the same weights as it was read with, got others")
     count = len(prefix.ids)
     if any(tuple(prompt[:count]) != prefix.ids or len(prompt) <= count for prompt in prompts):

@@ -114,20 +114,20 @@ def _differs(module: LossModule) -> str:
     first, second = probe_prompts(module)
     shared, rests = first[:5], (first[5:], second[:1])
     plain = Decoding(module, [[*shared, *rest] for rest in rests])
-    apart_SV = _two_steps(plain, second)
+    plain_SV = _two_steps(plain, second)
     try:
         cached = _read(module, shared)
         if cached is None:
             return "it keeps another state than keys and values"
-        found_SV = _two_steps(Decoding(module, rests, cached.layers), second)
+        cached_SV = _two_steps(Decoding(module, rests, cached.layers), second)
     except (InputError, RuntimeError, ValueError, TypeError, AttributeError, IndexError):
         return "its attention cannot be computed in two parts"
-    return difference(module, found_SV, apart_SV) or ""
+    return difference(module, cached_SV, plain_SV) or ""
 
 
 def _two_steps(text: Decoding, ids: Sequence[int]) -> Tensor:
     """Returns the logits after two prompts, after a token of each, and after one of the second."""
     device = text.ids_BP.device
-    hidden = [text.read_prompts(), text.read(torch.tensor(ids[:2], device=device))]
+    logits = [text.read_prompts(), text.read(torch.tensor(ids[:2], device=device))]
     text.select([1, 0])
-    return torch.cat([*hidden, text.read(torch.tensor(ids[2:4], device=device))])
+    return torch.cat([*logits, text.read(torch.tensor(ids[2:4], device=device))])

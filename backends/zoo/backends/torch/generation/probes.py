@@ -98,12 +98,12 @@ def _rows_differ(module: LossModule) -> str:
     plain, shared = Decoding(module, [first, second, second]), Decoding(module, [first, second])
     ids_B = torch.tensor([second[0], first[1], first[2]], device=plain.ids_BP.device)
     plain_SV = [plain.read_prompts()[1:]]
-    state = _state_bytes(plain)
+    state_bytes = _state_bytes(plain)
     plain_SV += [plain.read(ids_B)[1:]]
-    a_token = (_state_bytes(plain) - state) // 3
+    a_token = (_state_bytes(plain) - state_bytes) // 3
     plain_SV += [plain.read(ids_B)[1:]]
     module.abilities.token_bytes = a_token
-    module.abilities.row_bytes = max(0, state // 3 - PADDED * a_token)
+    module.abilities.row_bytes = max(0, state_bytes // 3 - PADDED * a_token)
     prompts_BV = shared.read_prompts()
     try:
         shared.select([0, 1, 1])
@@ -117,11 +117,11 @@ def _rows_differ(module: LossModule) -> str:
     return difference(module, torch.cat(shared_SV), torch.cat(plain_SV)) or ""
 
 
-def difference(module: LossModule, found_SV: Tensor, expected_SV: Tensor) -> str | None:
+def difference(module: LossModule, logits_SV: Tensor, expected_SV: Tensor) -> str | None:
     """Returns how logits differ, in words; None if they do by rounding alone."""
     exact = TOLERANCE.get(next(module.parameters()).dtype, TOLERANCE_16_BITS)
     tolerance = TOLERANCE_16_BITS if module.autocast else exact
-    moved = float((found_SV - expected_SV).abs().max())
+    moved = float((logits_SV - expected_SV).abs().max())
     if moved <= tolerance * float(expected_SV.abs().max()):
         return None
     return f"its logits would differ by {moved:.2g}"

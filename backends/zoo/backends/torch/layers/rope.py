@@ -68,8 +68,8 @@ def check_scaled(folder: Path, model: nn.Module, spec: RopeSpec) -> None:
     """
     kinds = {str(kind) for m in model.modules() if (kind := getattr(m, "rope_type", None))}
     if kinds != {spec.kind}:
-        kinds_found = " and ".join(sorted(kinds)) or "none"
+        scalings = " and ".join(sorted(kinds)) or "none"
         raise InputError(
             f"{folder}: rope_scaling: {type(model).__name__} does not scale its positions: "
-            f"expected {spec.kind}, got {kinds_found}"
+            f"expected {spec.kind}, got {scalings}"
         )
