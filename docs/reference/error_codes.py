@@ -13,7 +13,7 @@ CLASSES = {kind.__name__: code for kind, code in EXIT_CODES.items()}
 
 
 class Raised(NamedTuple):
-    """A place where an error is made: its room, code, class, and words with `{...}` for values."""
+    """A place that creates an error: its room, code, class, and words with `{...}` for values."""
 
     place: str
     room: str
@@ -23,10 +23,10 @@ class Raised(NamedTuple):
 
 
 def raised(folder: Path = ROOT / "app/zoo/gym") -> Iterator[Raised]:
-    """Yields the errors of our classes that the source makes, in the order of files and lines.
+    """Yields each place in the source that creates one of our errors, by file and line.
 
-    An error that passes on the code of another, with `code=error.code`, is not listed; one with
-    `code=error.code or "room.reason"` is.
+    A place that only passes on another error's code, as `code=error.code` does, is left out;
+    `code=error.code or "room.reason"` is not.
     """
     trees = {path: ast.parse(path.read_text("utf-8")) for path in sorted(folder.rglob("*.py"))}
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
@@ -42,9 +42,9 @@ def raised(folder: Path = ROOT / "app/zoo/gym") -> Iterator[Raised]:
 
 
 def _kinds(classes: Iterable[ast.ClassDef]) -> dict[str, str]:
-    """Returns the class with an exit code of each class that takes a code when it is called.
+    """Returns the classes that are called with a code, each with the class of its exit code.
 
-    A subclass with a constructor of its own takes none: it passes one to `super().__init__`.
+    A subclass with its own constructor is not: it passes a code to `super().__init__`.
     """
     kinds = {name: name for name in CLASSES}
     subclasses = {node.name: node for node in classes}
@@ -59,7 +59,7 @@ def _kinds(classes: Iterable[ast.ClassDef]) -> dict[str, str]:
 
 
 def _calls(tree: ast.Module, kinds: Mapping[str, str]) -> Iterator[tuple[ast.Call, str]]:
-    """Yields the calls that make an error, each with the class that its exit code is of."""
+    """Yields the calls that create an error, each with the class that decides its exit code."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in kinds:
             yield node, kinds[node.func.id]

@@ -116,7 +116,7 @@ class Rollout:
 
 
 def rollouts_of(events: Iterable[TokenEvent], rows: int) -> list[Rollout]:
-    """Returns the answers that events are of, by row."""
+    """Joins the events of each row into its answer."""
     ids: list[list[int]] = [[] for _ in range(rows)]
     logprobs: list[list[float]] = [[] for _ in range(rows)]
     finishes = [""] * rows

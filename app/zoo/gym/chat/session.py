@@ -198,7 +198,7 @@ class ChatSession:
         longest = max(len(encode_prompt(chat, self.tokenizer, self.options)) for chat in chats)
         if self.positions is None or longest + sampling.max_new_tokens <= self.positions:
             return self._answered(chats, sampling, seeds)
-        # together, the room of the longest would be that of all
+        # together, all would have only the room that the longest one leaves
         pairs = zip(chats, seeds, strict=True)
         return [self._answered([chat], sampling, [seed])[0] for chat, seed in pairs]
 
@@ -287,7 +287,7 @@ def check_sampling(
         max_new_tokens: the maximum number of tokens in an answer.
         temperature: 0 takes the most likely token each time; None is as the model's files say.
         seed: the sampling seed.
-        stated: what they say.
+        stated: the sampling settings in those files.
 
     Raises:
         InputError: a value is of another type or out of its range.
@@ -459,9 +459,9 @@ def generate(
         prompts: what to answer.
         adapter: a peft folder to put on the model.
         delta: a delta file to put on it instead; not both.
-        max_new_tokens: tokens of an answer at most.
+        max_new_tokens: the maximum number of tokens in an answer.
         temperature: 0 takes the most likely token each time.
-        seed: of the draws.
+        seed: the sampling seed.
         system: the model reads it before each prompt; None and "" as in `open_chat`.
         template: the chat template, as in `open_chat`.
 

@@ -267,7 +267,7 @@ def _thinking(setting: Setting, _: _Context) -> list[Setting | Ignored]:
 
 
 def _length(setting: Setting, context: _Context) -> list[Setting | Ignored]:
-    """Returns LLaMA-Factory's length of sampled answers under our name, where answers are."""
+    """Returns LLaMA-Factory's length of answers under our name, if the stage samples answers."""
     samples = context.stage is not None and (
         "max_completion_length" in config_class(context.stage).model_fields
     )
@@ -275,7 +275,7 @@ def _length(setting: Setting, context: _Context) -> list[Setting | Ignored]:
 
 
 def _quantization(setting: Setting, context: _Context) -> list[Setting | Ignored]:
-    """Returns the settings that published values of a quantised base stand for."""
+    """Returns our settings for a published one that quantises the base."""
     settings = meaning(setting.key, setting.value, bits_given="quantization_bit" in context.keys)
     if settings is None:
         return [setting]
@@ -289,13 +289,13 @@ REWRITES: Mapping[str, Callable[[Setting, _Context], list[Setting | Ignored]]] =
     "finetuning_type": _quantization,
     "quantization": _quantization,
 }
-"""Published keys with values that stand for other settings of ours, or for several."""
+"""Published keys whose values mean other settings of ours, or several."""
 
 
 def _rewritten(
     layer: Iterable[Setting], context: _Context, faults: dict[str, str], ignored: list[Ignored]
 ) -> list[Setting]:
-    """Returns a layer with what its published keys stand for, as `REWRITES` has it."""
+    """Returns a layer with its published keys rewritten as in `REWRITES`."""
     settings: list[Setting] = []
     for setting in layer:
         rewrite = REWRITES.get(setting.key)

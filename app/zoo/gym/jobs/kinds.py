@@ -1,4 +1,4 @@
-"""What a kind of run does otherwise than training; a higher room says it, see `zoo.gym.wiring`."""
+"""How a kind of run differs from training. Rooms above define theirs, see `zoo.gym.wiring`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class KindOfRun:
     Attributes:
         work: does the work of a run in its worker and returns the fields of its end event.
         caps: the settings, besides those of training, that a resume may change.
-        capped: returns what `env.json` of a run has after changes of caps, given as `KEY=VALUE`.
+        capped: returns the new values in a run's `env.json` for changes of caps as `KEY=VALUE`.
         trains: whether it trains weights, so that a resume continues from a checkpoint.
     """
 
@@ -26,6 +26,6 @@ class KindOfRun:
 
 
 def special_kind(run: Run) -> KindOfRun | None:
-    """Returns what the kind of a run does otherwise; None for a training."""
+    """Returns how the kind of a run differs from training; None for training."""
     kind = kind_of(run)
     return None if kind == "training" else cast("KindOfRun", wired(f"run of {kind}"))

@@ -45,7 +45,7 @@ class Asker:
     Args:
         policy: the model.
         folder: its folder, with tokenizer and chat template.
-        own: what it has otherwise than the folder, see `own_tokenizer`.
+        own: how its tokenizer differs from the folder's, see `own_tokenizer`.
     """
 
     def __init__(

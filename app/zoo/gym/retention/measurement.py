@@ -83,7 +83,7 @@ def measure(
         folder: its folder, or that of its base: tokenizer and chat template are read.
         before: what it answered earlier. With it everything is measured, however few answers are
             right, and those that were right may take longer to be so again.
-        own: what its tokenizer has otherwise than the folder, see `own_tokenizer`.
+        own: how its tokenizer differs from the folder's, see `own_tokenizer`.
 
     Returns:
         Of a small model, a folder without a tokenizer, or a model that reads fewer tokens than a

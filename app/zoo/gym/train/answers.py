@@ -144,7 +144,7 @@ class Answers:
         base: the folder of its base, with tokenizer and chat template.
         probes: the prompts; those that the model cannot read with an answer are left out.
         run: the run folder, which has the answers before training.
-        own: what the run's tokenizer has otherwise than the base's.
+        own: how the run's tokenizer differs from the base's.
     """
 
     def __init__(

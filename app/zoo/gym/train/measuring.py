@@ -103,7 +103,7 @@ def rows_of_files(
         config: how rows are encoded: a run's settings, or a new run's.
         model_folder: the base, whose tokenizer is used.
         folder: the run folder, None if there is no run.
-        own_parts: what a delta's tokenizer has otherwise than the base's.
+        own_parts: how a delta's tokenizer differs from the base's.
 
     Raises:
         InputError: the run was trained on every row.

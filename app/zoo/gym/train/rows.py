@@ -52,7 +52,7 @@ class Rows:
         cutoff_len: the setting, or the context length of the model if that is shorter.
         system: the system prompt of at least half of the chats; empty for none.
         joint: what most prompts end with, for a model without a chat template.
-        tokenizer: what the adapter that is continued, or `template`, has otherwise than the base.
+        tokenizer: how the continued adapter, or `template`, differs from the base.
         probes: prompts of held-out and learned rows, whose answers a run shows.
     """
 
@@ -189,7 +189,7 @@ def report_unusable(rows: Rows, report: Callable[[Problem], object]) -> None:
 
 
 def _other_form(config: TrainConfig, base: Path) -> str | None:
-    """Returns how the base reads text otherwise than that of the adapter which is trained on."""
+    """Returns how the base reads text differently from that of the continued adapter."""
     if (adapter := config.first_adapter) is None:
         return None
     has_template = config.template is not None or states_template(adapter)

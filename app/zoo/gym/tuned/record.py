@@ -64,7 +64,7 @@ class Record:
 
     @property
     def tokenizer(self) -> Mapping[str, Any]:
-        """What a delta's tokenizer has otherwise than the base's."""
+        """How a delta's tokenizer differs from the base's."""
         return own_in(self.stored)
 
     @property

@@ -144,7 +144,7 @@ def source_at(path: Path, run: Run | None = None) -> Source:
     if path.is_file() and path.name.endswith(_DATA):
         raise InputError(
             f"{path}: expected a fine-tune (a run, a delta, an adapter, a model), got data",
-            hint=f"zoo-gym train {path.name} makes a run of it; use that",
+            hint=f"train on it first: zoo-gym train {path.name}",
             code="tuned.data",
         )
     if (path / DELTA_FILE).is_file() and is_delta(path / DELTA_FILE):

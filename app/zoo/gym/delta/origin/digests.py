@@ -76,7 +76,7 @@ def form_in(record: Mapping[str, Any]) -> dict[str, str]:
 def other_form(
     record: Mapping[str, Any], folder: Path, *, has_template: bool = False
 ) -> str | None:
-    """Returns how a base reads text otherwise than the one that a fine-tune was trained on.
+    """Returns how a base reads text differently from the one that a fine-tune was trained on.
 
     Args:
         record: of a result or a delta.

@@ -31,7 +31,7 @@ def remember_form(
 
 
 def check_same_tokenizer(env_file: Path, tokens: Mapping[str, object], *, resumes: bool) -> None:
-    """Stores what the tokenizer of a run has otherwise than the base's, and refuses another.
+    """Stores how the tokenizer of a run differs from the base's, and refuses another.
 
     Args:
         env_file: the run's `env.json`.

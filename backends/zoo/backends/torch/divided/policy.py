@@ -104,11 +104,11 @@ class DividedPolicy(TorchPolicy):
         keys: Sequence[int],
         prefix: Prefix | None = None,
     ) -> Iterator[TokenEvent]:
-        """Continues each prompt, with all weights gathered meanwhile. Collective.
+        """Continues each prompt with all weights gathered. Collective.
 
-        All tokens are sampled in this call: weights that stay gathered while somebody reads them
-        would be another exchange, which each process could end at another time. Processes may have
-        different numbers of prompts, or none.
+        All tokens are sampled in this call. If the caller drew them one by one, the weights would
+        stay gathered in between, and each process could free them at a different time. Processes
+        may have different numbers of prompts, or none.
         """
         if not self.divided:
             return super().stream(prompts, sampling, keys=keys, prefix=prefix)

@@ -1,8 +1,8 @@
 """A key-value cache that grows in place.
 
 transformers' own cache copies the keys and values of all tokens for each new one; here they are
-written to buffers with room for more. Only plain layers take part: those with a window or a state
-of their own keep their way.
+written to buffers with room for more. Only plain layers take part: those with a window or another
+state are left alone.
 """
 
 from typing import Any
@@ -16,9 +16,9 @@ ROOM_TOKENS = 128
 
 
 def grow_in_place(cache: Any) -> None:  # noqa: ANN401
-    """Makes the plain layers of a cache grow in place; other states are left as they are.
+    """Makes the plain layers of a cache grow in place; other layers stay as they are.
 
-    It must not be needed for a gradient.
+    The cache must not be needed for a gradient.
     """
     from transformers.cache_utils import DynamicLayer
 
@@ -31,7 +31,8 @@ class _Growth:
     """Appends keys and values to those of a layer."""
 
     def __init__(self, layer: Any) -> None:  # noqa: ANN401
-        # the layer has this: with a true reference, only the collector would free both
+        # the layer refers to this object: a strong reference back would be a cycle, whose buffers
+        # are freed only by the garbage collector
         self._layer: Any = proxy(layer)
         self._buffers: dict[str, Tensor] = {}
 
