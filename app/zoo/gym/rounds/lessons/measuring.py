@@ -46,7 +46,7 @@ class LessonMeasuring:
         ]
         name = f"{opened.state.id}-{key.public.raw.hex()[:16]}.jsonl"
         self.kept_file = folders().data / "rounds" / "measured" / name
-        self._found: dict[str, Measurement] = {}
+        self._measured: dict[str, Measurement] = {}
         if self.kept_file.exists():
             self.add(self.kept_file)
 
@@ -58,7 +58,7 @@ class LessonMeasuring:
     @property
     def left(self) -> list[Item]:
         """The lessons that were not measured yet."""
-        measured = self.recorded.keys() | self._found.keys()
+        measured = self.recorded.keys() | self._measured.keys()
         return [lesson for lesson in self.items if lesson.id not in measured]
 
     def add(self, file: Path) -> int:
@@ -93,7 +93,7 @@ class LessonMeasuring:
         """
         self._keep(list(measurements))
         ensure_folder(self.kept_file.parent)
-        write_measurements(self.kept_file, self._found.values(), self._key)
+        write_measurements(self.kept_file, self._measured.values(), self._key)
 
     def entries(self) -> list[Signed]:
         """Returns the signed records of what was measured, without those that are there already.
@@ -103,7 +103,7 @@ class LessonMeasuring:
         """
         texts = {lesson.text: lesson for lesson in self.items}
         measurements = [
-            measurement for measurement in self._found.values() if measurement.text in texts
+            measurement for measurement in self._measured.values() if measurement.text in texts
         ]
         return [
             self._entry(measurement)
@@ -128,9 +128,9 @@ class LessonMeasuring:
     def _keep(self, measurements: Sequence[Measurement]) -> None:
         """Keeps the measurement of most tasks of each lesson, or one that shows clear harm."""
         for measurement in measurements:
-            earlier = self._found.get(measurement.item)
+            earlier = self._measured.get(measurement.item)
             if earlier is None or _rank(measurement) > _rank(earlier):
-                self._found[measurement.item] = measurement
+                self._measured[measurement.item] = measurement
 
     def _entry(self, measurement: Measurement) -> Signed:
         if measurement.tasks < FEWEST_TASKS:

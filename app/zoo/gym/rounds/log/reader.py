@@ -80,18 +80,18 @@ def proves_consistency(
     position, last = old - 1, new - 1
     while position & 1:
         position, last = position >> 1, last >> 1
-    old_found = new_found = path[0]
+    old_computed = new_computed = path[0]
     for sibling in path[1:]:
         if not last:
             return False
         if position & 1 or position == last:
-            old_found, new_found = join(sibling, old_found), join(sibling, new_found)
+            old_computed, new_computed = join(sibling, old_computed), join(sibling, new_computed)
             while position and not position & 1:
                 position, last = position >> 1, last >> 1
         else:
-            new_found = join(new_found, sibling)
+            new_computed = join(new_computed, sibling)
         position, last = position >> 1, last >> 1
-    return not last and old_found == old_root and new_found == new_root
+    return not last and old_computed == old_root and new_computed == new_root
 
 
 def _split(count: int) -> int:

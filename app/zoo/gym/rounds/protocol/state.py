@@ -81,15 +81,17 @@ class State:
     @property
     def misses_quorum(self) -> bool:
         """Whether the phase, if it is closed now, has fewer contributors than the quorum."""
-        return self.phase in {Phase.COMMIT, Phase.REVEAL} and self._found < self.manifest.quorum
+        return (
+            self.phase in {Phase.COMMIT, Phase.REVEAL} and self._contributors < self.manifest.quorum
+        )
 
     @property
     def too_few(self) -> str:
         """How many contributors a phase of commitments or reveals has, of those it needs."""
-        return f"{self._found} of {self.manifest.quorum} contributors in phase {self.phase}"
+        return f"{self._contributors} of {self.manifest.quorum} contributors in phase {self.phase}"
 
     @property
-    def _found(self) -> int:
+    def _contributors(self) -> int:
         return len(self.commits if self.phase is Phase.COMMIT else self.reveals)
 
     def expect_compute(self, *more: Phase) -> None:
