@@ -50,13 +50,26 @@ def test_loss_and_gradient_equal_full_logits(
     assert reference.relative_error(dict(mine.gradients()), gradients) < TOLERANCE
 
 
-def test_a_gradient_is_taken_once_and_a_parameter_is_replaced(engine: str, tied: Path) -> None:
+def test_gradients_are_sent_and_not_kept(engine: str, tied: Path) -> None:
+    batch = reference.example_batch()
     policy = load_backend(engine).load(tied, LoadSpec(train="full", dtype="f32"))
-    policy.accumulate(SFT, reference.example_batch(), key=0)
-    expected = dict(policy.gradients())
-    taken = dict(policy.take_gradients())
-    assert reference.relative_error(taken, expected) == 0
+    policy.accumulate(SFT, batch, key=0)
+    expected = {name: 2 * values for name, values in policy.gradients()}
+    policy = load_backend(engine).load(tied, LoadSpec(train="full", dtype="f32"))
+    received: dict[str, Any] = {}
+
+    def receive(name: str, values: Any) -> None:
+        received[name] = received.get(name, 0) + values
+
+    policy.send_gradients(receive)
+    for _ in range(2):
+        policy.accumulate(SFT, batch, key=0)
+    assert reference.relative_error(received, expected) < TOLERANCE
     assert not any(values.any() for _, values in policy.gradients())
+
+
+def test_one_parameter_is_replaced(engine: str, tied: Path) -> None:
+    policy = load_backend(engine).load(tied, LoadSpec(train="full", dtype="f32"))
     name, values = next(iter(policy.trained()))
     policy.assign(name, values + 1)
     now = dict(policy.trained())

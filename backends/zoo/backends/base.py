@@ -8,7 +8,7 @@ refuses an engine that lacks a method, with the name of the method.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -245,8 +245,15 @@ class Policy(Scorer):
         """Yields the gradient accumulated since the last step, by canonical name."""
 
     @abstractmethod
-    def take_gradients(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
-        """Yields what `gradients` does, and clears it; each part is freed before the next."""
+    def send_gradients(self, receive: "Callable[[str, NDArray[np.float32]], None]") -> None:
+        """Passes on each parameter's gradient as soon as a pass has it, and frees it.
+
+        From then on `accumulate` keeps no gradient, so that one parameter's is in memory at a time
+        if the engine can, and `optimizer_step` has nothing to do.
+
+        Args:
+            receive: called with the name and the gradient of one pass; it may keep neither.
+        """
 
     @abstractmethod
     def assign(self, name: str, values: "NDArray[np.float32]") -> None:

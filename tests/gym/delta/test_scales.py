@@ -36,7 +36,7 @@ def trainable(shape: tuple[int, ...], coding: Dense) -> TrainableTensor:
     before, after = Values(base, "f32", "base"), Values(base + change, "f32", "tuned")
     encoded = encode_tensor("t", before, after, coding)
     assert encoded is not None
-    return TrainableTensor(encoded.tensor, dict(encoded.arrays), before)
+    return TrainableTensor(encoded.tensor, dict(encoded.arrays), lambda: before)
 
 
 def check_gradient(tensor: TrainableTensor) -> None:

@@ -6,7 +6,7 @@ multiplies, and needs no pass of its own.
 Legend: R rows and C columns of a tensor as a matrix.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -59,13 +59,13 @@ class TrainableTensor:
         tensor: its name, shape and terms.
         parts: the parts of the terms; trained ones are float32, and rounded to their stored type
             where the change is computed.
-        base: the base's values.
+        base: reads the base's values; mapped files are not kept open between steps.
         trainables: what is trained.
     """
 
     tensor: TensorTerms
     parts: dict[str, "NDArray[Any]"]
-    base: Values
+    base: Callable[[], Values]
     trainables: list[Trainable] = field(init=False)
     _stored: dict[str, "np.dtype[Any]"] = field(init=False)
 
@@ -87,7 +87,7 @@ class TrainableTensor:
     def weights(self) -> "FloatArray":
         """Returns base plus change, float32 in the tensor's shape."""
         R, C = rows_and_columns(self.tensor.shape)
-        values = self.base.float32(slice(0, R * C)).reshape(R, C)
+        values = self.base().float32(slice(0, R * C)).reshape(R, C)
         apply_rows(self.tensor, self.stored(), slice(0, R), values)
         return values.reshape(self.tensor.shape)
 

@@ -7,9 +7,10 @@ and models of any size.
 """
 
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +69,7 @@ class ScalePolicy(Policy):
         self._delta, self._steps, self._moved = delta, 0, False
         self._tensors: dict[str, TrainableTensor] = {}
         self._slots: dict[str, _Slot] = {}
+        self._gradients: dict[str, NDArray[np.float32]] = {}
         for tensor in delta.header.tensors:
             if not tensor.terms:
                 continue
@@ -79,7 +81,7 @@ class ScalePolicy(Policy):
                     code="train.scales_of_joined_tensor",
                 )
             trainable = TrainableTensor(
-                tensor, tensor_parts(delta, tensor), read_values(base, tensor.name)
+                tensor, tensor_parts(delta, tensor), partial(read_values, base, tensor.name)
             )
             self._tensors[parameters[tensor.name]] = trainable
             for each in trainable.trainables:
@@ -90,6 +92,7 @@ class ScalePolicy(Policy):
                 f"{delta.path}: expected a dense delta with scales, got none that can be trained",
                 code="train.no_scales",
             )
+        inner.send_gradients(self._receive)
         self._compute_weights()
 
     def _compute_weights(self) -> None:
@@ -167,7 +170,8 @@ class ScalePolicy(Policy):
         """
         import numpy as np
 
-        gradients = {name: slot.unit * gradient for name, slot, gradient in self._take_gradients()}
+        gradients = {name: self._slots[name].unit * gradient for name, gradient in self.gradients()}
+        self._gradients = {}
         norm = math.sqrt(sum(float(np.square(g, dtype="f8").sum()) for g in gradients.values()))
         if not math.isfinite(norm):
             return StepInfo(grad_norm=norm, skipped=True, changed=False)
@@ -178,31 +182,32 @@ class ScalePolicy(Policy):
         self._compute_weights()
         return StepInfo(grad_norm=norm, skipped=False, changed=self._moved)
 
-    def _take_gradients(self) -> "Iterator[tuple[str, _Slot, NDArray[np.float32]]]":
-        for name, gradient in self.inner.take_gradients():
-            if (tensor := self._tensors.get(name)) is not None:
-                yield from self._by_part(tensor, gradient)
-
-    def _by_part(
-        self, tensor: TrainableTensor, gradient: "NDArray[np.float32]"
-    ) -> "Iterator[tuple[str, _Slot, NDArray[np.float32]]]":
+    def _receive(self, name: str, gradient: "NDArray[np.float32]") -> None:
+        """Adds the gradient of a parameter's scales to that of earlier passes."""
+        if (tensor := self._tensors.get(name)) is None:
+            return
         for part, values in tensor.gradients(gradient).items():
-            name = f"{tensor.tensor.name}.{part}"
-            yield name, self._slots[name], values
+            key = f"{tensor.tensor.name}.{part}"
+            self._gradients[key] = self._gradients.get(key, 0) + values
 
     # ---- state
 
     def gradients(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
-        """Yields the gradient of each trained part."""
-        for name, gradient in self.inner.gradients():
-            if (tensor := self._tensors.get(name)) is not None:
-                for part, _, values in self._by_part(tensor, gradient):
-                    yield part, values
+        """Yields the gradient of each trained part since the last step."""
+        import numpy as np
 
-    def take_gradients(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
-        """Yields the gradient of each trained part, and clears it."""
-        for name, _, values in self._take_gradients():
-            yield name, values
+        for name, slot in self._slots.items():
+            gradient = self._gradients.get(name)
+            yield name, np.zeros_like(slot.mean) if gradient is None else gradient.copy()
+
+    def send_gradients(self, receive: "Callable[[str, NDArray[np.float32]], None]") -> None:
+        """Refused: the scales of a delta have no other scales beneath them.
+
+        Raises:
+            ValueError: always.
+        """
+        del receive
+        raise ValueError("send_gradients: expected a policy of weights, got one of scales")
 
     def trained(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
         """Yields each trained part by its name in the delta file."""

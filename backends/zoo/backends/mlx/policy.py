@@ -79,6 +79,7 @@ class MlxPolicy(Policy):
         self.language, self.adapted = language, adapted
         self.optimizer = NamedAdamW(language.slots, optimizer or OptimizerSpec())
         self._gradients: dict[str, mx.array] = {}
+        self._receive: Callable[[str, NDArray[np.float32]], None] | None = None
 
     def parameter_count(self) -> int:
         """Returns the number of the base model's parameters, tied ones once."""
@@ -132,7 +133,11 @@ class MlxPolicy(Policy):
         return totals
 
     def _add(self, gradients: Mapping[str, mx.array]) -> None:
-        """Adds to the accumulated gradient, and evaluates it."""
+        """Adds to the accumulated gradient and evaluates it, or passes it on."""
+        if self._receive is not None:
+            for name, grad in gradients.items():
+                self._receive(name, trained.to_host(grad))
+            return
         for name, grad in gradients.items():
             previous = self._gradients.get(name)
             wide = grad.astype(mx.float32)
@@ -257,11 +262,9 @@ class MlxPolicy(Policy):
             grad = self._gradients.get(name)
             yield name, trained.to_host(mx.zeros_like(slot.get()) if grad is None else grad)
 
-    def take_gradients(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
-        """Yields what `gradients` does, and clears it; each part is freed before the next."""
-        for name, slot in self.language.slots.items():
-            grad = self._gradients.pop(name, None)
-            yield name, trained.to_host(mx.zeros_like(slot.get()) if grad is None else grad)
+    def send_gradients(self, receive: "Callable[[str, NDArray[np.float32]], None]") -> None:
+        """Passes on the gradients of each pass, which are computed together, one by one."""
+        self._receive = receive
 
     def assign(self, name: str, values: "NDArray[np.float32]") -> None:
         """Replaces one trained parameter.

@@ -310,9 +310,9 @@ class TorchPolicy(Policy):
         """Yields the gradient accumulated since the last step, by canonical name."""
         return trained.gradients(self.parameters)
 
-    def take_gradients(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
-        """Yields what `gradients` does, and clears it; each part is freed before the next."""
-        return trained.taken(self.parameters)
+    def send_gradients(self, receive: "Callable[[str, NDArray[np.float32]], None]") -> None:
+        """Passes on each parameter's gradient as soon as a pass has it, and frees it."""
+        trained.send_gradients(self.parameters, receive)
 
     def assign(self, name: str, values: "NDArray[np.float32]") -> None:
         """Replaces one trained parameter.

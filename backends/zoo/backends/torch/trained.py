@@ -1,8 +1,8 @@
 """The trained parameters: names, saving and loading, independent of the optimizer."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -49,14 +49,23 @@ def gradients(
         yield name, whole(gradient).float().cpu().numpy().copy()
 
 
-def taken(
+def send_gradients(
     parameters: Mapping[str, nn.Parameter],
-) -> "Iterator[tuple[str, NDArray[np.float32]]]":
-    """Yields each accumulated gradient on the host, zeros if there is none, and clears it."""
+    receive: "Callable[[str, NDArray[np.float32]], None]",
+) -> None:
+    """Passes on each gradient, on the host, as soon as a backward pass has it, and frees it."""
+
+    def sender(name: str) -> Callable[[Tensor], None]:
+        def send(parameter: Tensor) -> None:
+            gradient, parameter.grad = parameter.grad, None
+            assert gradient is not None
+            receive(name, gradient.float().cpu().numpy())
+
+        return send
+
     for name, parameter in parameters.items():
-        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-        parameter.grad = None
-        yield name, whole(gradient).float().cpu().numpy()
+        hooked: Any = parameter  # torch's function has no types
+        hooked.register_post_accumulate_grad_hook(sender(name))
 
 
 def save(parameters: Mapping[str, Tensor], folder: Path, name: str = FILE) -> None:

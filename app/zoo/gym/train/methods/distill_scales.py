@@ -16,11 +16,12 @@ from pydantic import BeforeValidator, Field
 from zoo.gym.config.values import path_text
 from zoo.gym.data.records import Kind
 from zoo.gym.engine import open_engine
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.paths import given_path
 from zoo.gym.train.methods.distill import Distillation, DistillConfig
 from zoo.gym.train.plan import Choice, Facts, Plan
 from zoo.gym.train.run_folder.env import stored_device
+from zoo.models.folder import SMALL_PARAMETERS, count_parameters
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
@@ -128,6 +129,14 @@ class DistillScales(Distillation):
         from zoo.models import resolve
 
         folder = resolve(self._settings.teacher_model, offline=True).folder
-        self.teacher = open_engine(stored_device(self.folder / "env.json")).load(folder)
+        from zoo.backends.base import LoadSpec
+
+        engine = open_engine(stored_device(self.folder / "env.json"))
+        large = count_parameters(folder) >= SMALL_PARAMETERS
+        try:  # its layers are read from the file for each pass: two models are in memory otherwise
+            spec = LoadSpec(stream_layers=large and engine.name == "cpu")
+            self.teacher = engine.load(folder, spec)
+        except (InputError, NotAvailableError):
+            self.teacher = engine.load(folder)
         if not self.units:
             raise InputError("dataset: expected rows to learn from, got none", code="train.no_rows")
