@@ -65,6 +65,29 @@ def test_a_role_that_no_tag_names_is_a_problem_of_its_row(write: Write) -> None:
         read_dataset([path])
 
 
+def test_turns_in_nested_lists_are_a_problem_of_their_row(write: Write) -> None:
+    tags = {"user_tag": "me", "assistant_tag": "it"}
+    entry = {"formatting": "sharegpt", "columns": {"messages": "m"}, "tags": tags}
+    deep: list[Any] = []
+    for _ in range(899):
+        deep = [deep]
+    good = [{"from": "me", "value": "a"}, {"from": "it", "value": "b"}]
+    data = read_dataset([write(entry, {"m": deep}, {"m": [good]}, {"m": good})])
+    assert [turns(record) for record in data.records] == [[("user", "a"), ("assistant", "b")]]
+    assert [problem.reason for problem in data.problems] == [
+        "messages[0]: expected a message, got a list"
+    ] * 2
+
+
+def test_the_first_bad_role_of_a_row_is_named_in_the_order_of_its_keys(write: Write) -> None:
+    tags = {"user_tag": "me"}
+    columns = {"messages": "m", "chosen": "c", "rejected": "r"}
+    entry = {"formatting": "sharegpt", "ranking": True, "columns": columns, "tags": tags}
+    bad = {key: {"from": f"role of {key}", "value": "a"} for key in ("r", "c", "m")}
+    with pytest.raises(InputError, match="unknown role 'role of m'"):
+        read_dataset([write(entry, bad)], kinds=frozenset({"pair"}))
+
+
 def test_ranked_rows_are_pairs(write: Write) -> None:
     entry = {
         "formatting": "sharegpt",

@@ -20,6 +20,7 @@ Fields = dict[str, object]
 
 _ELSEWHERE = ("hf_hub_url", "ms_hub_url", "om_hub_url", "script_url", "cloud_file_name")
 _KEYS = ("file_name", "formatting", "ranking", "split", "num_samples", "columns", "tags")
+_TURNS = ("messages", "conversations", "chosen", "rejected")
 _TAGS = {
     "role_tag": "from",
     "content_tag": "value",
@@ -71,19 +72,21 @@ class Entry:
         if self.columns:
             ours = {self.columns[key]: part for key, part in fields.items() if key in self.columns}
         if self.tags:
-            keys = ours.keys() & {"messages", "conversations", "chosen", "rejected"}
-            ours = ours | {key: self._turns(ours[key]) for key in keys}
+            ours = ours | {key: self._turns(ours[key]) for key in _TURNS if key in ours}
         return ours, frozenset(fields.keys() - self.columns if self.columns else ())
 
     def _turns(self, value: object) -> object:
         """Returns a turn, or a list of turns, with our keys and roles."""
         if isinstance(value, list):
-            return [self._turns(turn) for turn in cast("list[object]", value)]
+            return [self._turn(turn) for turn in cast("list[object]", value)]
+        return self._turn(value)
+
+    def _turn(self, value: object) -> object:
         if not isinstance(value, dict):
             return value
         turn = dict(cast("Fields", value))
         role, text = (turn.pop(self.tags[tag], None) for tag in ("role_tag", "content_tag"))
-        roles = {self.tags[tag]: role for tag, role in _ROLES.items()}
+        roles = {self.tags[tag]: ours for tag, ours in _ROLES.items()}
         if not isinstance(role, str) or role not in roles:
             raise InputError(
                 f"unknown role {described(role)}: expected one of {', '.join(roles)} "
