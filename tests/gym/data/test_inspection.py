@@ -105,6 +105,25 @@ def test_the_example_of_a_pair_shows_both_answers(inspect: Inspect) -> None:
     assert inspect(pair("Hi", "Yo")).rejected == ()
 
 
+def test_a_pair_with_a_worse_answer_that_the_template_refuses_is_a_problem(
+    tmp_path: Path, byte_tokenizer: Callable[..., Any]
+) -> None:
+    template = (
+        "{% for m in messages %}{% if 'No' in m.content %}{{ raise_exception('rude') }}{% endif %}"
+        "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    byte_tokenizer(template).save_pretrained(tmp_path)
+    path = tmp_path / "rows.jsonl"
+    rows = [{"prompt": "Hi", "chosen": "Yo", "rejected": worse} for worse in ("No", "Hm")]
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    found = inspect_dataset([path], tmp_path, EncodeOptions(60), {"pair"})
+    assert (found.rows, [str(problem) for problem in found.problems]) == (
+        1,
+        [f"{path}:1: the model's chat template refuses the chat: rude (line 1 of the template)"],
+    )
+
+
 @pytest.mark.parametrize(("key", "good"), [("label", True), ("kto_tag", True), ("forget", False)])
 def test_ratings_are_counted_and_that_of_the_example_is_said(
     inspect: Inspect, key: str, good: bool
