@@ -166,7 +166,7 @@ def test_a_row_may_hold_a_list_of_what_could_be_rows() -> None:
         ({"prompt": "", "completion": " "}, "empty prompt and completion"),
         ({"instruction": "", "output": ""}, "empty prompt and completion"),
         ({"prompt": "a", "completion": 7}, "'completion': expected text, got a number"),
-        ({"messages": "a"}, "'messages': expected a list of messages, got text"),
+        ({"messages": "a"}, "'messages': expected a list of messages, got 'a'"),
         ({"messages": []}, "'messages' is empty"),
         ({"messages": [USER]}, "no assistant turn"),
         ({"messages": [GPT, USER]}, "'messages' starts with an assistant turn"),
@@ -188,7 +188,7 @@ def test_a_row_may_hold_a_list_of_what_could_be_rows() -> None:
         ),
         ({"instruction": "a", "output": "b", "history": [["c"]]}, "history[0]: expected a pair"),
         ({"instruction": "a", "instances": []}, "'instances': expected a list of objects"),
-        ({"message_tree_id": "1", "prompt": "a"}, "'prompt': expected a message, got text"),
+        ({"message_tree_id": "1", "prompt": "a"}, "'prompt': expected a message, got 'a'"),
     ],
 )
 def test_a_bad_row_is_reported_with_what_is_wrong(row: Any, reason: str) -> None:

@@ -68,7 +68,7 @@ def test_a_system_key_that_equals_the_system_turn_is_said_once() -> None:
         ({"weight": 0}, "'weight' is 0: the row is excluded"),
         ({"weight": 0.5}, "'weight': expected 0 or 1, got 0.5"),
         ({"sample_weight": 2}, "'sample_weight': expected 0 or 1, got 2"),
-        ({"loss_weight": "1"}, "'loss_weight': expected a number, got text"),
+        ({"loss_weight": "1"}, "'loss_weight': expected a number, got '1'"),
         ({"train": False}, "the row is excluded"),
         ({"trainable": 0}, "the row is excluded"),
         ({"train": "no"}, "'train': expected true or false, or 1 or 0, got 'no'"),

@@ -193,7 +193,7 @@ def deep(levels: int) -> Any:
         (with_call(function="f"), "tool_calls[0].function: expected an object, got 'f'"),
         (with_call(name="f", type="custom"), "type: expected 'function', got 'custom'"),
         (with_call(name="f", id=7), "'id': expected text, got a number"),
-        ({"messages": [ASK, {**CALL, "tool_calls": "f"}]}, "expected a list of calls, got text"),
+        ({"messages": [ASK, {**CALL, "tool_calls": "f"}]}, "expected a list of calls, got 'f'"),
         ({"messages": [ASK, {**CALL, "tool_calls": [1]}]}, "expected an object, got a number"),
         ({"messages": [ASK, {**CALL, "function_call": FUNCTION}]}, "'function_call', got both"),
         ({"messages": [{**ASK, "tool_calls": [FUNCTION]}, SAY]}, "tool calls of the role user"),
@@ -221,6 +221,7 @@ def deep(levels: int) -> Any:
         (with_tool({"name": "f", "inputSchema": []}), "inputSchema: expected an object"),
         (with_tool({"name": "f", "parameters": {}, "input_schema": {}}), "expected one schema"),
         ({"messages": [ASK, SAY], "tools": "weather"}, "'tools': expected JSON, got 'weather'"),
+        ({"messages": [ASK, SAY], "tools": '"f"'}, "'tools': expected a list of tools, got 'f'"),
         ({"messages": [ASK, SAY], "tools": {"name": "f"}}, "expected a list of tools, got an obj"),
         (
             {"messages": [ASK, SAY], "tools": [TOOL], "functions": [{"name": "f"}]},

@@ -38,8 +38,8 @@ def described(value: object) -> str:
 
 
 def wrong_type(where: str, expected: str, value: object) -> InputError:
-    """Returns the error for a value that has not the expected type."""
-    got = type_name(value)
+    """Returns the error for a value that does not have the expected type."""
+    got = described(value)
     return InputError(f"{where}: expected {expected}, got {got}", code="data.wrong_type")
 
 
@@ -89,8 +89,7 @@ def object_of(value: object, where: str) -> dict[str, object]:
         InputError: it is not.
     """
     if not isinstance(value, dict):
-        got = described(value)
-        raise InputError(f"{where}: expected an object, got {got}", code="data.wrong_type")
+        raise wrong_type(where, "an object", value)
     return cast("dict[str, object]", value)
 
 
