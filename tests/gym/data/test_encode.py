@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoo.gym.data import rows
 from zoo.gym.data.encode import Encoded, encode_records
 from zoo.gym.data.records import Message, Record
+from zoo.gym.data.rendering.renderer import RenderLimitError
 from zoo.gym.data.rows import EncodeOptions, encode_prompt
 from zoo.gym.data.tokenizer import load_tokenizer
 from zoo.gym.data.units import Example
@@ -264,3 +266,37 @@ def test_a_token_without_an_embedding_is_named_before_the_start(byte_tokenizer: 
         encoded(byte_tokenizer(None), *texts("a</s>"), vocabulary=256, split_special_tokens=False)
     with pytest.raises(InputError, match=reason):
         encode_prompt([CHAT[0]], byte_tokenizer(), EncodeOptions(64, vocabulary=259))
+
+
+def slow_pair(line: int) -> Record:
+    return Record(f"f:{line}", "pair", sides=(chat("Yo", f"{line}"), chat("slow", f"{line}")))
+
+
+def slow_prompt(line: int) -> Record:
+    return Record(f"f:{line}", "prompt", prompt=f"slow {line}")
+
+
+@pytest.mark.parametrize("slow", [slow_pair, slow_prompt])
+def test_the_second_row_over_the_limits_of_rendering_is_the_last(
+    byte_tokenizer: Make, monkeypatch: pytest.MonkeyPatch, slow: Callable[[int], Record]
+) -> None:
+    stopped: list[str] = []
+
+    def limited(render: Callable[..., Any]) -> Callable[..., Any]:
+        def limited_render(template: Any, turns: Any, *rest: Any, **options: Any) -> Any:
+            texts = [turn.content for turn in turns]
+            if any("slow" in text for text in texts):
+                stopped.append(texts[0])
+                raise RenderLimitError("too slow")
+            return render(template, turns, *rest, **options)
+
+        return limited_render
+
+    for name in ("render_turns", "render_marked"):
+        monkeypatch.setattr(rows, name, limited(getattr(rows, name)))
+    data = encoded(byte_tokenizer(), slow(1), chat())
+    assert (len(data.units), [str(problem) for problem in data.problems]) == (1, ["f:1: too slow"])
+    stopped.clear()
+    with pytest.raises(RenderLimitError):
+        encoded(byte_tokenizer(), slow(1), chat(), slow(2), slow(3))
+    assert len(stopped) == 2
