@@ -1,5 +1,7 @@
 """What a user takes away again, and where a typed word leads."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -61,6 +63,39 @@ def test_a_refused_library_does_not_hide_the_others(call: Call) -> None:
     assert [row["name"] for row in refused] == ["rules"]
     assert "rules cannot be used: " in found.stderr
     assert call("experience", "list").code == 0
+
+
+@pytest.mark.parametrize("locked", ["experience", "rules"])
+def test_a_folder_without_permission_is_no_empty_one(
+    call: Call, monkeypatch: pytest.MonkeyPatch, locked: str
+) -> None:
+    call("experience", "list")
+    save("One.")
+    listed = Path.iterdir
+
+    def iterdir(folder: Path) -> Iterator[Path]:
+        if folder.name == locked:
+            raise PermissionError(13, "Permission denied", str(folder))
+        return listed(folder)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    shown = call("experience", "list", "--json")
+    assert (shown.code, cast("Any", shown.json["error"])["code"]) == (1, "cli.storage")
+    assert f"{locked}': permission denied" in shown.stderr
+
+
+def test_a_version_is_not_saved_beside_those_that_cannot_be_listed(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("experience", "list")
+    save("One.")
+
+    def refuse(folder: Path) -> Iterator[Path]:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(PermissionError):
+        save("Two.")
 
 
 def test_a_library_is_removed_after_a_yes_alone(call: Call) -> None:

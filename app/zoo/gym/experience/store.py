@@ -89,7 +89,7 @@ class Stored:
 
 def names() -> list[str]:
     """Returns the names of all libraries."""
-    return sorted(path.name for path in _root().glob("*") if _versions(path))
+    return sorted(path.name for path in _entries(_root()) if _versions(path))
 
 
 def versions(name: str) -> list[int]:
@@ -392,6 +392,12 @@ def _files() -> Iterator[Path]:
         yield from (_file(name, version) for version in versions(name))
 
 
+def _entries(folder: Path) -> list[Path]:
+    """Returns what is in a folder, nothing if it is none."""
+    # not `glob`, for which a folder that may not be read is an empty one
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
 def _versions(folder: Path) -> list[int]:
-    matches = (_VERSION.fullmatch(path.name) for path in folder.glob("*.json"))
+    matches = (_VERSION.fullmatch(path.name) for path in _entries(folder))
     return sorted(int(match[1]) for match in matches if match)
