@@ -110,8 +110,9 @@ def test_rows_without_examples_to_take_them_of_are_refused(
     call: Call, base: Path, tuned: Path, made: Path
 ) -> None:
     for words in (("create", "tuned", "--out", "d2"), ("check", str(made))):
-        found = call("delta", *words, "--base", "base", "--rows", "3")
-        assert (found.code, found.stdout) == (2, "")
+        found = call("delta", *words, "--base", "base", "--rows", "3", "--json")
+        assert found.code == 2
+        assert found.json["error"]["code"] == "cli.no_examples"
         assert "--rows: expected examples to measure 3 of, got none" in found.stderr
     assert not Path("d2").exists()
 

@@ -54,5 +54,6 @@ def test_chat_takes_the_template_that_training_takes(call: Call, bare: str) -> N
     words = ("chat", "--model", bare, "--max_new_tokens", "1", "--template")
     assert call(*words, "phi", stdin="Hi\n").code == 0
     assert "without effect: --template" in call(*words, "qwen3", stdin="Hi\n").stderr
-    found = call(*words, "chatlm")
+    found = call(*words, "chatlm", "--json")
     assert (found.code, "--template: expected chatml" in found.stderr) == (2, True)
+    assert found.json["error"]["code"] == "data.bad_template"  # type: ignore[index]

@@ -76,6 +76,15 @@ def test_the_exit_code_is_the_worker_s(
 
 
 @pytest.mark.slow
+def test_two_runs_are_not_detached(call: Call, base: Path, rows: Path) -> None:
+    rows.write_text('{"prompt": "a", "chosen": "b", "rejected": "c"}\n')
+    words = ("--model", str(base), "--stage", "grpo", "--detach", "--json")
+    found = call("train", str(rows), *words)
+    assert (found.code, found.json["error"]["code"]) == (2, "cli.two_runs")
+    assert run_folders() == []
+
+
+@pytest.mark.slow
 def test_a_detached_run_continues_in_the_background(
     call: Call, worker: Call, base: Path, rows: Path
 ) -> None:

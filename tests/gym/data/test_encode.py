@@ -199,8 +199,10 @@ def test_a_row_that_the_template_refuses_is_a_problem(byte_tokenizer: Make) -> N
 
 
 def test_a_data_set_that_the_template_refuses_whole_is_refused(byte_tokenizer: Make) -> None:
-    with pytest.raises(InputError, match="f:1: the model's chat template refuses the chat: never"):
+    reason = "f:1: the model's chat template refuses the chat: never"
+    with pytest.raises(InputError, match=reason) as caught:
         encoded(byte_tokenizer(PICKY), chat("tabu"))
+    assert caught.value.code == "data.no_usable_row"
 
 
 @pytest.mark.parametrize("cutoff_len", [1, 0, -5])

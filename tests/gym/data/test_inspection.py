@@ -122,6 +122,10 @@ def test_a_pair_with_a_worse_answer_that_the_template_refuses_is_a_problem(
         1,
         [f"{path}:1: the model's chat template refuses the chat: rude (line 1 of the template)"],
     )
+    path.write_text(json.dumps(rows[0]), "utf-8")
+    with pytest.raises(InputError, match="refuses the chat: rude") as caught:
+        inspect_dataset([path], tmp_path, EncodeOptions(60), {"pair"})
+    assert caught.value.code == "data.no_usable_row"
 
 
 @pytest.mark.parametrize(("key", "good"), [("label", True), ("kto_tag", True), ("forget", False)])

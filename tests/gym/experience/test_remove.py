@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.gym.cli.conftest import Outcome
 from tests.gym.experience.conftest import Call
 from zoo.gym.experience import store
 from zoo.gym.experience.library.item import Item
@@ -14,6 +15,10 @@ from zoo.gym.experience.library.library import Library
 
 def save(*texts: str) -> None:
     store.save("rules", Library(tuple(map(Item, texts)), "m"))
+
+
+def error_code(outcome: Outcome) -> str:
+    return str(cast("Any", outcome.json["error"])["code"])
 
 
 def test_a_removed_version_is_gone_and_its_number_not_reused(call: Call) -> None:
@@ -80,7 +85,7 @@ def test_a_folder_without_permission_is_no_empty_one(
 
     monkeypatch.setattr(Path, "iterdir", iterdir)
     shown = call("experience", "list", "--json")
-    assert (shown.code, cast("Any", shown.json["error"])["code"]) == (1, "cli.storage")
+    assert (shown.code, error_code(shown)) == (1, "cli.storage")
     assert f"{locked}': permission denied" in shown.stderr
 
 
@@ -102,6 +107,9 @@ def test_a_library_is_removed_after_a_yes_alone(call: Call) -> None:
     call("experience", "list")
     save("One.")
     assert call("experience", "remove", "rules").code == 2
+    for words in (("show", "rules@new"), ("remove", "rules@new", "--yes")):
+        refused = call("experience", *words, "--json")
+        assert (refused.code, error_code(refused)) == (2, "experience.version")
     assert store.names() == ["rules"]
     assert call("experience", "remove", "rules", "--yes").code == 0
     assert store.names() == []

@@ -342,7 +342,7 @@ def _check_rows(rows: int | None, measured_on: Sequence[object]) -> None:
         raise InputError(
             f"--rows: expected examples to measure {rows} of, got none",
             hint="give some with --data",
-            code="cli.no_effect",
+            code="cli.no_examples",
         )
 
 

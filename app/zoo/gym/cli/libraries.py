@@ -126,12 +126,9 @@ def remove(library: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
         as_json: print one JSON object as stdout's last line
     """
     out = Output(as_json)
-    name, at, number = library.partition("@")
-    if at and not (number.isascii() and number.isdecimal() and len(number) < 9):
-        raise InputError(f"{library}: expected NAME@VERSION with a number", code="cli.bad_value")
-    version = int(number) if at else None
+    name, version = store.name_and_version(library)
     numbers = store.versions(name)
-    what = f"version {version}" if at else counted(len(numbers), "version")
+    what = counted(len(numbers), "version") if version is None else f"version {version}"
     if not confirmed(f"Permanently delete {what} of {name}? [y/N] ", yes=yes):
         raise InputError(
             f"{library} was not deleted: expected a confirmation",

@@ -29,7 +29,7 @@ def template_of(template: str | None, out: Output) -> str | None:
     try:
         return named_template(template)
     except InputError as error:
-        raise InputError(f"--template: {error.message}", code="cli.bad_value") from None
+        raise InputError(f"--template: {error.message}", code=error.code) from None
 
 
 def resolve_base(

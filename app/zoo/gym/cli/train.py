@@ -127,7 +127,7 @@ def _two_runs() -> InputError:
     return InputError(
         "reward: auto on pairs takes two runs: expected no --detach",
         hint="train the reward model with --stage rm, then give its result: reward=FOLDER",
-        code="cli.no_effect",
+        code="cli.two_runs",
     )
 
 

@@ -96,9 +96,7 @@ def encode_records(
         )
     if not encoded.units:
         problems = [str(problem) for problem in encoded.problems]
-        raise InputError(
-            (*problems, "no row has a token to learn")[0], code="data.nothing_to_learn"
-        )
+        raise InputError((*problems, "no row has a token to learn")[0], code="data.no_usable_row")
     require_words([row for row in encoded.examples if row.record is None], encoder)
     return encoded
 

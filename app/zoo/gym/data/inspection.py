@@ -150,7 +150,7 @@ def inspect_dataset(
         raise InputError(
             str(refused[0]),
             hint="the model's chat template refuses every row",
-            code="data.refused_by_template",
+            code="data.no_usable_row",
         )
     rows = [(record, sides[0]) for record, sides in encoded]
     records = [record for record, _ in rows]

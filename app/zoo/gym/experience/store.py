@@ -240,12 +240,21 @@ def load_candidates(library: str) -> Stored:
     """
     if library.endswith(".json") or "/" in library or "\\" in library:
         return load_file(Path(library).expanduser())
+    return load(*name_and_version(library))
+
+
+def name_and_version(library: str) -> tuple[str, int | None]:
+    """Returns the parts of `NAME@VERSION`; the version is None for a name alone.
+
+    Raises:
+        InputError: the version is no number.
+    """
     name, at, text = library.partition("@")
     if at and not _is_number(text):
         raise InputError(
             f"{library}: expected NAME@VERSION with a number", code="experience.version"
         )
-    return load(name, int(text) if at else None)
+    return name, int(text) if at else None
 
 
 def save(name: str, library: Library) -> Stored:

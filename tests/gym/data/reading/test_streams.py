@@ -116,8 +116,9 @@ def test_the_names_of_a_folder_say_what_is_not_learned(tmp_path: Path, name: str
 def test_a_folder_with_nothing_to_learn_from_is_refused(tmp_path: Path) -> None:
     for file in ("test.jsonl", "validation.jsonl"):
         (tmp_path / file).write_text("text\na\n")
-    with pytest.raises(InputError, match=r"got only .*validation\.jsonl, .*test\.jsonl"):
+    with pytest.raises(InputError, match=r"got only .*validation\.jsonl, .*test\.jsonl") as only:
         data_files([tmp_path])
+    assert only.value.code == "data.no_training_files"
     with pytest.raises(InputError) as caught:
         files_in([tmp_path])
     assert caught.value.code == "data.mixed_purposes"

@@ -195,14 +195,18 @@ ODD_TEMPLATES = {
 }
 
 
-@pytest.mark.parametrize("reason", ODD_TEMPLATES)
+ODD_CODES = ("lost_turn", "rewritten_turn", "rewritten_turn", "ambiguous_turn")
+
+
+@pytest.mark.parametrize(("reason", "code"), [*zip(ODD_TEMPLATES, ODD_CODES, strict=True)])
 def test_a_template_that_hides_where_a_turn_is_gets_refused(
-    byte_tokenizer: Callable[..., Any], reason: str
+    byte_tokenizer: Callable[..., Any], reason: str, code: str
 ) -> None:
     template = chat_template(byte_tokenizer(ODD_TEMPLATES[reason]), "2024-07-26")
     assert template is not None
-    with pytest.raises(InputError, match=reason):
+    with pytest.raises(InputError, match=reason) as caught:
         render_turns(template, [Message("user", "Hi"), Message("assistant", "Hello")])
+    assert caught.value.code == f"data.{code}"
 
 
 def learned_with(byte_tokenizer: Callable[..., Any], source: str, *answers: str) -> list[str]:

@@ -24,6 +24,8 @@ from zoo.gym.data.rendering.mask import learned_tokens, render_turns
 from zoo.gym.data.rendering.template import ChatTemplate, chat_template
 from zoo.gym.errors import InputError
 
+LOST = ("leaves out the tool calls of turn 2", "data.lost_calls")
+
 
 @pytest.mark.parametrize(
     ("name", "chat", "reason"),
@@ -50,22 +52,27 @@ def test_a_template_without_calls_is_refused_also_without_tools(
 
 
 @pytest.mark.parametrize(
-    ("call", "reason"),
+    ("call", "reason", "code"),
     [
-        ("[{{ c.function.name }}]", "leaves out the tool calls of turn 2"),
-        ("[{{ c.function.arguments | tojson }}]", "leaves out the tool calls of turn 2"),
-        ("{% if loop.first %}" + WHOLE + "{% endif %}", "leaves out the tool calls of turn 2"),
-        (WHOLE.replace("tojson", "length"), "leaves out the tool calls of turn 2"),
-        ("{{ c.function.arguments | tojson }}" + WHOLE, "rewrites the tool calls of turn 2"),
-        (WHOLE.replace("name", "name | length"), "leaves out the tool calls of turn 2"),
-        ("{{ c.function.name | length }}" + WHOLE, "rewrites a turn"),
+        ("[{{ c.function.name }}]", *LOST),
+        ("[{{ c.function.arguments | tojson }}]", *LOST),
+        ("{% if loop.first %}" + WHOLE + "{% endif %}", *LOST),
+        (WHOLE.replace("tojson", "length"), *LOST),
+        (
+            "{{ c.function.arguments | tojson }}" + WHOLE,
+            "rewrites the tool calls of turn 2",
+            "data.rewritten_calls",
+        ),
+        (WHOLE.replace("name", "name | length"), *LOST),
+        ("{{ c.function.name | length }}" + WHOLE, "rewrites a turn", "data.rewritten_turn"),
     ],
 )
 def test_a_template_that_drops_part_of_a_call_is_refused(
-    byte_tokenizer: Callable[..., Any], call: str, reason: str
+    byte_tokenizer: Callable[..., Any], call: str, reason: str, code: str
 ) -> None:
-    with pytest.raises(InputError, match=reason):
+    with pytest.raises(InputError, match=reason) as caught:
         render_turns(made(byte_tokenizer, call), CALLED)
+    assert caught.value.code == code
 
 
 def test_calls_that_no_token_ends_are_refused(byte_tokenizer: Callable[..., Any]) -> None:

@@ -84,7 +84,7 @@ def data_files(paths: Sequence[Path]) -> DataFiles:
         raise InputError(
             f"expected files to learn from, got only {names}",
             hint="a file that is given by its own name is learned, whatever that is",
-            code="data.nothing_to_learn",
+            code="data.no_training_files",
         )
     return files
 

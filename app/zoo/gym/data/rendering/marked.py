@@ -345,13 +345,17 @@ def _refuse_lost(
     for index, (message, of_turn) in enumerate(zip(messages, marks, strict=True)):
         turn = f"turn {index + 1} ({message.role})"
         of_text = {times[mark] for mark in of_turn.text or ()}
+        if of_text == {0}:
+            raise InputError(f"the chat template leaves out {turn}", code="data.lost_turn")
         if of_text - {1}:
-            verb = "leaves out" if of_text == {0} else "rewrites"
-            raise InputError(f"the chat template {verb} {turn}", code="data.rewritten_turn")
+            raise InputError(f"the chat template rewrites {turn}", code="data.rewritten_turn")
         named = all(times[mark] for pair in of_turn.names for mark in pair)
         inside = times[of_turn.arguments] if of_turn.arguments else 0
-        if not named or inside != of_turn.times:
-            verb = "rewrites" if named and inside > of_turn.times else "leaves out"
+        if not named or inside < of_turn.times:
             raise InputError(
-                f"the chat template {verb} the tool calls of {turn}", code="data.rewritten_calls"
+                f"the chat template leaves out the tool calls of {turn}", code="data.lost_calls"
+            )
+        if inside > of_turn.times:
+            raise InputError(
+                f"the chat template rewrites the tool calls of {turn}", code="data.rewritten_calls"
             )

@@ -101,13 +101,15 @@ class Renderer:
         if "texts" in reply:
             return [str(text) for text in reply["texts"]]
         line = f" (line {reply['line']} of the template)" if reply["line"] else ""
-        verb = "refuses the chat" if reply["refused"] else "fails"
         # the template's message as one line, without control characters
         words = "".join(c if c.isprintable() else " " for c in reply["error"]).split()
-        raise InputError(
-            f"the model's chat template {verb}: {' '.join(words)[:300]}{line}",
-            code="data.refused_by_template",
-        )
+        reason = f"{' '.join(words)[:300]}{line}"
+        if reply["refused"]:
+            raise InputError(
+                f"the model's chat template refuses the chat: {reason}",
+                code="data.refused_by_template",
+            )
+        raise InputError(f"the model's chat template fails: {reason}", code="data.template_failed")
 
     def _exchange(self, request: bytes) -> dict[str, Any]:
         child, reply = self._started(), None
