@@ -190,6 +190,26 @@ def test_a_round_whose_folder_is_gone_is_said_to_be_out_of_reach(person: Call) -
     assert (found.code, said in found.stderr) == (4, True), found.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("file", "code"),
+    [
+        ("checkpoint", "rounds.bad_head"),
+        ("tile/0/000.p/1", "rounds.other_root"),
+        ("tile/entries/000.p/1", "rounds.bad_tile"),
+    ],
+)
+def test_a_changed_log_is_refused_with_the_code_of_the_round(
+    person: Call, file: str, code: str
+) -> None:
+    started(person)
+    changed = Path("round/log", file)
+    changed.write_bytes(changed.read_bytes()[:-1] + b"x")
+    for who in ("maker", "eve"):
+        found = person(who, "round", "show", "round", "--json")
+        assert (found.code, found.json["error"]["code"]) == (2, code)
+
+
 @pytest.mark.parametrize("seen", [[], [3], ["x", "y"], "3", None])
 def test_a_damaged_note_of_where_a_log_was_seen_stops_nothing(person: Call, seen: object) -> None:
     started(person)

@@ -76,6 +76,16 @@ def test_the_exit_code_is_the_worker_s(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("state", ["failed", "interrupted"])
+def test_the_code_of_the_error_is_the_worker_s(
+    call: Call, worker: Call, base: Path, rows: Path, state: str
+) -> None:
+    worker(state=state, exit_code=2, message="my.jsonl: empty file", code="data.empty_file")
+    found = call("train", str(rows), "--model", str(base), "--json")
+    assert found.json["error"]["code"] == "data.empty_file"
+
+
+@pytest.mark.slow
 def test_two_runs_are_not_detached(call: Call, base: Path, rows: Path) -> None:
     rows.write_text('{"prompt": "a", "chosen": "b", "rejected": "c"}\n')
     words = ("--model", str(base), "--stage", "grpo", "--detach", "--json")
