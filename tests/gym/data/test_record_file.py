@@ -138,6 +138,6 @@ def test_a_full_disk_is_a_storage_error() -> None:
 
     file = RecordFile()
     file._file = Full()  # type: ignore[assignment]
-    with pytest.raises(StorageError) as caught:
+    with pytest.raises(StorageError, match="no space left") as caught:
         file.append(row(1))
     assert caught.value.code == "paths.storage"

@@ -134,7 +134,7 @@ def test_a_file_whose_turns_end_with_no_token_is_refused(
     bare: Path, tmp_path: Path, end: str
 ) -> None:
     (tmp_path / "mine.jinja").write_text(CHATML.replace("<|im_end|>", end))
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match="end with a token of the base, got") as caught:
         own_tokenizer(bare, template=str(tmp_path / "mine.jinja"))
     assert caught.value.code == "data.template_end"
 
@@ -149,7 +149,7 @@ def test_the_end_of_turns_becomes_that_of_texts(bare: Path) -> None:
 def test_a_base_without_any_end_is_refused(bare: Path) -> None:
     config = json.loads((bare / "tokenizer_config.json").read_text())
     (bare / "tokenizer_config.json").write_text(json.dumps(config | {"eos_token": None}))
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match="no end-of-text token either") as caught:
         own_tokenizer(bare, template="llama3")
     assert caught.value.code == "data.template_end"
 

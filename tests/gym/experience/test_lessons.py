@@ -168,7 +168,7 @@ def test_a_prune_without_a_reward_keeps_every_lesson(call: Call, served: Served)
 
 def test_a_library_that_could_not_be_read_again_is_no_version() -> None:
     store.save("rules", Library((RULES[0],)))
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match="single blanks") as caught:
         store.save("rules", Library((Item("Check the sign. "),)))
     assert caught.value.code == "experience.unwritable_library"
     assert store.versions("rules") == [1]

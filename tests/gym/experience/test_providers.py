@@ -116,7 +116,7 @@ def test_a_key_is_needed_for_another_machine_alone(monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
     far = hosted("deepseek/m")
     assert far is not None
-    with pytest.raises(NotAvailableError) as caught:
+    with pytest.raises(NotAvailableError, match="DEEPSEEK_API_KEY, got none") as caught:
         far.key()
     assert caught.value.code == "experience.no_key"
     change_provider("deepseek", {"url": "http://127.0.0.1:9/v1"})
@@ -200,7 +200,7 @@ def test_a_host_is_asked_about_once_and_loopback_never() -> None:
 def test_without_consent_nothing_is_sent() -> None:
     far = hosted("deepseek/a")
     assert far is not None
-    with pytest.raises(NotAvailableError) as caught:
+    with pytest.raises(NotAvailableError, match="because tasks leave") as caught:
         require_consent([far], "Tasks leave.", lambda _: False)
     assert caught.value.code == "experience.no_consent"
 

@@ -87,7 +87,7 @@ def test_white_space_and_case_make_no_fresh_task() -> None:
         replace(one, messages=(*one.messages[:-1], replace(turn, content=text)))
         for one, turn, text in zip(every, turns, texts, strict=True)
     ]
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match="20 of 20 tasks") as caught:
         without_seen(changed, seen_by([item]), 6)
     assert caught.value.code == "experience.seen_tasks"
 

@@ -96,10 +96,10 @@ def test_a_teacher_without_a_price_takes_no_cap_away(served: Served) -> None:
     prices = {"world": {"input": 9000, "output": 9000, "date": "2026-01-01"}}
     change_provider("home", {"url": served.server.url, "prices": prices})
     trainer = TrainingFreeGRPO("home/world", quick(group_size=2), teacher=served.model)
-    with pytest.raises(InterruptedRunError) as caught:
+    with pytest.raises(InterruptedRunError, match=r"the cap of 5\.00 USD") as caught:
         trainer.train(ROWS, right)
     assert caught.value.code == "experience.cap_reached"
-    with pytest.raises(InterruptedRunError) as caught:
+    with pytest.raises(InterruptedRunError, match=r"the cap of 5\.00 USD") as caught:
         ask_often(trainer)
     assert caught.value.code == "experience.cap_reached"
 
@@ -139,7 +139,7 @@ def test_without_a_key_nothing_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError) as caught:
         TrainingFreeGRPO("deepseek/m").train(ROWS, right)
     assert caught.value.code == "experience.no_price"
-    with pytest.raises(NotAvailableError) as no_key:
+    with pytest.raises(NotAvailableError, match="DEEPSEEK_API_KEY") as no_key:
         TrainingFreeGRPO("deepseek/m").infer("hello")
     assert no_key.value.code == "experience.no_key"
 
@@ -158,7 +158,7 @@ def test_a_reward_that_fails_is_a_sentence_and_the_answers_stay(
     reward: Callable[[str, str], float], served: Served
 ) -> None:
     trainer = TrainingFreeGRPO(served.model, quick(group_size=2))
-    with pytest.raises(GymError) as caught:
+    with pytest.raises(GymError, match="none of 64 answers") as caught:
         trainer.train(ROWS, reward)
     assert caught.value.code == "experience.no_rewards"
     run = open_run("last")

@@ -105,7 +105,7 @@ def test_a_column_that_some_rows_lack_is_one_of_the_file(tmp_path: Path) -> None
 
 def test_plain_text_has_no_columns(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("words")
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match="text without columns") as caught:
         read(tmp_path / "a.txt", {"text": "body"})
     assert caught.value.code == "data.missing_column"
 

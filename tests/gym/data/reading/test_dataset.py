@@ -126,7 +126,7 @@ def test_a_pipe_is_refused_before_a_byte_of_it_is_taken(
     from_shell, to_shell = os.pipe()  # what bash makes of <(...)
     os.write(to_shell, b"rows")
     for path in (named, Path(f"/dev/fd/{from_shell}")):
-        with pytest.raises(InputError) as caught:
+        with pytest.raises(InputError, match="got a pipe") as caught:
             read([path])
         assert caught.value.code == "data.stream"
     assert os.read(from_shell, 9) == b"rows"
@@ -138,7 +138,7 @@ def test_a_pipe_is_refused_before_a_byte_of_it_is_taken(
 def test_a_file_under_a_name_of_this_process_alone_is_refused(write: Write) -> None:
     with write("rows.jsonl", b'{"text": "a"}').open() as file:
         path = Path(f"/dev/fd/{file.fileno()}")
-        with pytest.raises(InputError) as caught:
+        with pytest.raises(InputError, match="got a stream of this process") as caught:
             read_dataset([path])
         assert caught.value.code == "data.stream"
 

@@ -172,7 +172,7 @@ def test_two_answers_in_a_row_are_two_turns(templates: dict[str, ChatTemplate], 
 
 def test_gemma_refuses_a_system_turn_in_its_own_words(templates: dict[str, ChatTemplate]) -> None:
     chat = two_turns(Message("assistant", "a"), Message("assistant", "b"), system=True)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match="chat: System role not supported") as caught:
         render_turns(templates["gemma2"], chat)
     assert caught.value.code == "data.refused_by_template"
 

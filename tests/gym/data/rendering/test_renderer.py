@@ -93,7 +93,7 @@ def test_a_system_that_gives_no_process_is_said(
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr("subprocess.Popen", refuse)
-    with pytest.raises(DoesNotFitError) as caught:
+    with pytest.raises(DoesNotFitError, match="Resource temporarily unavailable") as caught:
         render(renderer, "a")
     assert caught.value.code == "data.no_renderer"
 

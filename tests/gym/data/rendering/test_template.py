@@ -62,11 +62,17 @@ def test_a_model_without_a_template_has_none(byte_tokenizer: Callable[..., Any])
     assert chat_template(byte_tokenizer(None), "2024-07-26") is None
 
 
-@pytest.mark.parametrize("fault", ["{{ raise_exception('no such turn') }}", "{{ a.b.c }}"])
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("{{ raise_exception('no such turn') }}", "no such turn"),
+        ("{{ a.b.c }}", "'a' is undefined"),
+    ],
+)
 def test_a_template_that_fails_is_an_error_of_the_data(
-    byte_tokenizer: Callable[..., Any], fault: str
+    byte_tokenizer: Callable[..., Any], fault: str, reason: str
 ) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=reason) as caught:
         rendered(byte_tokenizer(), fault)
     assert caught.value.code == "data.refused_by_template"
 

@@ -140,7 +140,7 @@ def test_a_cut_last_line_is_dropped_and_other_damage_refused(tmp_path: Path) -> 
     path.write_bytes(whole[:-9])
     assert Journal(path).spent.calls == 2  # the second is booked, but has no answer
     path.write_bytes(whole.replace(b'"bill"', b'"bull"', 1))
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=":3: damaged") as caught:
         Journal(path)
     assert caught.value.code == "experience.damaged_journal"
 

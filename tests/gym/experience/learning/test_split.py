@@ -37,7 +37,7 @@ def spaced(one: Task, number: int) -> Task:
 def test_white_space_makes_no_other_task() -> None:
     mine = [spaced(one, number) for one in tasks(20, 0) for number in (1, 2, 3, 4)]
     assert len(split_tasks(mine, 1).gate) == 0  # twenty tasks are too few
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=r"gate: expected .* got 80 ") as caught:
         split_tasks(tasks(20, 0), 1, mine)
     assert caught.value.code == "experience.shared_tasks"
     answers = [[Answer("a", Score(1.0, ""))]] * 80
