@@ -257,12 +257,12 @@ def _say_why(run: Run, out: Output) -> None:
     config, tasks = read_settings(run), read_split(run.folder).train
     if config.reward == MAJORITY:  # tasks without one are left out: places are others
         return
-    first = batches(len(tasks), config.max_epochs, config.seed)[0]
-    failed: dict[int, str] = {}
+    first_batch = batches(len(tasks), config.max_epochs, config.seed)[0]
+    first_answers: dict[int, str] = {}  # by the place of the task in the batch
     for slot, text, _ in answers:
-        failed.setdefault(int(slot.split()[6]), text)
-    for index, text in list(failed.items())[:MOST_SHOWN]:
-        task = tasks[first[index]]
+        first_answers.setdefault(int(slot.split()[6]), text)
+    for index, text in list(first_answers.items())[:MOST_SHOWN]:
+        task = tasks[first_batch[index]]
         expected = "" if task.answer is None else f"; expected: {_short(task.answer)}"
         out.say(f"  task: {_short(task.messages[-1].content)}")
         out.say(f"  answer: {_short(text) or '(nothing)'}{expected}")

@@ -92,7 +92,7 @@ def gate(
         arms = (1 + len(candidate.library.items), base)
         read, _ = tasks_of(screen, config, tasks, arms, seen=seen, yes=yes)
         return _each(screen, config, read, candidate.library, base, file)
-    longest = max(base, candidate.library, key=lambda version: version.tokens)
+    longest = max(base, candidate.library, key=lambda lessons: lessons.tokens)
     read, _ = tasks_of(screen, config, tasks, (2, longest), seen=seen, yes=yes)
     return _whole(screen, config, read, base, candidate)
 

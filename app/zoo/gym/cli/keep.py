@@ -84,9 +84,9 @@ def keep(
     if not accepted:
         message = f"none of {counted(len(judged), 'lesson')} is kept"
         return fail(out, answer, GymError(message, code="cli.nothing_kept"))
-    ids = {verdict.id for verdict in accepted}
+    ids = {lesson.id for lesson in accepted}
     base = candidate if stored is None else stored
-    items = (*accepted, *(verdict for verdict in current if verdict.id not in ids))
+    items = (*accepted, *(lesson for lesson in current if lesson.id not in ids))
     seen = (*base.library.seen, *candidate.library.seen)
     kept_library = replace(base.library, items=items, parent=base.digest, evidence={}, seen=seen)
     if kept_library.has_lessons_of(base.library):  # what was measured of them still holds

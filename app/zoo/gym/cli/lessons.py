@@ -164,30 +164,30 @@ def import_lessons(
     out, path = Output(as_json), Path(existing(file, "a file of lessons"))
     target = store.plain_name(name_in(path)) if name is None else name
     store.check_name(target)
-    stored_library = store.load(target) if target in store.names() else None
-    current = None if stored_library is None else stored_library.library
-    files: list[store.Stored] = []
+    stored = store.load(target) if target in store.names() else None
+    current = None if stored is None else stored.library
+    loaded: list[store.Stored] = []  # what the file is, if it is a library of ours
 
     def read(file: Path) -> "Library":
-        files.append(store.load_file(file))
-        return store.as_taken(files[-1])
+        loaded.append(store.load_file(file))
+        return store.as_taken(loaded[-1])
 
-    stored = {lesson.id for entry in store.every() for lesson in entry.items}
-    library, left_out = read_foreign(path, current, read, stored)
-    if not files and library != current:
+    stored_ids = {lesson.id for version in store.every() for lesson in version.items}
+    library, left_out = read_foreign(path, current, read, stored_ids)
+    if not loaded and library != current:
         library = remembered(library, current)
-    if name is None and stored_library is not None:
-        _refuse_others(library, stored_library)
-    old = {lesson.id for lesson in current.items} if current else set[str]()
+    if name is None and stored is not None:
+        _refuse_others(library, stored)
+    old_ids = {lesson.id for lesson in current.items} if current else set[str]()
     refuse_unknown(release, {lesson.id for lesson in library.items})
-    foreign = [lesson for lesson in library.items if _is_of_others(lesson) and lesson.id not in old]
-    held = held_back(foreign, release)
+    of_others = [lesson for lesson in library.items if _is_of_others(lesson)]
+    held = held_back([lesson for lesson in of_others if lesson.id not in old_ids], release)
     for sentence in left_out:
         out.say(f"left out: {sentence}")
-    for entry in held:
-        out.say(f"in quarantine, it has {entry.why}: [{entry.item.id}] {entry.item.text}")
-    library = library.changed([entry.item.id for entry in held], ()) if held else library
-    library, crowded = _limited(library, old, most, release)
+    for lesson, why in held:
+        out.say(f"in quarantine, it has {why}: [{lesson.id}] {lesson.text}")
+    library = library.changed([lesson.id for lesson, _ in held], ()) if held else library
+    library, crowded = _limited(library, old_ids, most, release)
     for lesson, why in crowded:
         out.say(f"left out, {why}: [{lesson.id}] {lesson.text}")
     if not library.items:
@@ -196,13 +196,13 @@ def import_lessons(
             hint="what you have read and want: --release ID",
             code="cli.lessons_refused",
         )
-    made_from = files[-1] if files else stored_library
+    made_from = loaded[-1] if loaded else stored
     is_other = made_from is not None and library.items != made_from.library.items
     if made_from is not None and is_other and library != current:
         same = {lesson.id for lesson in made_from.library.items} & {
             lesson.id for lesson in library.items
         }
-        library = replace(library, parent=made_from.digest if files or same else "")
+        library = replace(library, parent=made_from.digest if loaded or same else "")
     saved = store.save(target, library)
     out.answer(f"{target}@{saved.version}: {counted(len(library.items), 'lesson')}")
     out.say(f"{verdict(saved)}; zoo-gym experience gate {target} TASKS --model MODEL measures them")
@@ -232,16 +232,16 @@ def _refuse_others(library: "Library", stored: store.Stored) -> None:
 
 
 def _limited(
-    library: "Library", old: set[str], most: int | None, release: tuple[str, ...]
+    library: "Library", old_ids: set[str], most: int | None, release: tuple[str, ...]
 ) -> "tuple[Library, list[LeftOut]]":
     """Returns what a library takes of new lessons of others; a new one has room for all."""
     from zoo.gym.experience.library.library import MOST_ITEMS
 
-    new = [lesson for lesson in library.items if lesson.id not in old and _is_of_others(lesson)]
+    new = [lesson for lesson in library.items if lesson.id not in old_ids and _is_of_others(lesson)]
     rest = [lesson for lesson in library.items if lesson not in new]
-    room = (MOST_OF_ONE if old else MOST_ITEMS) if most is None else most
+    room = (MOST_OF_ONE if old_ids else MOST_ITEMS) if most is None else most
     _, crowded = limited(new, rest, room, release)
-    ids = [entry.item.id for entry in crowded]
+    ids = [lesson.id for lesson, _ in crowded]
     return (library.changed(ids, ()) if ids else library), crowded
 
 

@@ -88,10 +88,10 @@ def diff(before: str, after: str, /, *, as_json: Json = False) -> int:
         as_json: print one JSON object as stdout's last line
     """
     out = Output(as_json)
-    first, second = (store.load_given(name).library for name in (before, after))
-    olds, news = ({lesson.id: lesson.text for lesson in name.items} for name in (first, second))
-    removed = [text for key, text in olds.items() if key not in news]
-    added = [text for key, text in news.items() if key not in olds]
+    libraries = [store.load_given(library).library for library in (before, after)]
+    old, new = ({lesson.id: lesson.text for lesson in library.items} for library in libraries)
+    removed = [text for key, text in old.items() if key not in new]
+    added = [text for key, text in new.items() if key not in old]
     for mark, texts in (("-", removed), ("+", added)):
         for text in texts:
             out.answer(f"{mark} {text}")

@@ -82,14 +82,10 @@ def _unknown_command(word: str, command: str) -> str:
     words = f"{command} {word}".strip()
     if words in ABSENT:
         return f"{words}: {ABSENT[words]}"
-    commands = list(children(command))
-    swapped = [
-        command_name for command_name in commands if sorted(command_name) == sorted(word)
-    ]  # trian: train, not trial
-    longer = [
-        command_name for command_name in commands if len(word) > 1 and command_name.startswith(word)
-    ]
-    near = [*swapped, *difflib.get_close_matches(word, commands, n=1), *longer][:1]
+    names = children(command)
+    swapped = [name for name in names if sorted(name) == sorted(word)]  # trian: train, not trial
+    longer = [name for name in names if len(word) > 1 and name.startswith(word)]
+    near = [*swapped, *difflib.get_close_matches(word, names, n=1), *longer][:1]
     return f"{words}: no such command" + _did_you_mean(near)
 
 

@@ -247,7 +247,8 @@ def _tasks(dataset: object) -> "tuple[list[Task], list[str], str]":
             "dataset: expected rows, or files of rows, got none", code="published.no_dataset"
         )
     if not are_rows(rows):
-        paths = [path_of("dataset", task) for task in (rows if isinstance(rows, list) else [rows])]
+        files = rows if isinstance(rows, list) else [rows]
+        paths = [path_of("dataset", file) for file in files]
         return (*read_tasks(paths), store.plain_name(paths[0].stem))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "dataset.jsonl"
