@@ -58,7 +58,7 @@ def inspect(
         columns: the columns of all files by role, such as prompt:Question,response:Answer
         me: the speaker whose messages are learned, in exports of WhatsApp
         cutoff_len: the longest row, in tokens; the rest is cut off
-        template: a chat template in place of the model's own, by name or a file
+        template: a chat template to use instead of the model's own, by name or a file
         think: thinking in answers: as the chat template does, all kept, dropped
         split_special_tokens: special tokens in the data are plain text
         stage: the method; by default the first that can learn from the rows

@@ -193,7 +193,7 @@ def import_lessons(
     if not library.items:
         raise InputError(
             f"{path}: expected lessons without addresses, code and orders, got none",
-            hint="what you have read and want: --release ID",
+            hint="to take a lesson anyway once you have read it: --release ID",
             code="cli.lessons_refused",
         )
     made_from = loaded[-1] if loaded else stored
@@ -226,7 +226,7 @@ def _refuse_others(library: "Library", stored: store.Stored) -> None:
             f"{stored.name}: expected a name that is free, got that of a library: the file has "
             f"{len(stay)} of the {counted(len(ids), 'lesson')} of {stored.name}@{stored.version} "
             f"({verdict(stored)}) and would be used in its place",
-            hint=f"if you want that: --name {stored.name}; else another name",
+            hint=f"to replace its lessons: --name {stored.name}; otherwise choose another name",
             code="cli.name_taken",
         )
 

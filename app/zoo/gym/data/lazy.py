@@ -74,7 +74,7 @@ class LazyUnits(LazySequence[Unit]):
         """Returns the unit of a row; of an unusable row, that of the next usable one.
 
         Raises:
-            InputError: too many rows in a row are unusable.
+            InputError: too many consecutive rows are unusable.
         """
         for step in range(min(len(self), _MOST_UNUSABLE)):
             unit = self._unit((index + step) % len(self))
@@ -82,7 +82,8 @@ class LazyUnits(LazySequence[Unit]):
                 return unit
         problem = self._unusable[index]
         raise InputError(
-            f"{_MOST_UNUSABLE} rows in a row cannot be used: {problem}", code="data.unusable_rows"
+            f"{_MOST_UNUSABLE} consecutive rows cannot be used: {problem}",
+            code="data.unusable_rows",
         )
 
     def _unit(self, index: int) -> Unit | None:

@@ -255,5 +255,5 @@ def test_parts_beside_a_prompt_are_reported_for_rewards(tmp_path: Path) -> None:
     row = {"context": "Ann has 3 cats.", "question": "How many?", "answer": 3, "level": 2}
     (tmp_path / "rows.jsonl").write_text(json.dumps(row))
     (note,) = read_dataset([tmp_path / "rows.jsonl"], kinds={"prompt"}).notes
-    assert "not part of the prompt and only rewards can read: 'context' (1 row)" in note
+    assert "not part of the prompt and that only rewards can read: 'context' (1 row)" in note
     assert "level" not in note

@@ -247,7 +247,7 @@ def unread_note(path: str, counts: Mapping[str, int]) -> str:
     parts = [f"keys that are not read: {_most(plain)}"] if plain else []
     if beside:
         parts.append(
-            f"keys that are not part of the prompt and only rewards can read: {_most(beside)}"
+            f"keys that are not part of the prompt and that only rewards can read: {_most(beside)}"
         )
     return f"{path}: {'; '.join(parts)}"
 

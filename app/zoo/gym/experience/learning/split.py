@@ -23,7 +23,7 @@ _ENDS = {
     (False, True): (2 / 3, 1.0),
     (True, True): (1.0, 1.0),
 }
-"""Shares of all tasks at which those that teach and those of the gate end, then comes the test.
+"""The shares of all tasks where the training part and the gate end; the rest is the test.
 
 The key is whether the gate and the test have files of their own.
 """
