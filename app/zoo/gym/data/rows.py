@@ -152,13 +152,11 @@ def require_template(encoder: Encoder, record: Record) -> None:
 
 
 def encode_row(encoder: Encoder, record: Record) -> EncodedRow:
-    """Returns all tokens of one row; a text on its own, of answers to compare the better one.
+    """Returns all tokens of one row, or of one of the `sides` of a pair or a rated answer.
 
     Raises:
         InputError: the model has no chat template and needs one, or its template refuses the row.
     """
-    if record.sides:
-        return encode_row(encoder, record.sides[0])
     if record.kind == "text":
         tokens = [*tokenise_text(encoder, record.text).ids, *end_of(encoder, record)]
         ids = with_bos(encoder.tokenizer, tokens)
