@@ -39,7 +39,13 @@ def test_a_delta_of_full_weights_is_dense_and_unmeasured(
 ) -> None:
     found = call("delta", "create", "tuned", "--base", "base", "--out", "d.safetensors", "--json")
     size = Path("d.safetensors").stat().st_size
-    assert found.json == {"file": "d.safetensors", "bytes": size, "form": "dense", "quality": None}
+    assert found.json == {
+        "file": "d.safetensors",
+        "bytes": size,
+        "form": "dense",
+        "quality": None,
+        "distilled": None,
+    }
     assert "quality was not measured" in found.stderr
 
 

@@ -20,8 +20,12 @@ from zoo.gym.experience.calls.journal import Journal
 
 
 def test_a_run_that_should_end_makes_no_more_calls() -> None:
-    echo, answers = Echo(), iter([None, None, "stopped"])
-    caller = Caller(Journal(), Budget(Cap()), leaving=lambda: next(answers))
+    echo = Echo()
+
+    def leaving() -> str | None:
+        return "stopped" if echo.asked >= 2 else None
+
+    caller = Caller(Journal(), Budget(Cap()), leaving=leaving)
     with pytest.raises(InterruptedRunError) as caught:
         caller.ask(Model("m", echo), [ask(task) for task in range(9)])
     assert caught.value.code == "experience.run_stopped"
@@ -100,7 +104,7 @@ def test_a_run_that_is_stopped_while_it_fails_abandons_them_too(
 
 def test_a_waiting_call_is_not_made_when_another_fails() -> None:
     echo = Echo([NotAvailableError("no key")])
-    model = Model("m", echo, concurrency=2, per_minute=600)
+    model = Model("m", echo, concurrency=2, per_minute=6)
     with pytest.raises(NotAvailableError, match="no key"):
         Caller(Journal(), Budget(Cap())).ask(model, [ask(0), ask(1)])
     assert echo.asked == 1
