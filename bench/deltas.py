@@ -121,7 +121,7 @@ def points(task: Task, seed: int, work: Path) -> Iterator[tuple[str, Point]]:
     from zoo.gym.config.delta import DeltaConfig
     from zoo.gym.delta import random_signs
     from zoo.gym.jobs.run import open_run
-    from zoo.gym.published.scales import distill_scales
+    from zoo.gym.published.distilled import distill_delta
 
     file = work / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in task.rows))
@@ -131,7 +131,7 @@ def points(task: Task, seed: int, work: Path) -> Iterator[tuple[str, Point]]:
         run = run_training(TrainConfig(**shared, **settings, finetuning_type=kind))
         held_out = quality_input(base=task.base, run=run.run)
         create = partial(create_delta, run.model, base=task.base, quality=held_out, force=True)
-        trained = partial(distill_scales, base=task.base, tuned=run.model, run=open_run(run.run))
+        trained = partial(distill_delta, base=task.base, tuned=run.model, run=open_run(run.run))
         for name, options in codings.items():
             config, out = DeltaConfig(**options), work / "delta.safetensors"
             yield name, _point(create(out=out, config=config))

@@ -91,7 +91,7 @@ DESCRIBED = [
     (
         "finetuning_type",
         "lora | dora | oft | freeze | full",
-        "default lora, but full for distill_scales",
+        "default lora, but full for distill_delta",
     ),
     ("max_steps", "whole number", "1 or more; chosen at the start"),
     ("lora_dropout", "number", "0 to below 1; default 0"),

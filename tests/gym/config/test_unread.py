@@ -173,7 +173,7 @@ def test_a_setting_of_another_choice_is_refused_by_name(
 
 OF_STAGE = {
     "distill": ["teacher_model=m"],
-    "distill_scales": ["teacher_model=m", "delta=d.safetensors"],
+    "distill_delta": ["teacher_model=m", "delta=d.safetensors"],
     "lessons": ["lessons=l.json"],
 }
 """What a stage needs besides the data."""
@@ -207,7 +207,7 @@ def test_what_is_off_anyway_may_be_switched_off() -> None:
 def test_stored_settings_are_read_back_whatever_the_others_are(
     stage: str, kind: str, tmp_path: Any
 ) -> None:
-    kind = "full" if stage == "distill_scales" else kind
+    kind = "full" if stage == "distill_delta" else kind
     found = load(f"stage={stage}", f"finetuning_type={kind}", *OF_STAGE.get(stage, []))
     (tmp_path / "config.yaml").write_text(dump_config(found))
     assert load_config([tmp_path / "config.yaml"], [], {}).config == found

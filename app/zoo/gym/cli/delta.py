@@ -23,7 +23,7 @@ from zoo.models import Resolved
 
 if TYPE_CHECKING:
     from zoo.gym.delta import DeltaReport, Origin, QualityInput
-    from zoo.gym.delta.write_scales import Distilled
+    from zoo.gym.delta.distilled import Distilled
     from zoo.gym.delta.zeros import Masked
     from zoo.gym.train.measuring import Measuring
     from zoo.gym.tuned.source import Source
@@ -55,8 +55,8 @@ def create(
         base: the base model's name or folder; a run and most peft folders specify it
         data: held-out examples to measure on; a run has its own
         rows: the maximum number of them; by default as many as take a few minutes
-        distill: train the scales of a dense delta to predict what the fine-tune predicts: auto,
-            off, or a number of steps
+        distill: train the delta to predict what the fine-tune predicts: auto, off, or a number
+            of steps
         out: the file to write; by default in this folder, named after the source
         force: replace an existing delta
         yes: download without asking
@@ -236,7 +236,7 @@ def _distillation(distill: str, source: "Source") -> int | None:
     """Returns the steps of `--distill`, 0 for those chosen by itself, None for off.
 
     Raises:
-        InputError: it is none of these, or the source has no scales to train.
+        InputError: it is none of these, or the source is one file.
     """
     if distill == "off":
         return None
@@ -245,11 +245,10 @@ def _distillation(distill: str, source: "Source") -> int | None:
             f"--distill: expected auto, off or a number of steps, got {distill!r}",
             code="cli.bad_value",
         )
-    if source.artifact == "adapter" or not source.path.is_dir():
-        got = "an adapter" if source.artifact == "adapter" else "one file"
+    if not source.path.is_dir():
         raise InputError(
-            f"--distill: expected a folder of full weights, whose delta has scales, got {got}",
-            code="cli.cannot_distil",
+            f"--distill: expected a run or a folder as the source, got the file {source.path.name}",
+            code="cli.bad_value",
         )
     return 0 if distill == "auto" else int(distill)
 
@@ -257,12 +256,12 @@ def _distillation(distill: str, source: "Source") -> int | None:
 def _distiller(
     steps: int | None, source: "Source", base: Path, screen: Output
 ) -> "Callable[[Path], Distilled]":
-    """Returns what trains the scales of a delta of a source, and shows its progress."""
+    """Returns what trains a delta of a source, and shows its progress."""
     from zoo.gym.cli.progress import Progress
-    from zoo.gym.published.scales import distill_scales
+    from zoo.gym.published.distilled import distill_delta
 
     return partial(
-        distill_scales,
+        distill_delta,
         base=base,
         tuned=source.path,
         run=source.run,
@@ -386,7 +385,7 @@ def _print_report(report: "DeltaReport", data: Sequence[str], screen: Output) ->
         gained = ""
         if distilled.before is not None and distilled.after is not None:
             gained = f": KL to the fine-tune {distilled.before:.4f} -> {distilled.after:.4f}"
-        screen.say(f"scales trained for {distilled.record['steps']} steps{gained}")
+        screen.say(f"trained for {distilled.record['steps']} steps{gained}")
     if report.masked is not None:
         _print_mask(report.masked, screen)
     screen.answer(f"{report.file}  {report.form}  {human_bytes(report.file_bytes)}")

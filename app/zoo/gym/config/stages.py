@@ -23,7 +23,7 @@ DEFAULT = "sft"
 METHODS = {
     "sft": "zoo.gym.train.methods.sft:Supervised",
     "distill": "zoo.gym.train.methods.distill:Distillation",
-    "distill_scales": "zoo.gym.train.methods.distill_scales:DistillScales",
+    "distill_delta": "zoo.gym.train.methods.distill_delta:DistillDelta",
     "dpo": "zoo.gym.train.methods.dpo:DirectPreference",
     "tdpo": "zoo.gym.train.methods.tdpo:TokenPreference",
     "kto": "zoo.gym.train.methods.kto:RatedAnswers",

@@ -18,6 +18,7 @@ from zoo.gym.data.own_tokenizer import TOKENIZER_KEY, own_parts
 from zoo.gym.delta.changes import adapter_names, encode_adapted, encode_weight, weight_names
 from zoo.gym.delta.codecs.options import Coding, LowRank, choose_coding, form_of
 from zoo.gym.delta.codecs.tensor import Encoded
+from zoo.gym.delta.distilled import Distilled, replace_trained
 from zoo.gym.delta.file.header import (
     WHOLE_BASE_KEY,
     Base,
@@ -40,7 +41,6 @@ from zoo.gym.delta.reading.parents import parents_of
 from zoo.gym.delta.reading.prefetch import reading_ahead
 from zoo.gym.delta.reading.weights import Weights, named_as, open_weights
 from zoo.gym.delta.sanity import warn_of_other_base, warn_of_worse_delta
-from zoo.gym.delta.write_scales import Distilled, replace_scales
 from zoo.gym.delta.zeros import Masked, masked
 from zoo.gym.errors import InputError
 from zoo.gym.files import read_json_object
@@ -134,7 +134,7 @@ def create_delta(
         quality: the examples to measure the delta on, as `quality_input` returns them; None does
             not measure it.
         force: replace an existing delta; any other file is never replaced.
-        distill: trains the scales of the delta that was written, see `zoo.gym.distill_scales`.
+        distill: trains the scales of the delta that was written, see `zoo.gym.distill_delta`.
         watch: called with the progress after each tensor.
 
     Raises:
@@ -212,7 +212,7 @@ def _improved_and_measured(
 ) -> DeltaReport:
     distilled = None if distill is None else distill(delta.path)
     if distilled is not None:
-        delta = replace_scales(delta, distilled)
+        delta = replace_trained(delta, distilled)
     if quality is not None:
         measured = measure_quality(base, source, delta, quality)
         rows = rows_digest(quality.examples)

@@ -21,7 +21,7 @@ from zoo.gym.paths import ensure_folder, folders
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
     from zoo.gym.delta import DeltaReport, Loadable
-    from zoo.gym.delta.write_scales import Distilled
+    from zoo.gym.delta.distilled import Distilled
     from zoo.gym.jobs.run import RunResult
 
 Say = Callable[[str], None]
@@ -160,9 +160,9 @@ def compress(result: "RunResult", base: Path, out: Path, *, distills: bool) -> "
     """
     from zoo.gym.delta import create_delta
     from zoo.gym.jobs.run import open_run
-    from zoo.gym.published.scales import distill_scales
+    from zoo.gym.published.distilled import distill_delta
 
-    distill = partial(distill_scales, base=base, tuned=result.model, run=open_run(result.run))
+    distill = partial(distill_delta, base=base, tuned=result.model, run=open_run(result.run))
     return create_delta(
         result.model,
         base=base,

@@ -8,10 +8,10 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from zoo.gym.delta.distilled import DELTA_FILE
 from zoo.gym.delta.file.reader import Delta, is_delta, load_delta
 from zoo.gym.delta.reading.adapter import is_adapter
 from zoo.gym.delta.reading.identity import verify_base
-from zoo.gym.delta.write_scales import DELTA_FILE
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.jobs import Run, open_run, run_around
 from zoo.gym.paths import given_path

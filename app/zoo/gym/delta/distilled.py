@@ -1,4 +1,4 @@
-"""Writes a delta again with other scales and plain differences, and the same codes."""
+"""Writes a delta again after numbers of it were trained."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from zoo.gym.delta.codecs.tensor import Encoded
 from zoo.gym.delta.file.header import DeltaHeader
 from zoo.gym.delta.file.reader import Delta, load_delta, tensor_parts
 from zoo.gym.delta.file.writer import Spool, write_delta
-from zoo.gym.delta.scales import TrainableTensor
+from zoo.gym.delta.trainable import TrainableTensor
 
 DELTA_FILE = "delta.safetensors"
 """The delta in the result of a run that trained its scales."""
@@ -41,21 +41,23 @@ class Distilled:
         return self.record | {"kl_before": self.before, "kl_after": self.after}
 
 
-def with_scales(delta: Delta, tensors: Iterable[TrainableTensor], out: Path) -> Delta:
+def with_trained(delta: Delta, tensors: Iterable[TrainableTensor], out: Path) -> Delta:
     """Writes a delta with other parts of some tensors, without its quality, and returns it.
 
     Raises:
         StorageError: the file cannot be written.
     """
-    trained = {tensor.tensor.name: tensor.stored() for tensor in tensors}
+    trained = {tensor.tensor.name: tensor for tensor in tensors}
     encoded = (
-        Encoded(tensor, trained.get(tensor.name) or tensor_parts(delta, tensor))
+        trained[tensor.name].encoded()
+        if tensor.name in trained
+        else Encoded(tensor, tensor_parts(delta, tensor))
         for tensor in delta.header.tensors
     )
     return _written(out, delta.header.model_copy(update={"quality": None}), encoded)
 
 
-def replace_scales(delta: Delta, distilled: Distilled) -> Delta:
+def replace_trained(delta: Delta, distilled: Distilled) -> Delta:
     """Replaces a delta file by one with trained scales, and records how they were trained.
 
     Raises:

@@ -4,10 +4,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.gym.conftest import Refused
 from tests.gym.train.methods.teachers import write_teacher
@@ -20,12 +21,13 @@ from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.data.batches import collate
 from zoo.gym.data.units import Example, alone
 from zoo.gym.delta.file.reader import tensor_parts
+from zoo.gym.delta.reading.adapter import write_adapter
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import InputError
 from zoo.gym.jobs.run import create_run
 from zoo.gym.jobs.worker import main as work
 from zoo.gym.objectives.distillation import DistillationLoss
-from zoo.gym.train.scale_policy import ScalePolicy
+from zoo.gym.train.methods.distill_delta import DistillDelta
 from zoo.models import pico_folder
 
 
@@ -46,7 +48,7 @@ def rows(count: int = 40) -> list[dict[str, str]]:
 
 def settings(tuned: Path, delta: Path, **more: Any) -> TrainConfig:
     fixed: dict[str, Any] = {"model_name_or_path": "zen-pico", "dataset": rows(), "val_size": 4}
-    fixed |= {"stage": "distill_scales", "teacher_model": str(tuned), "delta": str(delta)}
+    fixed |= {"stage": "distill_delta", "teacher_model": str(tuned), "delta": str(delta)}
     return TrainConfig(**{**fixed, "date": "2026-01-01", "max_steps": 12, **more})
 
 
@@ -71,9 +73,9 @@ def test_the_delta_comes_closer_to_the_fine_tune(
 def test_a_step_follows_the_gradient_of_the_unpacked_model(tuned: Path, delta: Path) -> None:
     """The derivative by a scale, by the loss of a model whose weights were computed twice."""
     base, engine = pico_folder(), load_backend("cpu")
-    names, teacher = engine.parameter_names(base), engine.load(tuned)
+    teacher = engine.load(tuned)
     inner = engine.load(base, LoadSpec(train="full"))
-    policy = ScalePolicy(inner, load_delta(delta), open_weights(base), names)
+    policy = DistillDelta.policy_of(inner, settings(tuned, delta), base)
     ids = np.arange(20, 44)
     batch = collate(
         alone([Example(ids, ids > 24, "row", truncated=False)]), {"window_tokens": 19.0}
@@ -116,6 +118,36 @@ def test_a_killed_distillation_resumes_to_the_same_bytes(
     assert (run.result / name).read_bytes() == (whole.model / name).read_bytes()
 
 
+def write_random_adapter(folder: Path) -> Path:
+    """Writes a LoRA of rank 4 on every layer of zen-pico, with an alpha other than its rank."""
+    random, base = np.random.default_rng(0), open_weights(pico_folder())
+    names = [name for name in sorted(base.tensors) if name.endswith("_proj.weight")]
+
+    def factors(name: str) -> tuple[str, NDArray[np.float32], NDArray[np.float32]]:
+        rows, columns = base.shape(name)
+        A, B = (random.standard_normal((4, size)).astype("f4") for size in (columns, rows))
+        return name, A * 0.05, B * 0.05
+
+    folder.mkdir()
+    write_adapter(folder, map(factors, names), "zen-pico", 3.0)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bits", [1, 2])
+def test_a_low_rank_delta_comes_closer_to_its_adapter(
+    bits: Literal[1, 2], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    adapter, plain = write_random_adapter(tmp_path / "adapter"), tmp_path / "plain.safetensors"
+    create_delta(adapter, base=pico_folder(), out=plain, config=DeltaConfig(bits=bits))
+    more: dict[str, Any] = {"finetuning_type": "lora", "adapter_name_or_path": str(adapter)}
+    run = run_training(settings(pico_folder(), plain, max_steps=30, **more))
+    assert run.metrics["best_loss"] < 0.8 * run.metrics["base_loss"]
+    after = load_delta(run.model / "delta.safetensors").header
+    assert after.tensors == load_delta(plain).header.tensors
+
+
 @pytest.mark.slow
 def test_create_distils_and_says_what_it_gained(
     tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -152,7 +184,7 @@ def test_a_delta_of_exact_values_has_no_scales(tuned: Path, tmp_path: Path) -> N
     create_delta(tuned, base=pico_folder(), out=plain, config=DeltaConfig(codec="sparse"))
     with pytest.raises(InputError) as error:
         run_training(settings(tuned, plain))
-    assert error.value.code == "train.no_scales"
+    assert error.value.code == "train.nothing_to_train"
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,12 @@
 """The trainable numbers of a dense delta: their gradient, and what is written of them."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from zoo.gym.delta.codecs.options import Dense
 from zoo.gym.delta.codecs.tensor import encode_tensor
 from zoo.gym.delta.codecs.values import Values
-from zoo.gym.delta.scales import TrainableTensor
+from zoo.gym.delta.trainable import ScaledTensor
 
 SHAPES = {"a matrix": (9, 300), "stacked experts": (2, 5, 130)}
 
@@ -27,7 +25,7 @@ CODINGS = {
 }
 
 
-def trainable(shape: tuple[int, ...], coding: Dense) -> TrainableTensor:
+def trainable(shape: tuple[int, ...], coding: Dense) -> ScaledTensor:
     """Returns the change of a random tensor, a third of whose values did not change."""
     random = np.random.default_rng(0)
     base = random.standard_normal(shape).astype(np.float32)
@@ -36,23 +34,24 @@ def trainable(shape: tuple[int, ...], coding: Dense) -> TrainableTensor:
     before, after = Values(base, "f32", "base"), Values(base + change, "f32", "tuned")
     encoded = encode_tensor("t", before, after, coding)
     assert encoded is not None
-    return TrainableTensor(encoded.tensor, dict(encoded.arrays), lambda: before)
+    return ScaledTensor(encoded.tensor, encoded.arrays, lambda: before, "p")
 
 
-def check_gradient(tensor: TrainableTensor) -> None:
+def check_gradient(tensor: ScaledTensor) -> None:
     """Compares each derivative with the change of the weights by one number."""
     gradient = np.random.default_rng(1).standard_normal(tensor.tensor.shape).astype(np.float32)
-    gradients = tensor.gradients(gradient)
-    assert gradients.keys() == {each.part for each in tensor.trainables}
+    gradients = tensor.gradients("p", gradient)
+    assert gradients.keys() == tensor.trained.keys()
     for part, values in gradients.items():
-        numbers = tensor.parts[part]
+        numbers = tensor.trained[part]
         assert values.shape == numbers.shape
         for place in list(np.ndindex(numbers.shape))[::7]:
             kept = numbers[place]
             changed = []
             for number in (0.0, 1.0):
                 numbers[place] = number
-                changed.append(tensor.weights().astype("f8"))
+                [(_, weights)] = tensor.parameters()
+                changed.append(weights.astype("f8"))
             numbers[place] = kept
             expected = float(((changed[1] - changed[0]) * gradient).sum())
             assert values[place] == pytest.approx(expected, rel=1e-5, abs=1e-4)
@@ -69,14 +68,13 @@ def test_the_gradient_of_a_plain_difference_is_that_of_the_vector() -> None:
 
 
 @pytest.mark.parametrize("coding", CODINGS)
-def test_unchanged_numbers_are_written_as_they_were(coding: str) -> None:
+def test_what_is_written_gives_the_weights_that_were_computed_with(coding: str) -> None:
     tensor = trainable((9, 300), CODINGS[coding])
-    again = trainable((9, 300), CODINGS[coding])
-    stored: dict[str, Any] = dict(tensor.stored())
-    for name, values in again.stored().items():
-        assert values.dtype == stored[name].dtype
-        assert np.array_equal(values, stored[name])
+    stored = tensor.encoded().arrays
+    [(_, weights)], [(_, written)] = tensor.parameters(), tensor.parameters(stored)
+    assert np.array_equal(weights, written)
+    assert all(stored[part].dtype.itemsize <= 4 for part in tensor.trained)
 
 
 def test_values_of_a_sparse_term_are_exact_and_not_trained() -> None:
-    assert not trainable((9, 300), Dense("sparse")).trainables
+    assert not trainable((9, 300), Dense("sparse")).trained

@@ -1,24 +1,22 @@
-"""A policy whose trained parameters are the scales and plain differences of a dense delta.
+"""A policy whose trained parameters are numbers of a delta: scales, differences, latent factors.
 
-It wraps one in full training, whose weights are base plus delta. A step turns the gradient of the
-weights into that of the scales, changes these by Adam, and computes the weights again. A rate is a
-share: each scale moves by at most that share of what it was at the start, so one rate fits tensors
-and models of any size.
+It wraps one that trains the weights or the adapter that the delta changes. A step turns their
+gradient into that of the delta's numbers, changes these by Adam, and computes the parameters
+again. A rate is a share: a number moves by at most that share of its size at the start, so one rate
+fits tensors and models of any size.
 """
 
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.backends.base import Policy, StepInfo
+from zoo.gym.delta.distilled import DELTA_FILE, with_trained
 from zoo.gym.delta.file.reader import Delta, load_delta, tensor_parts
-from zoo.gym.delta.reading.weights import Weights, read_values
-from zoo.gym.delta.scales import TrainableTensor
-from zoo.gym.delta.write_scales import DELTA_FILE, with_scales
+from zoo.gym.delta.trainable import TrainableTensor
 from zoo.gym.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,77 +25,57 @@ if TYPE_CHECKING:
 
     from zoo.backends.base import Batch, MemoryInfo, Objective, Sampling, Scorer, Stat, TokenEvent
 
-_SCALES, _STATE = "scales.safetensors", "moments.safetensors"
+_VALUES, _STATE = "trained.safetensors", "moments.safetensors"
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8
 
 
 @dataclass
 class _Slot:
-    """A trained part: its values, what a rate of 1 moves them by, and Adam's moments."""
+    """A trained part: its values, changed in place, their units, and Adam's moments."""
 
-    tensor: TrainableTensor
-    part: str
+    values: "NDArray[np.float32]"
     unit: "NDArray[np.float32]"
     mean: "NDArray[np.float32]"
     square: "NDArray[np.float32]"
-
-    @property
-    def values(self) -> "NDArray[np.float32]":
-        """The values; changed in place."""
-        values: NDArray[np.float32] = self.tensor.parts[self.part]
-        return values
+    is_scale: bool
 
 
-class ScalePolicy(Policy):
-    """Trains the scales of a delta through a policy that trains all weights.
+class DeltaPolicy(Policy):
+    """Trains numbers of a delta through a policy that trains what they change.
 
     Args:
-        inner: a policy in full training, loaded from the base; its weights are replaced.
-        delta: a dense delta of that base.
-        base: the base's files.
-        parameters: the parameter of `inner` for each tensor of the files.
+        inner: a policy in training, loaded from the base; its parameters are replaced.
+        delta: a delta of that base.
+        tensors: the tensors of the delta that are trained.
 
     Raises:
-        InputError: the delta has nothing to train, or changes a tensor that the loaded model does
-            not have as such.
+        InputError: there is nothing to train.
     """
 
-    def __init__(
-        self, inner: Policy, delta: Delta, base: Weights, parameters: Mapping[str, str]
-    ) -> None:
+    def __init__(self, inner: Policy, delta: Delta, tensors: Iterable[TrainableTensor]) -> None:
         self.inner, self.ranks = inner, inner.ranks
         self._delta, self._steps, self._moved = delta, 0, False
-        self._tensors: dict[str, TrainableTensor] = {}
-        self._slots: dict[str, _Slot] = {}
-        self._gradients: dict[str, NDArray[np.float32]] = {}
-        for tensor in delta.header.tensors:
-            if not tensor.terms:
-                continue
-            if tensor.name not in parameters:
-                raise InputError(
-                    f"{delta.path}: tensor {tensor.name!r}: expected one that the loaded model has"
-                    " as a parameter, got one that is joined or split on loading",
-                    hint="--distill off",
-                    code="train.scales_of_joined_tensor",
-                )
-            trainable = TrainableTensor(
-                tensor, tensor_parts(delta, tensor), partial(read_values, base, tensor.name)
-            )
-            self._tensors[parameters[tensor.name]] = trainable
-            for each in trainable.trainables:
-                name = f"{tensor.name}.{each.part}"
-                self._slots[name] = _slot(trainable, each.part, each.sharing == "value")
+        self._tensors = list(tensors)
+        self._slots = {
+            f"{tensor.tensor.name}.{part}": _slot(values, tensor.units[part], part)
+            for tensor in self._tensors
+            for part, values in tensor.trained.items()
+        }
         if not self._slots:
             raise InputError(
-                f"{delta.path}: expected a dense delta with scales, got none that can be trained",
-                code="train.no_scales",
+                f"{delta.path}: expected a delta with numbers to train, got one of exact values",
+                code="train.nothing_to_train",
             )
+        self._gradients: dict[str, NDArray[np.float32]] = {}
+        self._of_parameter: dict[str, TrainableTensor] = {}
         inner.send_gradients(self._receive)
-        self._compute_weights()
+        self._compute_parameters()
 
-    def _compute_weights(self) -> None:
-        for name, tensor in self._tensors.items():
-            self.inner.assign(name, tensor.weights())
+    def _compute_parameters(self) -> None:
+        for tensor in self._tensors:
+            for name, values in tensor.parameters():
+                self._of_parameter[name] = tensor
+                self.inner.assign(name, values)
 
     # ---- scoring, learning and sampling
 
@@ -128,7 +106,7 @@ class ScalePolicy(Policy):
         key: int,
         teacher: "Scorer | None" = None,
     ) -> dict[str, float]:
-        """Adds the gradient of the weights, of which a step makes that of the scales."""
+        """Adds the gradient, by the delta's numbers."""
         return self.inner.accumulate(objective, batch, key=key, teacher=teacher)
 
     def differentiate(
@@ -179,14 +157,14 @@ class ScalePolicy(Policy):
         self._steps += 1
         for name, gradient in gradients.items():
             self._moved |= _step(self._slots[name], gradient * np.float32(clip), lr, self._steps)
-        self._compute_weights()
+        self._compute_parameters()
         return StepInfo(grad_norm=norm, skipped=False, changed=self._moved)
 
     def _receive(self, name: str, gradient: "NDArray[np.float32]") -> None:
-        """Adds the gradient of a parameter's scales to that of earlier passes."""
-        if (tensor := self._tensors.get(name)) is None:
+        """Adds the gradient by parts that a parameter's gradient gives."""
+        if (tensor := self._of_parameter.get(name)) is None:
             return
-        for part, values in tensor.gradients(gradient).items():
+        for part, values in tensor.gradients(name, gradient).items():
             key = f"{tensor.tensor.name}.{part}"
             self._gradients[key] = self._gradients.get(key, 0) + values
 
@@ -215,12 +193,9 @@ class ScalePolicy(Policy):
             yield name, slot.values.copy()
 
     def assign(self, name: str, values: "NDArray[np.float32]") -> None:
-        """Replaces one trained part, and computes the weights again."""
-        slot = self._slots[name]
-        slot.values[...] = values
-        for parameter, tensor in self._tensors.items():
-            if tensor is slot.tensor:
-                self.inner.assign(parameter, tensor.weights())
+        """Replaces one trained part, and computes the model's parameters again."""
+        self._slots[name].values[...] = values
+        self._compute_parameters()
 
     def load_trained(self, values: "Mapping[str, NDArray[np.float32]]") -> None:
         """Restores values from `trained`.
@@ -231,18 +206,18 @@ class ScalePolicy(Policy):
         shapes = {name: slot.values.shape for name, slot in self._slots.items()}
         if {name: array.shape for name, array in values.items()} != shapes:
             raise InputError(
-                "scales: expected those of this delta, got others", code="train.other_scales"
+                "delta: expected its trained numbers, got others", code="train.other_delta"
             )
         for name, slot in self._slots.items():
             slot.values[...] = values[name]
-        self._compute_weights()
+        self._compute_parameters()
 
     def save_checkpoint(self, folder: Path) -> None:
         """Writes the scales and Adam's moments."""
         import numpy as np
         from safetensors.numpy import save_file
 
-        save_file(dict(self.trained()), folder / _SCALES)
+        save_file(dict(self.trained()), folder / _VALUES)
         moments = {f"{name}/mean": slot.mean for name, slot in self._slots.items()}
         moments |= {f"{name}/square": slot.square for name, slot in self._slots.items()}
         save_file(moments | {"steps": np.array([self._steps], np.int64)}, folder / _STATE)
@@ -255,7 +230,7 @@ class ScalePolicy(Policy):
         """
         from safetensors.numpy import load_file
 
-        self.load_trained(load_file(folder / _SCALES))
+        self.load_trained(load_file(folder / _VALUES))
         moments = load_file(folder / _STATE)
         for name, slot in self._slots.items():
             slot.mean[...] = moments[f"{name}/mean"]
@@ -265,29 +240,24 @@ class ScalePolicy(Policy):
     def save_result(self, folder: Path, *, base: str) -> None:
         """Writes the delta with its scales as they are now."""
         del base
-        with_scales(self._delta, self._tensors.values(), folder / DELTA_FILE)
+        with_trained(self._delta, self._tensors, folder / DELTA_FILE)
 
     def reopen(self, folder: Path) -> None:
-        """Reads back the delta that `save_result` wrote."""
+        """Computes the model's parameters from the delta that `save_result` wrote."""
         delta = load_delta(folder / DELTA_FILE)
-        for tensor in self._tensors.values():
-            parts = tensor_parts(delta, tensor.tensor)
-            for each in tensor.trainables:
-                tensor.parts[each.part][...] = parts[each.part]
-        self._compute_weights()
+        for tensor in self._tensors:
+            for name, values in tensor.parameters(tensor_parts(delta, tensor.tensor)):
+                self.inner.assign(name, values)
 
     def memory(self) -> "MemoryInfo":
         """Returns the peak memory so far."""
         return self.inner.memory()
 
 
-def _slot(tensor: TrainableTensor, part: str, is_raw: bool) -> _Slot:
+def _slot(values: "NDArray[np.float32]", unit: "NDArray[np.float32]", part: str) -> _Slot:
     import numpy as np
 
-    start = np.abs(tensor.parts[part])
-    # differences of a vector may be zero by chance; a row whose scale is zero has not changed
-    unit = np.full_like(start, np.sqrt(np.mean(np.square(start)))) if is_raw else start
-    return _Slot(tensor, part, unit, np.zeros_like(start), np.zeros_like(start))
+    return _Slot(values, unit, np.zeros_like(values), np.zeros_like(values), "scale" in part)
 
 
 def _step(slot: _Slot, gradient: "NDArray[np.float32]", lr: float, steps: int) -> bool:
@@ -305,6 +275,6 @@ def _step(slot: _Slot, gradient: "NDArray[np.float32]", lr: float, steps: int) -
     values = slot.values
     before = values.copy()
     values -= np.float32(lr) * slot.unit * mean / (np.sqrt(square) + np.float32(_EPSILON))
-    if slot.part != "raw":
+    if slot.is_scale:
         np.maximum(values, 0, out=values)
     return not np.array_equal(before, values)

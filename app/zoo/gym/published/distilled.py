@@ -1,4 +1,4 @@
-"""Distils the scales of a dense delta: makes the run, and returns the delta that it ends with.
+"""Distils a delta: makes the run, and returns the delta that it ends with.
 
 The text is that which the fine-tune learned, if its run knows it; else the fine-tune writes some
 itself. Rows that the run held out are never among it.
@@ -12,7 +12,8 @@ from pydantic import JsonValue
 
 from zoo.gym.config import TrainConfig
 from zoo.gym.config.keys.data import DataKeys
-from zoo.gym.delta.write_scales import DELTA_FILE, Distilled
+from zoo.gym.delta.distilled import DELTA_FILE, Distilled
+from zoo.gym.delta.reading.adapter import is_adapter
 
 if TYPE_CHECKING:
     from zoo.gym.jobs.run import Run
@@ -23,7 +24,7 @@ SAMPLES, SAMPLE_TOKENS = 64, 64
 """Texts that a fine-tune without known rows writes, and the most tokens of each."""
 
 
-def distill_scales(
+def distill_delta(
     delta: Path,
     *,
     base: Path,
@@ -32,29 +33,32 @@ def distill_scales(
     steps: int | None = None,
     on_event: OnEvent | None = None,
 ) -> Distilled:
-    """Trains the scales of a delta to predict what the fine-tune predicts.
+    """Trains numbers of a delta to predict what the fine-tune predicts.
 
     Args:
-        delta: a dense delta of the fine-tune.
+        delta: a delta of the fine-tune.
         base: the base's folder.
-        tuned: the fine-tune's folder, of the whole model.
+        tuned: the fine-tune's folder, of the whole model or of an adapter.
         run: the run that trained it, if that is known.
         steps: the number of steps; None chooses it.
         on_event: called with each event of the run.
 
     Raises:
-        InputError: the delta has no scales, or the fine-tune cannot be used as a teacher.
+        InputError: the delta has nothing to train, or the fine-tune cannot be used as a teacher.
         InterruptedRunError: Ctrl-C; the run can be resumed.
     """
     from zoo.gym.published.api import train_here
 
     rows = None if run is None else _rows_of_run(run)
     source = "rows that the fine-tune learned" if rows else "texts that the fine-tune wrote"
-    settings: dict[str, Any] = rows or {"dataset": _written_by(tuned), "append_eos": False}
+    adapter = tuned if is_adapter(tuned) else None
+    settings: dict[str, Any] = rows or {"dataset": _written_by(base, tuned), "append_eos": False}
+    if adapter is not None:
+        settings |= {"finetuning_type": "lora", "adapter_name_or_path": str(adapter)}
     settings |= {
-        "stage": "distill_scales",
+        "stage": "distill_delta",
         "model_name_or_path": str(base),
-        "teacher_model": str(tuned),
+        "teacher_model": str(base if adapter else tuned),
         "delta": str(delta),
         "max_steps": steps,
         "offline": True,
@@ -77,7 +81,7 @@ def _rows_of_run(run: "Run") -> dict[str, Any] | None:
     """
     from zoo.gym.config.stages import load_method
     from zoo.gym.train.measuring import changed_data
-    from zoo.gym.train.methods.distill_scales import DistillScales
+    from zoo.gym.train.methods.distill_delta import DistillDelta
     from zoo.gym.train.rows import read_rows
     from zoo.gym.train.run_folder.pinned import with_own_rows
     from zoo.gym.train.run_folder.settings import read_settings
@@ -85,7 +89,7 @@ def _rows_of_run(run: "Run") -> dict[str, Any] | None:
 
     config = with_own_rows(read_settings(run.config_file), run.folder)
     stored = stored_split(run.folder)
-    if not load_method(config.stage).reads <= DistillScales.reads or stored is None:
+    if not load_method(config.stage).reads <= DistillDelta.reads or stored is None:
         return None
     if changed_data(run.folder, config) or new_split(config, read_rows(config)) != stored[1]:
         return None
@@ -94,15 +98,16 @@ def _rows_of_run(run: "Run") -> dict[str, Any] | None:
     return given | {"seed": config.seed, "date": config.date}
 
 
-def _written_by(tuned: Path) -> list[dict[str, str]]:
-    """Returns texts that a model writes, sampled at temperature 1 from its start of a text."""
-    from zoo.backends.base import Sampling
+def _written_by(base: Path, tuned: Path) -> list[dict[str, str]]:
+    """Returns texts that a fine-tune writes, sampled at temperature 1 from its start of a text."""
+    from zoo.backends.base import LoadSpec, Sampling
     from zoo.gym.data import load_tokenizer
     from zoo.gym.engine import engine_for
 
-    tokenizer = load_tokenizer(tuned)
+    folder, adapter = (base, tuned) if is_adapter(tuned) else (tuned, None)
+    tokenizer = load_tokenizer(folder)
     start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
-    policy = engine_for(tuned).load(tuned)
+    policy = engine_for(folder, adapter).load(folder, LoadSpec(adapter=adapter))
     sampling = Sampling(max_new_tokens=SAMPLE_TOKENS, temperature=1.0)
     prompts = [[0 if start is None else start]] * SAMPLES
     rollouts = policy.generate(prompts, sampling, keys=range(SAMPLES))
