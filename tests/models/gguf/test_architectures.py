@@ -19,6 +19,7 @@ from tests.models.gguf.llama_cpp import LlamaCpp
 from zoo.core.errors import InputError
 from zoo.models.gguf import import_gguf
 from zoo.models.gguf.architecture import ARCHITECTURES, read_settings
+from zoo.models.gguf.metadata import Metadata
 from zoo.models.gguf.parts import Source
 
 BASE = {
@@ -198,7 +199,8 @@ def _header(architecture: str, metadata: dict[str, Any]) -> Source:
     entries = {
         name: (None, SimpleNamespace(shape=shape, type="F32")) for name, shape in tensors.items()
     }
-    return Source(Path("model.gguf"), (), metadata, cast("Any", entries))
+    file = Path("model.gguf")
+    return Source(file, (), Metadata(file, metadata), cast("Any", entries))
 
 
 def _stored(architecture: str, key: str, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -160,7 +161,7 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "no layers": (llama(block_count=0), "block_count: expected a whole number from 1"),
     "layers without end": (llama(block_count=2**30), "block_count: expected 2, as many as"),
     "layers as text": (llama(block_count="2"), "block_count: expected a whole number"),
-    "no number of layers": (llama(block_count=None), "block_count: expected 2, .* got None"),
+    "no number of layers": (llama(block_count=None), "block_count: expected 2, .* got none"),
     "width without end": (llama(embedding_length=2**30), "."),
     "width that heads do not divide": (llama(embedding_length=33), "."),
     "heads of no divisor": (llama(**{"attention.head_count_kv": 3}), "expected a divisor of 4"),
@@ -266,7 +267,15 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "an endless epsilon": (llama({EPSILON: math.inf}), "epsilon: expected a finite number"),
     "no context": (llama({"llama.context_length": None}), "context_length: expected a whole"),
     "an adapter": (llama({"general.type": "adapter"}), "expected 'model', got 'adapter'"),
-    "end as text": (llama({f"{GGML}eos_token_id": "2"}), "eos_token_id: expected a token below"),
+    "types of no number": (
+        llama({f"{GGML}token_type": [math.nan] * TOKENS}),
+        "token_type: expected a list of whole numbers, got .nan",
+    ),
+    "scores of NaN": (
+        llama({f"{GGML}model": "llama", f"{GGML}scores": [0.0] * (TOKENS - 1) + [math.nan]}),
+        "scores: expected a list of finite numbers, got nan",
+    ),
+    "end as text": (llama({f"{GGML}eos_token_id": "2"}), "eos_token_id: expected a whole number"),
     "a template that is no template": (llama({TEMPLATE: "{% if %}"}), "expected a Jinja template"),
     "a template that never ends": (
         llama({TEMPLATE: "{% for m in x %}"}),
@@ -280,8 +289,72 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "a template of files": (llama({TEMPLATE: "{% include '/etc/passwd' %}"}), "another template"),
     "a template nested deep": (llama({TEMPLATE: "{{" + "(" * 5_000 + "}}"}), "Jinja template|deep"),
     "a template without end": (llama({TEMPLATE: "x" * (1 << 19)}), "at most 262,144 characters"),
-    "a template of numbers": (llama({TEMPLATE: [1, 2]}), "expected a text of at most"),
+    "a template of numbers": (llama({TEMPLATE: [1, 2]}), r"expected a text, got \[1, 2\]"),
 }
+
+
+TYPED: dict[str, tuple[object, str]] = {
+    "split.count": (0, "a whole number"),
+    "split.no": (0, "a whole number"),
+    "general.type": ("", "a text"),
+    "general.name": ("", "a text"),
+    "general.license": ("", "a text"),
+    "general.organization": ("", "a text"),
+    "llama.block_count": (0, "a whole number from 1"),
+    "llama.attention.head_count_kv": (0, "a whole number from 1"),
+    "llama.rope.dimension_count": (0.0, "a number"),
+    "llama.rope.freq_base": (0.0, "a number"),
+    EPSILON: (0.0, "a number"),
+    "llama.vocab_size": (0.0, "a number"),
+    "llama.rope.scaling.type": ("", "a text"),
+    "llama.rope.scaling.factor": (0.0, "a number"),
+    "llama.expert_used_count": (0.0, "a number"),
+    f"{GGML}model": ("", "a text"),
+    f"{GGML}pre": ("", "a text"),
+    f"{GGML}tokens": ([""], "a list of texts"),
+    f"{GGML}merges": ([""], "a list of texts"),
+    f"{GGML}token_type": ([0], "a list of whole numbers"),
+    f"{GGML}scores": ([0.0], "a list of numbers"),
+    f"{GGML}bos_token_id": (0, "a whole number"),
+    f"{GGML}eot_token_id": (0, "a whole number"),
+    f"{GGML}add_bos_token": (True, "true or false"),
+    f"{GGML}add_eos_token": (True, "true or false"),
+    f"{GGML}add_space_prefix": (True, "true or false"),
+    TEMPLATE: ("", "a text"),
+}
+"""A value of each key's type, and how a message names the type."""
+
+VALUES: dict[str, Any] = {
+    "a text": "x",
+    "true": True,
+    "a whole number": 1,
+    "a number": 1.5,
+    "a list of texts": ["x"],
+    "a list of whole numbers": [1, 2],
+    "a list of numbers": [1.5, 2.5],
+}
+
+
+def _is_of_type(value: Any, like: Any) -> bool:
+    if isinstance(value, list) and isinstance(like, list):
+        return _is_of_type(value[0], like[0])
+    return type(value) is type(like) or (type(value) is int and type(like) is float)
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        (key, kind)
+        for key, (like, _) in TYPED.items()
+        for kind, value in VALUES.items()
+        if not _is_of_type(value, like)
+    ],
+)
+def test_a_value_of_another_type_is_refused_by_its_key(
+    tmp_path: Path, home: Path, key: str, kind: str
+) -> None:
+    match = f"{re.escape(key)}: expected {TYPED[key][1]}, got "
+    refuse(llama({key: VALUES[kind]})(tmp_path), home, match)
 
 
 @pytest.mark.parametrize("name", HOSTILE)

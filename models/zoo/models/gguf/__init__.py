@@ -1,7 +1,8 @@
 """GGUF files as base models: read once, and kept as a model folder under a name.
 
-`parts` opens a file or all parts of a split one, `layout` finds the transformers model that it
-holds, `vocabulary` its tokenizer, `weights` writes the tensors, `imported` keeps the folders.
+`parts` opens a file or all parts of a split one, `metadata` reads the values of its header,
+`layout` finds the transformers model that it holds, `vocabulary` its tokenizer, `weights` writes
+the tensors, `imported` keeps the folders.
 """
 
 from zoo.models.gguf.convert import Imported, import_gguf

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.core.errors import InputError
+from zoo.models.gguf.metadata import is_number, shown
 from zoo.models.gguf.parts import Source
 from zoo.models.gguf.rope import rope_rule
 from zoo.models.refusals import refusals
@@ -66,7 +67,10 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "ssm.dt_b_c_rms": (False,),
     "ssm.group_count": (0,),
 }
-"""Settings that change nothing with one of these values, and are refused with another."""
+"""Settings that change nothing with one of these values, and are refused with another.
+
+The values of a key are all texts, all true or false, or all numbers.
+"""
 
 _COUNTS = (
     "block_count",
@@ -88,38 +92,50 @@ def architecture_of(source: Source) -> str:
     Raises:
         InputError: it is none of `ARCHITECTURES`, or the file is an adapter or a projector.
     """
-    kind = source.metadata.get("general.type", "model")
-    if kind != "model":
-        raise InputError(f"'{source.path}': general.type: expected 'model', got {kind!r}")
-    architecture = source.metadata.get("general.architecture")
-    if architecture not in ARCHITECTURES:
+    metadata = source.metadata
+    kind = metadata.text("general.type")
+    if kind not in {None, "model"}:
+        raise metadata.unlike("general.type", "'model'", kind)
+    architecture = metadata.text("general.architecture")
+    if architecture is None or architecture not in ARCHITECTURES:
         raise InputError(
             f"'{source.path}': general.architecture: expected one of "
-            f"{', '.join(ARCHITECTURES)}, got {architecture!r}",
+            f"{', '.join(ARCHITECTURES)}, got {shown(architecture)}",
             hint="models of other architectures can be loaded from their safetensors: org/name",
         )
-    return str(architecture)
+    return architecture
 
 
 _EPSILONS = ("attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon")
 """A file has that of its architecture; models without one would get a default of transformers."""
 
 
+def check_settings(source: Source) -> None:
+    """Refuses an architecture that is not supported, and settings that no model has.
+
+    Raises:
+        InputError: a setting is missing, of the wrong type or impossible.
+    """
+    architecture = architecture_of(source)
+    _check_counts(source, architecture)
+    for key in sorted(_used(architecture)):
+        source.metadata.number(f"{architecture}.{key}")
+    _check_numbers(source, architecture)
+
+
 def read_settings(source: Source, scratch: Path) -> Any:  # noqa: ANN401
     """Returns the transformers config of a file.
 
     Args:
-        source: the open file.
+        source: the open file; its settings were checked.
         scratch: a folder for a copy of the header.
 
     Raises:
-        InputError: a setting is missing, impossible or one that would be ignored.
+        InputError: a setting cannot be used, or would be ignored.
     """
     from transformers import AutoConfig
 
     architecture = architecture_of(source)
-    _check_counts(source, architecture)
-    _check_numbers(source, architecture)
     values = _translated(source, scratch, architecture)
     settings = _settings(source, architecture)
     for key, name in _ADDED.get(architecture, {}).items():
@@ -148,15 +164,14 @@ def _check_counts(source: Source, architecture: str) -> None:
         low = 0 if key in _MAY_BE_0 else 1
         absent = value is None and key not in _REQUIRED
         if not absent and not (type(value) is int and low <= value < _MOST):
-            raise InputError(
-                f"'{source.path}': {architecture}.{key}: expected a whole number from {low}, "
-                f"got {_short(value)}"
+            raise source.metadata.unlike(
+                f"{architecture}.{key}", f"a whole number from {low}", value
             )
     blocks = {name.split(".")[1] for name in source.tensors if name.startswith("blk.")}
     if settings.get("block_count") != len(blocks):
-        raise InputError(
-            f"'{source.path}': {architecture}.block_count: expected {len(blocks)}, as many as "
-            f"there are tensors of, got {_short(settings.get('block_count'))}"
+        expected = f"{len(blocks)}, as many as there are tensors of"
+        raise source.metadata.unlike(
+            f"{architecture}.block_count", expected, settings.get("block_count")
         )
     if EMBEDDING not in source.tensors or len(source.tensors[EMBEDDING][1].shape) != 2:
         raise InputError(f"'{source.path}': expected a matrix '{EMBEDDING}', got none")
@@ -167,7 +182,7 @@ def _check_numbers(source: Source, architecture: str) -> None:
     """Refuses numbers with which all logits would be NaN, and a missing epsilon."""
     settings = _settings(source, architecture)
     for key, value in settings.items():
-        if not isinstance(value, int | float):
+        if not is_number(value):
             continue
         expected = None
         if key in _EPSILONS and not value >= 0:  # nor is NaN
@@ -177,13 +192,9 @@ def _check_numbers(source: Source, architecture: str) -> None:
         elif not math.isfinite(value):
             expected = "a finite number"
         if expected:
-            raise InputError(
-                f"'{source.path}': {architecture}.{key}: expected {expected}, got {value}"
-            )
+            raise source.metadata.unlike(f"{architecture}.{key}", expected, value)
     if not any(key in settings for key in _EPSILONS):
-        raise InputError(
-            f"'{source.path}': {architecture}.{_EPSILONS[0]}: expected a number, got none"
-        )
+        raise source.metadata.unlike(f"{architecture}.{_EPSILONS[0]}", "a number", None)
 
 
 def _check_divisible(source: Source, settings: Mapping[str, Any], architecture: str) -> None:
@@ -192,9 +203,8 @@ def _check_divisible(source: Source, settings: Mapping[str, Any], architecture: 
         return
     kv_heads = settings.get("attention.head_count_kv", heads)
     if heads % kv_heads:
-        raise InputError(
-            f"'{source.path}': {architecture}.attention.head_count_kv: expected a divisor of "
-            f"{heads} heads, got {kv_heads}"
+        raise source.metadata.unlike(
+            f"{architecture}.attention.head_count_kv", f"a divisor of {heads} heads", kv_heads
         )
 
 
@@ -218,7 +228,7 @@ def _write_header(source: Source, copy: Path, architecture: str) -> None:
 
     types = {bool: GGUFValueType.BOOL, int: GGUFValueType.INT64, float: GGUFValueType.FLOAT64}
     writer = GGUFWriter(copy, architecture)
-    for key, value in source.metadata.items():
+    for key, value in source.metadata.values.items():
         is_kept = key.startswith((f"{architecture}.", "tokenizer.ggml."))
         if is_kept and _is_plain(value):
             writer.add_key_value(key, value, types[type(value)])
@@ -238,7 +248,7 @@ def _is_plain(value: object) -> bool:
 
 def _settings(source: Source, architecture: str) -> dict[str, Any]:
     start = f"{architecture}."
-    pairs = source.metadata.items()
+    pairs = source.metadata.values.items()
     return {key.removeprefix(start): value for key, value in pairs if key.startswith(start)}
 
 
@@ -264,30 +274,36 @@ def _refuse_ignored(
     config: Any,  # noqa: ANN401
 ) -> None:
     """Refuses a setting that the config does not have."""
+    used = _used(architecture)
+    expected = _NEUTRAL | _implied(architecture, config)
+    for key, value in settings.items():
+        if key in used:
+            continue
+        name = f"{architecture}.{key}"
+        if key not in expected:
+            raise InputError(
+                f"'{source.path}': {name}: this setting is not supported, got {shown(value)}"
+            )
+        if _read_as(source, name, expected[key][0]) not in expected[key]:
+            accepted = " or ".join(map(repr, expected[key]))
+            raise source.metadata.unlike(name, accepted, value)
+
+
+def _used(architecture: str) -> frozenset[str]:
+    """Returns the settings that the config gets, which are all numbers."""
     from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
 
     tables: Mapping[str, Any] = GGUF_CONFIG_MAPPING
     table: Mapping[str, str | None] = tables[_NAMES.get(architecture, architecture)]
-    used = {key for key, name in table.items() if name is not None}
-    used |= _ADDED.get(architecture, {}).keys()
-    expected = _NEUTRAL | _implied(architecture, config)
-    for key, value in settings.items():
-        if key in used and _is_plain(value):
-            continue
-        if key in used:
-            raise InputError(
-                f"'{source.path}': {architecture}.{key}: expected a number, got {_short(value)}"
-            )
-        if key not in expected:
-            raise InputError(
-                f"'{source.path}': {architecture}.{key}: this setting is not supported, "
-                f"got {_short(value)}"
-            )
-        if not any(value is accepted or value == accepted for accepted in expected[key]):
-            accepted = " or ".join(map(repr, expected[key]))
-            raise InputError(
-                f"'{source.path}': {architecture}.{key}: expected {accepted}, got {_short(value)}"
-            )
+    translated = {key for key, name in table.items() if name is not None}
+    return frozenset(translated | _ADDED.get(architecture, {}).keys())
+
+
+def _read_as(source: Source, key: str, like: object) -> str | float | None:
+    """Returns a value, which must have the type of another."""
+    if isinstance(like, str):
+        return source.metadata.text(key)
+    return source.metadata.boolean(key) if isinstance(like, bool) else source.metadata.number(key)
 
 
 def _implied(architecture: str, config: Any) -> dict[str, tuple[Any, ...]]:  # noqa: ANN401
@@ -322,8 +338,3 @@ def _shortest(value: Any) -> Any:  # noqa: ANN401
     ):
         return value
     return float(str(np.float32(value)))
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,7 +1,5 @@
 """The README.md of an imported model: where it is from and what its weights were."""
 
-from typing import Any
-
 from zoo.models.gguf.parts import Source
 from zoo.models.gguf.weights import TORCH_NAMES, Dtype
 
@@ -35,7 +33,7 @@ def widening(source: Source, dtype: Dtype) -> str:
 
 def write_card(source: Source, sha256: str, dtype: Dtype, *, has_template: bool) -> str:
     """Returns the text of the card."""
-    licence = _line(source.metadata.get("general.license"))
+    licence = _line(source.metadata.text("general.license"))
     types = ", ".join(f"{count} {kind}" for kind, count in source.type_counts().items())
     rows = {
         "file": f"`{_line(source.path.name)}`",
@@ -46,7 +44,7 @@ def write_card(source: Source, sha256: str, dtype: Dtype, *, has_template: bool)
         "chat template": "from the file" if has_template else "no chat template",
     }
     for key, name in (("general.name", "name"), ("general.organization", "organization")):
-        if text := _line(source.metadata.get(key)):
+        if text := _line(source.metadata.text(key)):
             rows[name] = text
     table = "\n".join(f"| {name} | {text} |" for name, text in rows.items())
     return "\n".join(
@@ -68,9 +66,7 @@ def write_card(source: Source, sha256: str, dtype: Dtype, *, has_template: bool)
     )
 
 
-def _line(text: Any) -> str:  # noqa: ANN401
+def _line(text: str | None) -> str:
     """Returns a text of the file as one harmless line of a table."""
-    if not isinstance(text, str):
-        return ""
-    plain = "".join(letter if letter.isprintable() else " " for letter in text)
+    plain = "".join(letter if letter.isprintable() else " " for letter in text or "")
     return " ".join(plain.replace("|", "/").replace("`", "'").split())[:100]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.core.errors import InputError
-from zoo.models.gguf.architecture import EMBEDDING, read_settings
+from zoo.models.gguf.architecture import EMBEDDING, check_settings, read_settings
 from zoo.models.gguf.card import widening, write_card
 from zoo.models.gguf.imported import (
     MOST_NAME_CHARACTERS,
@@ -87,8 +87,9 @@ def import_source(source: Source, name: str | None, partial: Path) -> Imported:
 
 def _write(source: Source, record: Record, folder: Path) -> tuple[str, ...]:
     """Writes all files of a model, and returns what to tell the user."""
-    config = read_settings(source, folder)
+    check_settings(source)
     check_vocabulary(source, source.tensors[EMBEDDING][1].shape[0])
+    config = read_settings(source, folder)
     layout = read_layout(source, config)
     plan = plan_weights(source, layout)
     check_disk(folder, plan.size_bytes, "free some space, or set ZOO_GYM_HOME to a larger disk")
@@ -119,7 +120,7 @@ def _generation(source: Source) -> dict[str, Any]:
     ends = end_tokens(source)
     content: dict[str, Any] = {"eos_token_id": ends if len(ends) > 1 else ends[0]} if ends else {}
     for key, name in (("bos_token_id", "bos"), ("pad_token_id", "padding")):
-        if (token := source.metadata.get(f"tokenizer.ggml.{name}_token_id")) is not None:
+        if (token := source.metadata.integer(f"tokenizer.ggml.{name}_token_id")) is not None:
             content[key] = token
     return content
 
@@ -129,8 +130,7 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def _default_name(source: Source) -> str:
-    title = source.metadata.get("general.name")
-    for text in (title if isinstance(title, str) else "", source.path.stem):
+    for text in (source.metadata.text("general.name") or "", source.path.stem):
         name = plain_name(text)
         if name and not is_known_name(name):
             return name

@@ -8,10 +8,11 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from zoo.core import OpenFile, read_gguf_header
 from zoo.core.errors import GymError, InputError, NotAvailableError, StorageError
+from zoo.models.gguf.metadata import Metadata
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,6 +46,11 @@ class Part:
     header: "GgufHeader"
     stamp: Stamp
 
+    @property
+    def metadata(self) -> Metadata:
+        """The values of its header."""
+        return Metadata(self.path, self.header.metadata)
+
 
 @dataclass(frozen=True)
 class Source:
@@ -53,13 +59,13 @@ class Source:
     Attributes:
         path: the file that the user named.
         parts: one, or all parts of a split file in order.
-        metadata: the values of the first part by key.
+        metadata: the values of the first part, without those of its place among the parts.
         tensors: part and place of each tensor by name.
     """
 
     path: Path
     parts: tuple[Part, ...]
-    metadata: dict[str, Any]
+    metadata: Metadata
     tensors: "dict[str, tuple[Part, GgufTensor]]"
 
     def read(self, name: str) -> "NDArray[np.uint8]":
@@ -107,7 +113,6 @@ def open_gguf(path: Path) -> Source:
         StorageError: it cannot be read.
     """
     parts = tuple(_open_part(file) for file in _part_paths(path))
-    first = parts[0].header.metadata
     _check_parts(parts)
     tensors: dict[str, tuple[Part, GgufTensor]] = {}
     for part in parts:
@@ -117,11 +122,12 @@ def open_gguf(path: Path) -> Source:
             tensors[name] = part, tensor
     if not tensors:
         raise InputError(f"'{path}' holds no model: expected tensors, got a vocabulary or metadata")
-    total = first.get("split.tensors.count")
+    first = parts[0].metadata
+    total = first.integer("split.tensors.count")
     if len(parts) > 1 and total is not None and total != len(tensors):
         raise InputError(f"'{path}': expected {total} tensors in its parts, got {len(tensors)}")
-    metadata = {key: value for key, value in first.items() if key not in _SPLIT_KEYS}
-    return Source(path, parts, metadata, tensors)
+    values = {key: value for key, value in first.values.items() if key not in _SPLIT_KEYS}
+    return Source(path, parts, Metadata(path, values), tensors)
 
 
 def stamp_of(path: Path) -> Stamp:
@@ -176,20 +182,20 @@ def _part_paths(path: Path) -> list[Path]:
 def _check_parts(parts: tuple[Part, ...]) -> None:
     """Refuses a part without the others, and parts in another order than their names."""
     for number, part in enumerate(parts):
-        metadata = part.header.metadata
-        count = metadata.get("split.count", 1)
-        if count in {0, len(parts)} or (len(parts) == 1 and count == 1):
-            if len(parts) > 1 and metadata.get("split.no") != number:
-                raise InputError(
-                    f"'{part.path}': split.no: expected {number}, got {metadata.get('split.no')!r}"
-                )
-            continue
-        raise InputError(
-            f"'{part.path}' is a part of a split file: expected {count} parts, got {len(parts)}",
-            hint=f"name all of them alike: NAME-00001-of-{count:05}.gguf"
-            if isinstance(count, int)
-            else None,
-        )
+        count = part.metadata.integer("split.count")
+        position = part.metadata.integer("split.no")
+        if count is None:
+            count = 1
+        if count < 0:
+            raise part.metadata.unlike("split.count", "a whole number from 0", count)
+        if count not in {0, len(parts)}:
+            raise InputError(
+                f"'{part.path}' is a part of a split file: expected {count} parts, "
+                f"got {len(parts)}",
+                hint=f"name all of them alike: NAME-00001-of-{count:05}.gguf",
+            )
+        if len(parts) > 1 and position != number:
+            raise part.metadata.unlike("split.no", str(number), position)
 
 
 def _unreadable(path: Path, error: OSError) -> GymError:

@@ -7,15 +7,22 @@ some of the ways to split text, and adds tokens that the embedding has no rows f
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from zoo.core.errors import InputError
+from zoo.models.gguf.metadata import Metadata
 from zoo.models.gguf.parts import Source
 from zoo.models.refusals import refusals
 
 BYTE_LEVEL, SENTENCEPIECE = "gpt2", "llama"
 MODELS = (BYTE_LEVEL, SENTENCEPIECE)
 """Values of `tokenizer.ggml.model` that can be converted."""
+
+MODEL, SPLIT = "tokenizer.ggml.model", "tokenizer.ggml.pre"
+TOKENS, TYPES = "tokenizer.ggml.tokens", "tokenizer.ggml.token_type"
+SCORES, MERGES = "tokenizer.ggml.scores", "tokenizer.ggml.merges"
+SPACE_PREFIX = "tokenizer.ggml.add_space_prefix"
+TEMPLATE = "tokenizer.chat_template"
 
 PLAIN_SPLITS = frozenset(
     {"gpt-2", "phi-2", "gigachat", "mellum", "mpt", "olmo", "jais", "trillion", "exaone4"}
@@ -37,6 +44,9 @@ SPACE = "\u2581"
 UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4
 SPECIAL = frozenset({UNKNOWN, CONTROL})
 IDS = ("bos", "eos", "unknown", "padding", "eot", "eom")
+SPECIAL_NAMES = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
+"""Names in transformers and in the file."""
+
 TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|endoftext|>")
 """Control tokens that end an answer if the chat template has them."""
 
@@ -53,29 +63,29 @@ def check_vocabulary(source: Source, rows: int) -> None:
     Raises:
         InputError: it is missing, of an unknown kind, incomplete or inconsistent.
     """
-    kind = source.metadata.get("tokenizer.ggml.model")
+    metadata = source.metadata
+    kind = metadata.text(MODEL)
     if kind not in MODELS:
-        raise _unlike(source, "model", f"one of {', '.join(MODELS)}", kind)
-    tokens = source.metadata.get("tokenizer.ggml.tokens")
-    if not _are_texts(tokens):
-        raise _unlike(source, "tokens", "a list of texts", tokens)
+        raise metadata.unlike(MODEL, f"one of {', '.join(MODELS)}", kind)
+    tokens = metadata.texts(TOKENS)
+    if tokens is None:
+        raise metadata.unlike(TOKENS, "a list of texts", None)
     if len(tokens) != rows:
-        raise _unlike(source, "tokens", f"{rows:,}, a row of the embedding each", len(tokens))
+        raise metadata.unlike(TOKENS, f"{rows:,}, a row of the embedding each", len(tokens))
     repeated = [token for token, count in Counter(tokens).items() if count > 1]
     if repeated:
-        raise _unlike(source, "tokens", "each token once", repeated[0])
-    for key in ("token_type", "scores"):
-        values = source.metadata.get(f"tokenizer.ggml.{key}")
-        if values is not None and (isinstance(values, str) or _length(values) != rows):
-            raise _unlike(source, key, f"{rows:,} numbers", _length(values))
-    _check_model(source, kind)
+        raise metadata.unlike(TOKENS, "each token once", repeated[0])
+    for key, values in ((TYPES, metadata.integers(TYPES)), (SCORES, metadata.numbers(SCORES))):
+        if values is not None and len(values) != rows:
+            raise metadata.unlike(key, f"{rows:,} numbers", len(values))
+    _check_model(metadata, kind)
     for name in IDS:
-        token = source.metadata.get(f"tokenizer.ggml.{name}_token_id")
-        if token is not None and not (type(token) is int and 0 <= token < rows):
-            raise _unlike(source, f"{name}_token_id", f"a token below {rows:,}", token)
-    for name in _added(source.metadata):
-        if source.metadata.get(f"tokenizer.ggml.{name}_token_id") is None:
-            raise _unlike(source, f"{name}_token_id", "the token that each text gets", None)
+        token = _id(metadata, name)
+        if token is not None and not 0 <= token < rows:
+            raise metadata.unlike(_id_key(name), f"a token below {rows:,}", token)
+    for name in _added(metadata):
+        if _id(metadata, name) is None:
+            raise metadata.unlike(_id_key(name), "the token that each text gets", None)
 
 
 def write_vocabulary(source: Source, folder: Path, positions: int | None) -> bool:
@@ -93,18 +103,15 @@ def write_vocabulary(source: Source, folder: Path, positions: int | None) -> boo
     from transformers import PreTrainedTokenizerFast
 
     metadata = source.metadata
-    tokens: list[str] = metadata["tokenizer.ggml.tokens"]
+    tokens = _tokens(metadata)
     template = chat_template(source)
     with refusals(f"'{source.path}': this tokenizer cannot be converted"):
         backend = _backend(metadata)
         special = {
-            f"{short}_token": tokens[metadata[f"tokenizer.ggml.{name}_token_id"]]
-            for short, name in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"))
-            if metadata.get(f"tokenizer.ggml.{name}_token_id") is not None
+            f"{short}_token": tokens[token]
+            for short, name in SPECIAL_NAMES.items()
+            if (token := _id(metadata, name)) is not None
         }
-        pad = metadata.get("tokenizer.ggml.padding_token_id")
-        if pad is not None:
-            special["pad_token"] = tokens[pad]
         tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
             tokenizer_object=backend,
             model_max_length=positions,
@@ -113,7 +120,7 @@ def write_vocabulary(source: Source, folder: Path, positions: int | None) -> boo
             **special,
         )
     if len(tokenizer) != len(tokens):
-        raise _unlike(source, "tokens", f"{len(tokens):,} after conversion", len(tokenizer))
+        raise metadata.unlike(TOKENS, f"{len(tokens):,} after conversion", len(tokenizer))
     tokenizer.save_pretrained(folder)
     return template is not None
 
@@ -127,13 +134,14 @@ def chat_template(source: Source) -> str | None:
     from jinja2 import TemplateError, nodes
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    template = source.metadata.get("tokenizer.chat_template")
-    if template is None or (isinstance(template, str) and not template):
+    template = source.metadata.text(TEMPLATE)
+    if not template:
         return None
-    where = f"'{source.path}': tokenizer.chat_template"
-    if not isinstance(template, str) or len(template) > MOST_TEMPLATE_CHARACTERS:
+    where = f"'{source.path}': {TEMPLATE}"
+    if len(template) > MOST_TEMPLATE_CHARACTERS:
         raise InputError(
-            f"{where}: expected a text of at most {MOST_TEMPLATE_CHARACTERS:,} characters"
+            f"{where}: expected a text of at most {MOST_TEMPLATE_CHARACTERS:,} characters, "
+            f"got {len(template):,}"
         )
     environment = ImmutableSandboxedEnvironment(
         extensions=["jinja2.ext.loopcontrols"], trim_blocks=True, lstrip_blocks=True
@@ -156,28 +164,42 @@ def chat_template(source: Source) -> str | None:
 def end_tokens(source: Source) -> list[int]:
     """Returns the ids that end an answer, the one of `eos` first."""
     metadata = source.metadata
-    ids = [metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot", "eom")]
-    template = metadata.get("tokenizer.chat_template")
-    types = metadata.get("tokenizer.ggml.token_type")
-    tokens: list[str] = metadata["tokenizer.ggml.tokens"]
-    if isinstance(template, str) and types is not None:
-        control = {token: i for i, token in enumerate(tokens) if types[i] == CONTROL}
+    ids = [_id(metadata, name) for name in ("eos", "eot", "eom")]
+    template = metadata.text(TEMPLATE)
+    types = metadata.integers(TYPES)
+    if template is not None and types is not None:
+        control = {token: i for i, token in enumerate(_tokens(metadata)) if types[i] == CONTROL}
         ids += [control.get(token) for token in TURN_ENDS if token in template]
     return list(dict.fromkeys(token for token in ids if token is not None))
 
 
-def _check_model(source: Source, kind: str) -> None:
-    metadata = source.metadata
+def _check_model(metadata: Metadata, kind: str) -> None:
+    """Refuses a vocabulary without what its kind needs; all keys have the right type in any."""
+    split, merges, scores = metadata.text(SPLIT), metadata.texts(MERGES), metadata.numbers(SCORES)
+    metadata.boolean(SPACE_PREFIX)
     if kind == SENTENCEPIECE:
-        if metadata.get("tokenizer.ggml.scores") is None:
-            raise _unlike(source, "scores", "a number for each token", None)
+        if scores is None:
+            raise metadata.unlike(SCORES, "a number for each token", None)
         return
-    if not _are_texts(metadata.get("tokenizer.ggml.merges")):
-        raise _unlike(source, "merges", "a list of texts", metadata.get("tokenizer.ggml.merges"))
+    if merges is None:
+        raise metadata.unlike(MERGES, "a list of texts", None)
     splits = {*PLAIN_SPLITS, *DIGIT_SPLITS, *SAME_AS, *_library_splits()}
-    if metadata.get("tokenizer.ggml.pre") not in splits:
-        expected = f"one of {', '.join(sorted(splits))}"
-        raise _unlike(source, "pre", expected, metadata.get("tokenizer.ggml.pre"))
+    if split not in splits:
+        raise metadata.unlike(SPLIT, f"one of {', '.join(sorted(splits))}", split)
+
+
+def _tokens(metadata: Metadata) -> list[str]:
+    """Returns the tokens of a checked vocabulary."""
+    return metadata.texts(TOKENS) or []
+
+
+def _id(metadata: Metadata, name: str) -> int | None:
+    """Returns the id of a special token of `IDS`."""
+    return metadata.integer(_id_key(name))
+
+
+def _id_key(name: str) -> str:
+    return f"tokenizer.ggml.{name}_token_id"
 
 
 def _library_splits() -> Mapping[str, str]:
@@ -187,9 +209,9 @@ def _library_splits() -> Mapping[str, str]:
     return splits
 
 
-def _backend(metadata: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def _backend(metadata: Metadata) -> Any:  # noqa: ANN401
     """Returns the tokenizer of the library `tokenizers`."""
-    if metadata["tokenizer.ggml.model"] == BYTE_LEVEL:
+    if metadata.text(MODEL) == BYTE_LEVEL:
         backend = _byte_level(metadata)
     else:
         backend = _sentencepiece(metadata)
@@ -198,12 +220,12 @@ def _backend(metadata: Mapping[str, Any]) -> Any:  # noqa: ANN401
     return backend
 
 
-def _byte_level(metadata: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def _byte_level(metadata: Metadata) -> Any:  # noqa: ANN401
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
-    name = str(metadata.get("tokenizer.ggml.pre"))
-    vocab = {token: i for i, token in enumerate(metadata["tokenizer.ggml.tokens"])}
-    merges = [tuple(merge.split(" ")) for merge in metadata["tokenizer.ggml.merges"]]
+    name = metadata.text(SPLIT) or ""
+    vocab = {token: i for i, token in enumerate(_tokens(metadata))}
+    merges: list[Any] = [tuple(merge.split(" ")) for merge in metadata.texts(MERGES) or []]
     whole_words = name in WHOLE_WORDS or name == "tekken"
     backend = Tokenizer(models.BPE(vocab, merges, ignore_merges=whole_words))
     regex = _library_splits().get(SAME_AS.get(name, name))
@@ -218,20 +240,21 @@ def _byte_level(metadata: Mapping[str, Any]) -> Any:  # noqa: ANN401
     return backend
 
 
-def _sentencepiece(metadata: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def _sentencepiece(metadata: Metadata) -> Any:  # noqa: ANN401
     """Returns a tokenizer whose merges are recovered from the scores of the tokens."""
     from tokenizers import Tokenizer, models
     from transformers.tokenization_utils_base import generate_merges
 
-    tokens = list(metadata["tokenizer.ggml.tokens"])
-    scores = [score.item() for score in metadata["tokenizer.ggml.scores"]]
-    if str(metadata["general.architecture"]).startswith("gemma"):
+    tokens = list(_tokens(metadata))
+    stored = metadata.numbers(SCORES)
+    scores: list[float] = [] if stored is None else stored.tolist()
+    if (metadata.text("general.architecture") or "").startswith("gemma"):
         # its file has runs of spaces as such, and its merges are in the order of the tokens
         tokens = [SPACE * len(each) if each and not each.strip(" ") else each for each in tokens]
         scores = [-i for i in range(len(tokens))]
     vocab = {token: i for i, token in enumerate(tokens)}
     merges = generate_merges(vocab, dict(zip(tokens, scores, strict=True)))
-    unknown = metadata.get("tokenizer.ggml.unknown_token_id")
+    unknown = _id(metadata, "unknown")
     backend = Tokenizer(
         models.BPE(
             vocab,
@@ -241,16 +264,16 @@ def _sentencepiece(metadata: Mapping[str, Any]) -> Any:  # noqa: ANN401
             byte_fallback=True,
         )
     )
-    _mark_spaces(backend, prefix=metadata.get("tokenizer.ggml.add_space_prefix", True) is not False)
+    _mark_spaces(backend, prefix=metadata.boolean(SPACE_PREFIX) is not False)
     return backend
 
 
-def _add_whole_tokens(backend: Any, metadata: Mapping[str, Any]) -> None:  # noqa: ANN401
+def _add_whole_tokens(backend: Any, metadata: Metadata) -> None:  # noqa: ANN401
     """Sets which tokens are never cut into pieces: control, unknown and user-defined ones."""
     from tokenizers import AddedToken
 
-    tokens: list[str] = metadata["tokenizer.ggml.tokens"]
-    types = metadata.get("tokenizer.ggml.token_type")
+    tokens = _tokens(metadata)
+    types = metadata.integers(TYPES)
     if types is None:
         return
     control = [token for token, kind in zip(tokens, types, strict=True) if kind in SPECIAL]
@@ -270,23 +293,26 @@ def _mark_spaces(backend: Any, *, prefix: bool) -> None:  # noqa: ANN401
     backend.decoder = decoders.Sequence([*steps, *([decoders.Strip(" ", 1, 0)] if prefix else [])])
 
 
-def _added(metadata: Mapping[str, Any]) -> list[str]:
+def _added(metadata: Metadata) -> list[str]:
     """Returns which of `bos` and `eos` a text gets, as in llama.cpp."""
-    kind, split = metadata["tokenizer.ggml.model"], metadata.get("tokenizer.ggml.pre")
+    kind, split = metadata.text(MODEL), metadata.text(SPLIT)
     by_default = kind == SENTENCEPIECE or split in WHOLE_WORDS or split == "tekken"
-    defaults = (("bos", by_default), ("eos", False))
-    key = "tokenizer.ggml.add_{}_token"
-    return [name for name, default in defaults if metadata.get(key.format(name), default) is True]
+    added: list[str] = []
+    for name, default in (("bos", by_default), ("eos", False)):
+        stated = metadata.boolean(f"tokenizer.ggml.add_{name}_token")
+        if default if stated is None else stated:
+            added.append(name)
+    return added
 
 
-def _add_ends(backend: Any, metadata: Mapping[str, Any]) -> None:  # noqa: ANN401
+def _add_ends(backend: Any, metadata: Metadata) -> None:  # noqa: ANN401
     """Sets which tokens are added before and after a text, as llama.cpp adds them."""
     from tokenizers import processors
 
     ends: dict[str, tuple[str, int]] = {}
     for name in _added(metadata):
-        token = metadata[f"tokenizer.ggml.{name}_token_id"]
-        ends[name] = metadata["tokenizer.ggml.tokens"][token], token
+        if (token := _id(metadata, name)) is not None:
+            ends[name] = _tokens(metadata)[token], token
     prefix = f"{ends['bos'][0]} " if "bos" in ends else ""
     suffix = f" {ends['eos'][0]}" if "eos" in ends else ""
     backend.post_processor = processors.TemplateProcessing(
@@ -294,17 +320,3 @@ def _add_ends(backend: Any, metadata: Mapping[str, Any]) -> None:  # noqa: ANN40
         pair=f"{prefix}$A{suffix} {prefix}$B:1{suffix}",
         special_tokens=list(dict.fromkeys(ends.values())),
     )
-
-
-def _are_texts(values: object) -> TypeGuard[list[str]]:
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)
-
-
-def _length(values: Any) -> int | None:  # noqa: ANN401
-    return len(values) if hasattr(values, "__len__") else None
-
-
-def _unlike(source: Source, key: str, expected: str, got: object) -> InputError:
-    text = "none" if got is None else f"{got:,}" if type(got) is int else repr(got)
-    text = text if len(text) <= 60 else f"{text[:57]}..."
-    return InputError(f"'{source.path}': tokenizer.ggml.{key}: expected {expected}, got {text}")
