@@ -102,8 +102,9 @@ def test_the_chat_template_is_that_of_the_file(tmp_path: Path) -> None:
     assert (folder / "chat_template.jinja").read_text() == template
 
 
-def test_a_file_without_a_template_says_so(llama: Path) -> None:
-    result = import_gguf(llama)
+@pytest.mark.parametrize("template", [{}, {"tokenizer.chat_template": " \n"}])
+def test_a_file_without_a_template_says_so(tmp_path: Path, template: dict[str, str]) -> None:
+    result = import_gguf(made(tmp_path, **template))
     assert "no chat template in the file" in result.notices[1]
     assert not (result.folder / "chat_template.jinja").exists()
 

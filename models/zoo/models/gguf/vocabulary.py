@@ -135,7 +135,7 @@ def chat_template(source: Source) -> str | None:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     template = source.metadata.text(TEMPLATE)
-    if not template:
+    if template is None or not template.strip():
         return None
     where = f"'{source.path}': {TEMPLATE}"
     if len(template) > MOST_TEMPLATE_CHARACTERS:
