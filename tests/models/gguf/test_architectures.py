@@ -1,5 +1,6 @@
 """A tiny random model of each architecture gives the same log-probabilities as in llama.cpp."""
 
+import logging
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -133,6 +134,19 @@ def test_llama_3_has_its_scaled_frequencies(
     tensors["rope_freqs.weight"] = llama3_factors()
     file = write_gguf(tmp_path / "model.gguf", metadata, tensors)
     assert furthest(file) <= 1e-5
+
+
+def test_no_line_of_the_library_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path))
+    tensors = llama_tensors() | {"rope_freqs.weight": llama3_factors()}
+    metadata = settings("llama", LLAMA | {"rope.freq_base": 500_000.0})
+    log = logging.getLogger("transformers")  # it warns: 64 positions are fewer than the rule's 8192
+    monkeypatch.setattr(log, "handlers", [caplog.handler])
+    level = log.level
+    import_gguf(write_gguf(tmp_path / "model.gguf", metadata, tensors))
+    assert (caplog.messages, log.level) == ([], level)
 
 
 @pytest.mark.slow

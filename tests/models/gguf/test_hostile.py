@@ -183,8 +183,9 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     ),
     "another number of tokens": (
         llama(vocab_size=TOKENS + 1),
-        "token_embd.weight.*expected a shape",
+        f"vocab_size: expected {TOKENS}, as many as rows of the embedding, got {TOKENS + 1}",
     ),
+    "no tokens at all": (llama(vocab_size=0), f"vocab_size: expected {TOKENS}, .* got 0"),
     "missing tensor": (
         tensors(blk__1__ffn_up__weight=None),
         "expected a tensor 'blk.1.ffn_up.weight', got none",
@@ -217,6 +218,10 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "vector as matrix": (
         tensors(output_norm__weight=np.ones((4, 8), np.float32)),
         "expected a shape",
+    ),
+    "too few factors of frequencies": (
+        tensors(rope_freqs__weight=np.ones(3, np.float32)),
+        r"'rope_freqs.weight': expected type F32 and shape \[4\], half the 8 .* got F32 and \[3\]",
     ),
     "no values": (tensors(blk__0__ffn_up__weight=np.zeros((0, 32), np.float32)), "."),
     "embedding of more tokens": (
@@ -258,11 +263,15 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "an epsilon below 0": (llama({EPSILON: -1.0}), "epsilon: expected a number from 0, got -1"),
     "frequencies of 0": (
         llama({"llama.rope.freq_base": 0.0}),
-        "freq_base: expected a number above 0, got 0",
+        "freq_base: expected a number from 1, got 0",
+    ),
+    "frequencies below 1": (
+        llama({"llama.rope.freq_base": 0.5}),
+        "freq_base: expected a number from 1, got 0.5",
     ),
     "whole frequencies of 0": (
         llama({"llama.rope.freq_base": 0}),
-        "freq_base: expected a number above 0, got 0",
+        "freq_base: expected a number from 1, got 0",
     ),
     "an endless epsilon": (llama({EPSILON: math.inf}), "epsilon: expected a finite number"),
     "no context": (llama({"llama.context_length": None}), "context_length: expected a whole"),
@@ -305,7 +314,7 @@ TYPED: dict[str, tuple[object, str]] = {
     "llama.rope.dimension_count": (0.0, "a number"),
     "llama.rope.freq_base": (0.0, "a number"),
     EPSILON: (0.0, "a number"),
-    "llama.vocab_size": (0.0, "a number"),
+    "llama.vocab_size": (0, "a whole number"),
     "llama.rope.scaling.type": ("", "a text"),
     "llama.rope.scaling.factor": (0.0, "a number"),
     "llama.expert_used_count": (0.0, "a number"),

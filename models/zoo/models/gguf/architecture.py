@@ -147,7 +147,8 @@ def read_settings(source: Source, scratch: Path) -> Any:  # noqa: ANN401
     if "vocab_size" not in settings:
         values["vocab_size"] = source.tensors[EMBEDDING][1].shape[0]
     _complete(values, settings, architecture)
-    if architecture == "llama" and (rule := rope_rule(source, values.get("rope_theta", 10_000.0))):
+    theta, head_dim = values.get("rope_theta", 10_000.0), _head_dim(values, settings)
+    if architecture == "llama" and head_dim and (rule := rope_rule(source, theta, head_dim)):
         values["rope_parameters"] = rule
     kind = values.pop("model_type")
     with refusals(f"'{source.path}': these settings cannot be used"):
@@ -157,7 +158,7 @@ def read_settings(source: Source, scratch: Path) -> Any:  # noqa: ANN401
 
 
 def _check_counts(source: Source, architecture: str) -> None:
-    """Refuses sizes that are not positive, and more layers than there are tensors of."""
+    """Refuses sizes that are not positive, and others than those of the tensors."""
     settings = _settings(source, architecture)
     for key in _COUNTS:
         value = settings.get(key)
@@ -175,6 +176,11 @@ def _check_counts(source: Source, architecture: str) -> None:
         )
     if EMBEDDING not in source.tensors or len(source.tensors[EMBEDDING][1].shape) != 2:
         raise InputError(f"'{source.path}': expected a matrix '{EMBEDDING}', got none")
+    rows = source.tensors[EMBEDDING][1].shape[0]
+    size = source.metadata.integer(f"{architecture}.vocab_size")
+    if size not in {None, rows}:
+        expected = f"{rows:,}, as many as rows of the embedding"
+        raise source.metadata.unlike(f"{architecture}.vocab_size", expected, size)
     _check_divisible(source, settings, architecture)
 
 
@@ -187,8 +193,8 @@ def _check_numbers(source: Source, architecture: str) -> None:
         expected = None
         if key in _EPSILONS and not value >= 0:  # nor is NaN
             expected = "a number from 0"
-        elif key == "rope.freq_base" and not value > 0:
-            expected = "a number above 0"
+        elif key == "rope.freq_base" and not value >= 1:  # each frequency is at most the one before
+            expected = "a number from 1"
         elif not math.isfinite(value):
             expected = "a finite number"
         if expected:
@@ -254,17 +260,23 @@ def _settings(source: Source, architecture: str) -> dict[str, Any]:
 
 def _complete(values: dict[str, Any], settings: Mapping[str, Any], architecture: str) -> None:
     """Adds what llama.cpp computes from other settings."""
-    heads = settings.get("attention.head_count")
-    width = settings.get("embedding_length")
-    if not heads or not width:
+    head_dim = _head_dim(values, settings)
+    if head_dim is None:
         return
-    head_dim = values.get("head_dim") or width // heads
+    heads, width = settings["attention.head_count"], settings["embedding_length"]
     if architecture in {"gemma2", "gemma3"}:  # the 27B models scale by the width of the residual
         largest = settings["block_count"] == (46 if architecture == "gemma2" else 62)
         values["query_pre_attn_scalar"] = width // heads if largest else head_dim
     rotated = settings.get("rope.dimension_count")
     if architecture in _PARTIAL_ROTARY and rotated is not None:
         values["partial_rotary_factor"] = rotated / head_dim
+
+
+def _head_dim(values: Mapping[str, Any], settings: Mapping[str, Any]) -> int | None:
+    """Returns the width of a head, or None for a model without heads."""
+    heads = settings.get("attention.head_count")
+    width: int = settings["embedding_length"]
+    return values.get("head_dim") or width // heads if heads else None
 
 
 def _refuse_ignored(

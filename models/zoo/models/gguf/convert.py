@@ -1,6 +1,8 @@
 """Imports a GGUF file: checks it, and writes a model folder that appears only when it is whole."""
 
 import json
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,9 +82,23 @@ def import_source(source: Source, name: str | None, partial: Path) -> Imported:
     record = Record(
         source.path.name, sha256, source.type_counts(), tuple(part.stamp for part in source.parts)
     )
-    notices = _write(source, record, partial)
+    with _quiet_library():
+        notices = _write(source, record, partial)
     source.refuse_changed()
     return Imported(chosen, publish(partial, chosen), is_new=True, notices=notices)
+
+
+@contextmanager
+def _quiet_library() -> Generator[None]:
+    """Silences transformers' log: what a user must know of a file is refused, or in our notices."""
+    from transformers.utils import logging
+
+    verbosity: int = logging.get_verbosity()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
 
 
 def _write(source: Source, record: Record, folder: Path) -> tuple[str, ...]:

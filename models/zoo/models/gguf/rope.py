@@ -14,8 +14,13 @@ FACTORS = "rope_freqs.weight"
 LOW, HIGH, POSITIONS = 1.0, 4.0, 8192
 
 
-def rope_rule(source: Source, theta: float) -> dict[str, Any] | None:
+def rope_rule(source: Source, theta: float, head_dim: int) -> dict[str, Any] | None:
     """Returns the `rope_parameters` for the factors in a file, or None if it has none.
+
+    Args:
+        source: the open file.
+        theta: the base of the frequencies.
+        head_dim: the width of a head; two of its dimensions rotate at each frequency.
 
     Raises:
         InputError: they are not those of this rule.
@@ -25,10 +30,10 @@ def rope_rule(source: Source, theta: float) -> dict[str, Any] | None:
     if FACTORS not in source.tensors:
         return None
     tensor = source.tensors[FACTORS][1]
-    if tensor.type != "F32" or len(tensor.shape) != 1 or not tensor.shape[0]:
+    if tensor.type != "F32" or tensor.shape != (head_dim // 2,) or not head_dim // 2:
         raise InputError(
-            f"'{source.path}': tensor '{FACTORS}': expected a vector of type F32, got "
-            f"{tensor.type} of shape {list(tensor.shape)}"
+            f"'{source.path}': tensor '{FACTORS}': expected type F32 and shape [{head_dim // 2}], "
+            f"half the {head_dim} dimensions of a head, got {tensor.type} and {list(tensor.shape)}"
         )
     factors = source.read(FACTORS).view("<f4").astype(np.float64)
     if bool(np.all(factors == 1)):
