@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -235,6 +236,39 @@ def test_any_part_means_the_whole_model(tmp_path: Path, llama: Path, named: int)
     whole, parts = import_gguf(llama, "whole"), import_gguf(files[named], "parts")
     one, other = ((r.folder / "model.safetensors").read_bytes() for r in (whole, parts))
     assert one == other
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "got"),
+    [
+        ("llama.rope.freq_base", 77.0, "10000.0 as in 'big-00001-of-00002.gguf', got 77.0"),
+        ("llama.attention.head_count", True, "4 as in .*, got True"),
+        ("tokenizer.ggml.token_type", [3] * 260, r"\[3, 3, 3, 1, .* as in .*, got \[3, 3, 3, 3"),
+        ("tokenizer.ggml.merges", ["b a"], r"\['a b'\] as in .*, got \['b a'\]"),
+        ("general.languages", ["en"], r"none as in .*, got \['en'\]"),
+        ("general.name", "another", "none as in .*, got 'another'"),
+    ],
+)
+def test_a_part_of_another_model_is_refused(tmp_path: Path, key: str, value: Any, got: str) -> None:
+    files = in_two(tmp_path, {key: value})
+    for file in files:
+        with pytest.raises(InputError, match=rf"00002\.gguf': {re.escape(key)}: expected {got}"):
+            import_gguf(file)
+
+
+def test_parts_may_repeat_what_the_first_says(tmp_path: Path) -> None:
+    keys = settings("llama", LLAMA, **{"llama.attention.layer_norm_rms_epsilon": 1e-5})
+    assert import_gguf(in_two(tmp_path, keys)[1]).name == "big-00002-of-00002"
+
+
+def in_two(tmp_path: Path, keys: dict[str, Any]) -> list[Path]:
+    """Writes the tiny Llama in two parts, the second with more keys."""
+    tensors = list(llama_tensors().items())
+    files = [tmp_path / f"big-0000{number}-of-00002.gguf" for number in (1, 2)]
+    counts = {"split.count": 2, "split.tensors.count": len(tensors)}
+    write_gguf(files[0], settings("llama", LLAMA, **counts, **{"split.no": 0}), dict(tensors[:8]))
+    write_gguf(files[1], keys | counts | {"split.no": 1}, dict(tensors[8:]))
+    return files
 
 
 def test_a_missing_part_is_named(tmp_path: Path) -> None:

@@ -95,6 +95,17 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def is_equal(value: Any, other: Any) -> bool:  # noqa: ANN401
+    """Returns whether two values of headers are of one type and equal."""
+    if type(value) is not type(other):
+        return False
+    if isinstance(value, list):
+        return len(value) == len(other) and all(map(is_equal, value, other))
+    if hasattr(value, "dtype"):
+        return bool(value.dtype == other.dtype and value.tobytes() == other.tobytes())
+    return repr(value) == repr(other)  # so that NaN equals NaN
+
+
 def shown(value: Any) -> str:  # noqa: ANN401
     """Returns a value for a message, cut to one short line."""
     if value is None:

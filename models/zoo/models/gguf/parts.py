@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from zoo.core import OpenFile, read_gguf_header
 from zoo.core.errors import GymError, InputError, NotAvailableError, StorageError
-from zoo.models.gguf.metadata import Metadata
+from zoo.models.gguf.metadata import Metadata, is_equal, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -114,6 +114,7 @@ def open_gguf(path: Path) -> Source:
     """
     parts = tuple(_open_part(file) for file in _part_paths(path))
     _check_parts(parts)
+    _refuse_other_values(parts)
     tensors: dict[str, tuple[Part, GgufTensor]] = {}
     for part in parts:
         for name, tensor in part.header.tensors.items():
@@ -196,6 +197,17 @@ def _check_parts(parts: tuple[Part, ...]) -> None:
             )
         if len(parts) > 1 and position != number:
             raise part.metadata.unlike("split.no", str(number), position)
+
+
+def _refuse_other_values(parts: tuple[Part, ...]) -> None:
+    """Refuses a value in a later part that the first does not have: it would have no effect."""
+    first = parts[0].metadata.values
+    for part in parts[1:]:
+        for key, value in part.metadata.values.items():
+            is_of_part = key.startswith("split.") or key == "general.alignment"
+            if not is_of_part and not is_equal(value, first.get(key)):
+                expected = f"{shown(first.get(key))} as in '{parts[0].path.name}'"
+                raise part.metadata.unlike(key, expected, value)
 
 
 def _unreadable(path: Path, error: OSError) -> GymError:
