@@ -31,6 +31,21 @@ def test_an_imported_file_is_listed_and_used_by_its_name(call: "Call", file: Pat
     assert call("models", "get", "mine", "--json").json["folder"] == result["folder"]
 
 
+def test_a_title_that_ends_like_a_file_gives_a_name_that_is_accepted(
+    call: "Call", tmp_path: Path
+) -> None:
+    keys = settings("llama", LLAMA, **{"general.name": "My Model.gguf"})
+    file = write_gguf(tmp_path / "titled.gguf", keys, llama_tensors())
+    assert call("models", "import", str(file), "--json").json["name"] == "my-model"
+    assert call("models", "get", "my-model").code == 0
+
+
+def test_a_name_that_ends_like_a_file_is_refused(call: "Call", file: Path) -> None:
+    result = call("models", "import", str(file), "--name", "x.gguf")
+    assert result.code == 2
+    assert "hint: --name x\n" in result.stderr
+
+
 def test_a_second_import_does_nothing_and_says_so(call: "Call", file: Path) -> None:
     call("models", "import", str(file))
     again = call("models", "import", str(file))

@@ -10,16 +10,19 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from tests.models.gguf.files import LLAMA, llama_tensors, settings, write_gguf
 from zoo.core import read_header
 from zoo.core.errors import DoesNotFitError, InputError, NotAvailableError
 from zoo.models import resolve
 from zoo.models.gguf import find_imported, import_gguf, imported_names
-from zoo.models.gguf.imported import imported_folder, plain_name, read_record
+from zoo.models.gguf.imported import imported_folder, is_plain_name, plain_name, read_record
 from zoo.models.gguf.parts import open_gguf
 from zoo.models.gguf.weights import dequantised
-from zoo.models.resolve import model_of_folder, model_of_text
+from zoo.models.names import is_known_name, parse_name
+from zoo.models.resolve import is_path, model_of_folder, model_of_text
 
 
 def weights(folder: Path) -> dict[str, Any]:
@@ -124,7 +127,9 @@ def test_another_file_under_a_taken_name_is_refused(tmp_path: Path) -> None:
     assert "--name NAME" in str(caught.value.hint)
 
 
-@pytest.mark.parametrize("name", ["../up", "Up", "a/b", "", ".hidden", "-x", "x" * 65, "zen-nano"])
+@pytest.mark.parametrize(
+    "name", ["../up", "Up", "a/b", "", ".hidden", "-x", "x" * 65, "zen-nano", "x.gguf"]
+)
 def test_a_name_that_is_no_name_is_refused(llama: Path, home: Path, name: str) -> None:
     with pytest.raises(InputError, match="--name"):
         import_gguf(llama, name)
@@ -146,14 +151,28 @@ def test_only_the_pinned_file_can_be_named_smollm2(llama: Path) -> None:
         ("\x1b[2J", "2j"),
         ("Zoë", "zo"),
         ("a" * 99, "a" * 64),
+        ("My Model.GGUF", "my-model"),
+        ("x.gguf-.gguf", "x"),
+        ("a" * 59 + ".ggufx", "a" * 59),
+        (".gguf", "gguf"),
     ],
 )
 def test_a_title_becomes_a_plain_name(text: str, name: str) -> None:
     assert plain_name(text) == name
 
 
+@given(st.one_of(st.text(), st.from_regex(r"[a-z0-9._-]{1,70}(\.gguf)*", fullmatch=True)))
+def test_a_plain_name_is_no_path_and_means_the_model(text: str) -> None:
+    name = plain_name(text)
+    assume(name and not is_known_name(name) and not Path(name).exists())
+    assert is_plain_name(name)
+    assert not is_path(name)
+    assert parse_name(name, [name]).id == name
+
+
 @pytest.mark.parametrize(
-    ("title", "name"), [("My Model", "my-model"), ("../../..", "tiny"), ("SmolLM2", "tiny")]
+    ("title", "name"),
+    [("My.gguf", "my"), ("My Model", "my-model"), ("../../..", "tiny"), ("SmolLM2", "tiny")],
 )
 def test_the_name_is_from_the_title_or_else_the_file(tmp_path: Path, title: str, name: str) -> None:
     assert import_gguf(made(tmp_path, **{"general.name": title})).name == name

@@ -160,7 +160,7 @@ def _check_name(name: str) -> None:
     if not is_plain_name(name):
         raise InputError(
             f"--name: expected at most {MOST_NAME_CHARACTERS} of a-z, 0-9, '.', '_' and '-' after "
-            f"a letter or digit, got {name!r}",
+            f"a letter or digit, without '.gguf' at the end, got {name!r}",
             hint=f"--name {plain_name(name)}" if plain_name(name) else None,
         )
 

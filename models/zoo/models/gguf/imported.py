@@ -17,7 +17,7 @@ from typing import Any
 
 from zoo.core.errors import InputError, StorageError
 from zoo.models.folder import holds_model
-from zoo.models.gguf.parts import Stamp
+from zoo.models.gguf.parts import Stamp, is_gguf
 
 RECORD_FILE = "gguf-source.json"
 PARTIAL = ".partial-"
@@ -117,14 +117,21 @@ def find_stamps(stamps: tuple[Stamp, ...]) -> str | None:
 
 
 def is_plain_name(name: str) -> bool:
-    """Returns whether `name` can be that of an imported model."""
-    return len(name) <= MOST_NAME_CHARACTERS and _NAME.fullmatch(name) is not None
+    """Returns whether `name` can be that of an imported model; what ends in .gguf is a file."""
+    is_short = len(name) <= MOST_NAME_CHARACTERS
+    return is_short and _NAME.fullmatch(name) is not None and not is_gguf(Path(name))
 
 
 def plain_name(text: str) -> str:
-    """Returns a text with all but `a-z0-9._-` replaced, or an empty one if nothing is left."""
+    """Returns a text with all but `a-z0-9._-` replaced and without endings in .gguf.
+
+    It is empty if nothing is left.
+    """
     plain = re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-._")
-    return re.sub(r"-{2,}", "-", plain)[:MOST_NAME_CHARACTERS].rstrip("-._")
+    plain = re.sub(r"-{2,}", "-", plain)[:MOST_NAME_CHARACTERS].rstrip("-._")
+    while is_gguf(Path(plain)):
+        plain = plain.removesuffix(".gguf").rstrip("-._")
+    return plain
 
 
 def read_record(folder: Path) -> Record | None:
