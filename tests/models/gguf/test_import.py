@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.models.gguf.files import LLAMA, llama_tensors, settings, write_gguf
+from tests.models.gguf.files import LLAMA, llama_tensors, settings, vocabulary, write_gguf
 from zoo.core import read_header
 from zoo.core.errors import DoesNotFitError, InputError, NotAvailableError
 from zoo.models import resolve
@@ -104,6 +104,19 @@ def test_the_chat_template_is_that_of_the_file(tmp_path: Path) -> None:
     template = "{% for m in messages %}{{ m.content }}{% endfor %}"
     folder = import_gguf(made(tmp_path, **{"tokenizer.chat_template": template})).folder
     assert (folder / "chat_template.jinja").read_text() == template
+
+
+@pytest.mark.parametrize("token", ["<s>", "$A", "a b", "a:1", "bos", "{}", ""])
+def test_a_text_starts_with_the_token_whatever_its_name(tmp_path: Path, token: str) -> None:
+    from transformers import AutoTokenizer
+
+    tokens = ["<unk>", token, *vocabulary()["tokenizer.ggml.tokens"][2:]]
+    ends = {f"tokenizer.ggml.add_{name}_token": True for name in ("bos", "eos")}
+    keys: dict[str, Any] = {"tokenizer.ggml.tokens": tokens, **ends}
+    folder = import_gguf(made(tmp_path, "F32", "tiny.gguf", **keys)).folder
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    assert tokenizer("!").input_ids == [1, tokens.index("!"), 2]
+    assert tokenizer("!", "ab").input_ids == [1, tokens.index("!"), 2, 1, tokens.index("ab"), 2]
 
 
 @pytest.mark.parametrize("template", [{}, {"tokenizer.chat_template": " \n"}])

@@ -309,14 +309,15 @@ def _add_ends(backend: Any, metadata: Metadata) -> None:  # noqa: ANN401
     """Sets which tokens are added before and after a text, as llama.cpp adds them."""
     from tokenizers import processors
 
-    ends: dict[str, tuple[str, int]] = {}
+    # a token's text in the template would be read as a part of it: `$A`, `a b`, `a:1`
+    ends: dict[str, dict[str, Any]] = {}
     for name in _added(metadata):
         if (token := _id(metadata, name)) is not None:
-            ends[name] = _tokens(metadata)[token], token
-    prefix = f"{ends['bos'][0]} " if "bos" in ends else ""
-    suffix = f" {ends['eos'][0]}" if "eos" in ends else ""
+            ends[name] = {"id": name, "ids": [token], "tokens": [_tokens(metadata)[token]]}
+    prefix = "bos " if "bos" in ends else ""
+    suffix = " eos" if "eos" in ends else ""
     backend.post_processor = processors.TemplateProcessing(
         single=f"{prefix}$A{suffix}",
         pair=f"{prefix}$A{suffix} {prefix}$B:1{suffix}",
-        special_tokens=list(dict.fromkeys(ends.values())),
+        special_tokens=list(ends.values()),
     )
