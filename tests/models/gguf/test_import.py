@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -91,6 +92,18 @@ def test_a_card_of_hostile_names_stays_one_table(tmp_path: Path) -> None:
     assert "| name | a/b [2J# c |" in card
     assert "\x1b" not in card
     assert card.count("---\n") == 2  # those of the header
+
+
+@pytest.mark.parametrize(
+    "licence", ["mit", "{a:b", "no", "1.0", "'", "- x", "a:", "#", "null", "é"]
+)
+def test_the_card_has_the_licence_as_a_text(tmp_path: Path, licence: str) -> None:
+    card = (
+        import_gguf(made(tmp_path, **{"general.license": licence})).folder / "README.md"
+    ).read_text(encoding="utf-8")
+    head = yaml.safe_load(card.split("---\n")[1])
+    assert head.get("license") == (licence if " " not in licence else None)
+    assert head["library_name"] == "transformers"
 
 
 def test_an_answer_ends_at_every_token_that_ends_a_turn(tmp_path: Path) -> None:

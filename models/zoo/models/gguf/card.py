@@ -33,7 +33,11 @@ def widening(source: Source, dtype: Dtype) -> str:
 
 def write_card(source: Source, sha256: str, dtype: Dtype, *, has_template: bool) -> str:
     """Returns the text of the card."""
+    import yaml
+
     licence = _line(source.metadata.text("general.license"))
+    head = {"license": licence} if licence and " " not in licence else {}
+    head |= {"library_name": "transformers", "pipeline_tag": "text-generation"}
     types = ", ".join(f"{count} {kind}" for kind, count in source.type_counts().items())
     rows = {
         "file": f"`{_line(source.path.name)}`",
@@ -50,10 +54,7 @@ def write_card(source: Source, sha256: str, dtype: Dtype, *, has_template: bool)
     return "\n".join(
         [
             "---",
-            *([f"license: {licence}"] if licence and " " not in licence else []),
-            "library_name: transformers",
-            "pipeline_tag: text-generation",
-            "---",
+            f"{yaml.safe_dump(head, sort_keys=False, allow_unicode=True)}---",
             "# Imported from a GGUF file",
             "",
             f"W{widening(source, dtype).removeprefix('w')}.",
