@@ -1,7 +1,10 @@
 """Which files of a folder are weights, and what is said of folders that have none."""
 
 import json
+import shlex
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 from hypothesis import given
@@ -10,6 +13,9 @@ from hypothesis import strategies as st
 from zoo.core.errors import GymWarning, InputError, NotAvailableError
 from zoo.models import checkpoint_files
 from zoo.models.checkpoint_files import warn_of_unused_weights
+from zoo.models.folder import read_object
+
+Read: TypeAlias = Callable[[Path], object]
 
 INDEX = "model.safetensors.index.json"
 SHARDS = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
@@ -70,11 +76,18 @@ def test_pickled_weights_are_refused_by_name(tmp_path: Path) -> None:
         checkpoint_files(tmp_path)
 
 
-def test_a_pointer_is_not_taken_for_weights(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("read", "file"),
+    [(checkpoint_files, ""), (lambda folder: read_object(folder / "config.json"), "config.json")],
+)
+def test_a_pointer_is_not_taken_for_the_file(tmp_path: Path, read: Read, file: str) -> None:
+    folder = tmp_path / "it's; here"
+    folder.mkdir()
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n"
-    (tmp_path / "model.safetensors").write_text(pointer)
-    with pytest.raises(InputError, match="is a Git LFS pointer"):
-        checkpoint_files(tmp_path)
+    (folder / (file or "model.safetensors")).write_text(pointer)
+    with pytest.raises(InputError, match="a Git LFS pointer") as caught:
+        read(folder)
+    assert shlex.split(str(caught.value.hint)) == ["git", "-C", str(folder), "lfs", "pull"]
 
 
 def test_an_adapter_is_not_taken_for_a_model(tmp_path: Path) -> None:

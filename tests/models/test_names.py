@@ -84,6 +84,7 @@ def test_what_cannot_be_an_id_is_refused(text: str) -> None:
     [
         ("ollama/qwen3:0.6b", "http://127.0.0.1:11434/v1#qwen3:0.6b"),
         ("LMStudio/qwen/qwen3-4b", "http://127.0.0.1:1234/v1#qwen/qwen3-4b"),
+        ("ollama/my;model", "http://127.0.0.1:11434/v1#'my;model'"),
         ("lm-studio:qwen3-4b@q8_0", "http://127.0.0.1:1234/v1#qwen3-4b@q8_0"),
     ],
 )

@@ -67,6 +67,13 @@ def test_offline_makes_no_connection(monkeypatch: pytest.MonkeyPatch, variable: 
     assert "zoo-gym models get Qwen/Qwen3-0.6B;" in caught.value.hint
 
 
+@pytest.mark.usefixtures("no_sockets", "cache")
+def test_a_command_to_copy_is_quoted_for_the_shell() -> None:
+    with pytest.raises(NotAvailableError) as caught:
+        resolve("org/tiny@a; b", offline=True)
+    assert "zoo-gym models get 'org/tiny@a; b'; " in str(caught.value.hint)
+
+
 @pytest.mark.usefixtures("no_sockets")
 def test_a_cached_model_without_its_weights_is_not_taken(put_in_cache: "PutInCache") -> None:
     put_in_cache(leave_out="model.safetensors")

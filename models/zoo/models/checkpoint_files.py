@@ -6,6 +6,7 @@ of a file.
 
 import json
 import re
+import shlex
 import warnings
 from pathlib import Path
 from typing import Any
@@ -157,7 +158,7 @@ def _refuse_pointer(file: Path) -> None:
     if start == LFS_START:
         size = file.stat().st_size
         msg = f"'{file}' is a Git LFS pointer: expected weights, got {size} bytes of text"
-        raise InputError(msg, hint=f"git -C '{file.parent}' lfs pull")
+        raise InputError(msg, hint=f"git -C {shlex.quote(str(file.parent))} lfs pull")
 
 
 def _no_weights(folder: Path) -> InputError:

@@ -1,6 +1,7 @@
 """Reads what a model folder says about itself, without loading the model."""
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ def read_object(file: Path) -> dict[str, Any]:
     """
     content = file.read_bytes()
     if content.startswith(LFS_START):
-        hint = f"git -C '{file.parent}' lfs pull"
+        hint = f"git -C {shlex.quote(str(file.parent))} lfs pull"
         raise InputError(f"{file}: expected a JSON object, got a Git LFS pointer", hint=hint)
     try:
         value = json.loads(content)

@@ -6,6 +6,7 @@ Known names are recognised in any case, with or without their organisation, and 
 
 import difflib
 import re
+import shlex
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -123,8 +124,8 @@ def _served_elsewhere(text: str, server: str, model: str) -> NotAvailableError:
     url = _LOCAL_URLS[server.lower().replace("-", "")]
     return NotAvailableError(
         f"'{text}' is a model of another program: expected one whose weights are here",
-        hint=f"zoo-gym experience asks it as --model {url}#{model}; to train or chat here: "
-        "zoo-gym models import FILE.gguf",
+        hint=f"zoo-gym experience asks it as --model {url}#{shlex.quote(model)}; "
+        "to train or chat here: zoo-gym models import FILE.gguf",
     )
 
 

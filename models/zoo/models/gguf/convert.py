@@ -1,6 +1,7 @@
 """Imports a GGUF file: checks it, and writes a model folder that appears only when it is whole."""
 
 import json
+import shlex
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -152,7 +153,7 @@ def _default_name(source: Source) -> str:
             return name
     raise InputError(
         f"'{source.path}': expected a name for the model, got none that can be used",
-        hint=f"zoo-gym models import {source.path} --name NAME",
+        hint=_command(source),
     )
 
 
@@ -165,6 +166,11 @@ def _check_name(name: str) -> None:
         )
 
 
+def _command(source: Source) -> str:
+    """Returns the command that imports a file under another name."""
+    return f"zoo-gym models import {shlex.quote(str(source.path))} --name NAME"
+
+
 def _refuse_taken(source: Source, name: str, sha256: str) -> None:
     """Refuses a name that means other bytes: of a listed model, or of another file."""
     listed = next((entry for entry in registry() if entry.alias == name), None)
@@ -172,7 +178,7 @@ def _refuse_taken(source: Source, name: str, sha256: str) -> None:
     if is_known_name(name) and pinned != sha256:
         raise InputError(
             f"--name: '{name}' is the name of a listed model: expected another name",
-            hint=f"zoo-gym models import {source.path} --name NAME",
+            hint=_command(source),
         )
     folder = imported_folder() / name
     if not folder.exists():
@@ -181,5 +187,5 @@ def _refuse_taken(source: Source, name: str, sha256: str) -> None:
     what = f"the model of '{record.file}'" if record else "a folder that is no imported model"
     raise InputError(
         f"the name '{name}' is taken: expected a new one, got that of {what}",
-        hint=f"zoo-gym models import {source.path} --name NAME, or remove {folder}",
+        hint=f"{_command(source)}, or remove {folder}",
     )
