@@ -1,5 +1,6 @@
 """Damaged, foreign and hostile files: each ends in one sentence and leaves no file behind."""
 
+import errno
 import math
 import os
 import re
@@ -7,6 +8,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ EPSILON = "llama.attention.layer_norm_rms_epsilon"
 Make = Callable[[Path], Path]
 
 
-def refuse(file: Path, home: Path, match: str) -> None:
+def refuse(file: Path, home: Path, match: str) -> GymError:
     """Imports a file that must be refused in a sentence, and looks for what is left of it."""
     with pytest.raises(GymError, match=match) as caught:
         import_gguf(file)
@@ -31,6 +33,7 @@ def refuse(file: Path, home: Path, match: str) -> None:
     assert len(caught.value.message) < 1_000
     left = [path.name for path in home.rglob("*")] if home.exists() else []
     assert left in ([], [".lock"])
+    return caught.value
 
 
 @pytest.mark.parametrize("name", [*GGUF, *(f"sound: {name}" for name in SOUND)])
@@ -417,11 +420,33 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path, home: Path, monkeypatch: pytest.M
     assert [path.name for path in home.iterdir()] == [".lock"]
 
 
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [
+        (errno.ENOSPC, "free some space, or set ZOO_GYM_HOME to a larger disk"),
+        (errno.EDQUOT, "free some space, or set ZOO_GYM_HOME to a larger disk"),
+        (errno.EFBIG, "raise the limit on the size of a file (ulimit -f), or "),
+        (errno.EACCES, "choose a folder that you may write"),
+    ],
+)
 def test_a_full_disk_leaves_nothing(
-    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, code: int, hint: str
 ) -> None:
     def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+        raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr("zoo.models.gguf.convert.write_weights", full)
-    refuse(llama()(tmp_path), home, "cannot write a model to .*: no space left on device")
+    match = f"cannot write a model to .*: {os.strerror(code).lower()}"
+    assert str(refuse(llama()(tmp_path), home, match).hint).startswith(hint)
+
+
+def test_a_tokenizer_that_cannot_be_written_is_no_crash(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = Exception(f"File too large (os error {errno.EFBIG})")  # as of the library's Rust
+    name = "transformers.PreTrainedTokenizerFast.save_pretrained"
+    monkeypatch.setattr(name, Mock(side_effect=error))
+    refuse(llama()(tmp_path), home, "cannot write a model to .*: file too large")
+    monkeypatch.setattr(name, Mock(side_effect=Exception("another")))
+    with pytest.raises(Exception, match="another"):
+        import_gguf(tmp_path / "bad.gguf")

@@ -4,6 +4,7 @@ They are in the data folder of zoo-gym, not in the hub's cache. A folder appears
 when it is whole; until then it is hidden, and what a killed process left is removed by the next.
 """
 
+import errno
 import json
 import os
 import re
@@ -176,8 +177,19 @@ def partial_folder() -> Generator[Path]:
         reason = (error.strerror or str(error)).lower()
         raise StorageError(
             f"cannot write a model to '{folder}': {reason}",
-            hint="choose a folder that you may write: ZOO_GYM_HOME=FOLDER",
+            hint=_hint(error),
         ) from error
+
+
+def _hint(error: OSError) -> str:
+    """Returns what to do about an error of writing."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return "free some space, or set ZOO_GYM_HOME to a larger disk"
+    if error.errno == errno.EFBIG:
+        return (
+            "raise the limit on the size of a file (ulimit -f), or set ZOO_GYM_HOME to another disk"
+        )
+    return "choose a folder that you may write: ZOO_GYM_HOME=FOLDER"
 
 
 def publish(partial: Path, name: str) -> Path:

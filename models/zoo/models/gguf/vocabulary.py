@@ -4,6 +4,8 @@ Built from the parts of the library `tokenizers`, because transformers' own conv
 some of the ways to split text, and adds tokens that the embedding has no rows for.
 """
 
+import os
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -121,8 +123,19 @@ def write_vocabulary(source: Source, folder: Path, positions: int | None) -> boo
         )
     if len(tokenizer) != len(tokens):
         raise metadata.unlike(TOKENS, f"{len(tokens):,} after conversion", len(tokenizer))
-    tokenizer.save_pretrained(folder)
+    _save(tokenizer, folder)
     return template is not None
+
+
+def _save(tokenizer: Any, folder: Path) -> None:  # noqa: ANN401
+    try:
+        tokenizer.save_pretrained(folder)
+    except Exception as error:  # a plain one of the library `tokenizers` if a file is not written
+        reason = re.fullmatch(r".*\(os error (\d+)\)", str(error))
+        if reason is None:
+            raise
+        code = int(reason[1])
+        raise OSError(code, os.strerror(code)) from error
 
 
 def chat_template(source: Source) -> str | None:
