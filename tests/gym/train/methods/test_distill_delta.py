@@ -125,8 +125,9 @@ def write_random_adapter(folder: Path) -> Path:
 
     def factors(name: str) -> tuple[str, NDArray[np.float32], NDArray[np.float32]]:
         rows, columns = base.shape(name)
-        A, B = (random.standard_normal((4, size)).astype("f4") for size in (columns, rows))
-        return name, A * 0.05, B * 0.05
+        sizes = ((4, columns), (4, rows))
+        A, B = (random.normal(0, 0.05, size).astype(np.float32) for size in sizes)
+        return name, A, B
 
     folder.mkdir()
     write_adapter(folder, map(factors, names), "zen-pico", 3.0)
