@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from tests.gym.delta import models_on_disk as disk
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta import Origin, create_delta, difference, load_delta
+from zoo.gym.delta.distilled import Distilled
 from zoo.gym.errors import InputError, NotAvailableError, StorageError
 from zoo.models import pico_folder
 
@@ -290,3 +291,20 @@ def pico_with_a_change(folder: Path) -> Path:
     tensors["model.norm.weight"] = tensors["model.norm.weight"] + 1
     save_file(tensors, folder / "model.safetensors")
     return folder
+
+
+@pytest.mark.parametrize("after", [0.5, 0.1])
+def test_a_delta_is_replaced_only_if_training_it_gained(
+    after: float, base: Path, tuned: Path, tmp_path: Path
+) -> None:
+    other = create_delta(tuned, base=base, out=tmp_path / "o", config=DeltaConfig(scale="matrix"))
+
+    def distill(plain: Path) -> Distilled:
+        assert load_delta(plain).header.form == "dense"
+        return Distilled(other.file, {"steps": 3}, before=0.3, after=after)
+
+    report = create_delta(tuned, base=base, out=tmp_path / "d", distill=distill)
+    header, gained = load_delta(report.file).header, after < 0.3
+    assert header.recipe.get("distilled") == ({"steps": 3} if gained else None)
+    assert (header.tensors == load_delta(other.file).header.tensors) is gained
+    assert report.as_json()["distilled"]["used"] is gained

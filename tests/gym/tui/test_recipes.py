@@ -12,7 +12,6 @@ from textual.widgets import Input
 from tests.gym.cli.test_recipes import RECIPES, data, rows, small
 from tests.gym.jobs.left_over import kill_workers
 from tests.gym.tui.conftest import Drive, screen_text, shows, until
-from zoo.gym.config.stages import METHODS
 from zoo.gym.jobs import read_status, run_folders
 from zoo.gym.tui.app import GymApp
 
@@ -37,7 +36,7 @@ def _no_worker_is_left() -> Iterator[None]:
     "stage",
     [
         pytest.param(stage, marks=pytest.mark.slow if stage in SOONER else pytest.mark.nightly)
-        for stage in METHODS
+        for stage in OF_STAGES
     ],
 )
 def test_a_recipe_trains_from_the_app(

@@ -381,14 +381,22 @@ def _print_report(report: "DeltaReport", data: Sequence[str], screen: Output) ->
             counts = f"kept {quality.kept} of {quality.right} answers"
             drift = round(quality.drift, 3) + 0.0  # no -0.000
             screen.say(f"general knowledge: {counts}; loss on plain text changed by {drift:+.3f}")
-    if (distilled := report.distilled) is not None:
-        gained = ""
-        if distilled.before is not None and distilled.after is not None:
-            gained = f": KL to the fine-tune {distilled.before:.4f} -> {distilled.after:.4f}"
-        screen.say(f"trained for {distilled.record['steps']} steps{gained}")
+    if report.distilled is not None:
+        screen.say(_trained_line(report.distilled))
     if report.masked is not None:
         _print_mask(report.masked, screen)
     screen.answer(f"{report.file}  {report.form}  {human_bytes(report.file_bytes)}")
+
+
+def _trained_line(distilled: "Distilled") -> str:
+    """Returns what training a delta gained, in a sentence."""
+    steps, before, after = distilled.record["steps"], distilled.before, distilled.after
+    if before is None or after is None:
+        return f"trained for {steps} steps; too few rows to measure what that gained"
+    change = f"KL to the fine-tune {before:.4f} -> {after:.4f} nats per token"
+    if not distilled.is_better:
+        return f"training it gained nothing ({change}): the delta is as it was coded"
+    return f"trained for {steps} steps on {distilled.record['text']}: {change}"
 
 
 def _print_mask(masked: "Masked", screen: Output) -> None:

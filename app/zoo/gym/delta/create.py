@@ -211,7 +211,7 @@ def _improved_and_measured(
     quality: QualityInput | None,
 ) -> DeltaReport:
     distilled = None if distill is None else distill(delta.path)
-    if distilled is not None:
+    if distilled is not None and distilled.is_better:
         delta = replace_trained(delta, distilled)
     if quality is not None:
         measured = measure_quality(base, source, delta, quality)

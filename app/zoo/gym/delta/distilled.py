@@ -36,9 +36,15 @@ class Distilled:
     before: float | None
     after: float | None
 
+    @property
+    def is_better(self) -> bool:
+        """Whether the divergence fell; True where it was not measured."""
+        return self.before is None or self.after is None or self.after < self.before
+
     def as_json(self) -> dict[str, JsonValue]:
         """Returns the record, and what the training gained."""
-        return self.record | {"kl_before": self.before, "kl_after": self.after}
+        figures: dict[str, JsonValue] = {"kl_before": self.before, "kl_after": self.after}
+        return self.record | figures | {"used": self.is_better}
 
 
 def with_trained(delta: Delta, tensors: Iterable[TrainableTensor], out: Path) -> Delta:
@@ -65,8 +71,10 @@ def replace_trained(delta: Delta, distilled: Distilled) -> Delta:
     """
     trained = load_delta(distilled.file)
     recipe = delta.header.recipe | {DISTILLED_KEY: distilled.record}
-    encoded = (Encoded(tensor, tensor_parts(trained, tensor)) for tensor in trained.header.tensors)
-    return _written(delta.path, delta.header.model_copy(update={"recipe": recipe}), encoded)
+    tensors = trained.header.tensors
+    header = delta.header.model_copy(update={"recipe": recipe, "tensors": tensors})
+    encoded = (Encoded(tensor, tensor_parts(trained, tensor)) for tensor in tensors)
+    return _written(delta.path, header, encoded)
 
 
 def _written(out: Path, header: DeltaHeader, encoded: Iterable[Encoded]) -> Delta:

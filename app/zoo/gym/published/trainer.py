@@ -12,6 +12,7 @@ writes the same run folder as `zoo-gym train`. Exports and serving are not here 
 import shutil
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +109,8 @@ class Trained:
     def compress_deltas(self, config: BitDeltaConfig | None = None) -> "Delta":
         """Compresses the trained model to a delta file in the run folder, and measures it.
 
+        A delta of one bit is trained to predict what the model predicts, for sixty steps.
+
         Args:
             config: the coding; by default one bit per value.
 
@@ -119,20 +122,24 @@ class Trained:
             GymWarning: the delta is worse than its base, or a setting has no effect.
         """
         from zoo.gym.delta import create_delta, load_delta
+        from zoo.gym.jobs.run import open_run
+        from zoo.gym.published.distilled import distill_delta
 
         chosen = BitDeltaConfig() if config is None else config
         instance_of("config", chosen, BitDeltaConfig, hint="BitDeltaConfig(bits=1)")
         for sentence in chosen.without_effect():
             warnings.warn(sentence, GymWarning, stacklevel=2)
         result = self.result
-        file = result.folder / DELTA_FILE
+        source, file = result.folder / "result", result.folder / DELTA_FILE
         base, quality = measured_on(result)
+        distill = partial(distill_delta, base=base, tuned=source, run=open_run(result.run))
         create_delta(
-            result.folder / "result",
+            source,
             base=base,
             out=file,
             config=chosen.as_delta(),
             quality=quality,
+            distill=distill if chosen.bits == 1 else None,
             force=True,
         )
         self._delta = file
