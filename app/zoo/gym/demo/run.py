@@ -29,10 +29,10 @@ Say = Callable[[str], None]
 TRAIN_WORDS, UNSEEN_WORDS = 4000, 200
 SHOWN = 3
 
-# One-bit coding needs wider margins: train longer at a higher learning rate; see docs/log.md.
+# Full weights learn longer at a higher rate: one bit a weight needs wider margins; see docs/log.md.
 RECIPES: dict[str, dict[str, object]] = {
     "lora": {"learning_rate": 2e-3, "max_steps": 220, "per_device_train_batch_size": 16},
-    "full": {"learning_rate": 3e-3, "max_steps": 340, "per_device_train_batch_size": 24},
+    "full": {"learning_rate": 3e-3, "max_steps": 240, "per_device_train_batch_size": 24},
 }
 SHARED: dict[str, object] = {
     "model_name_or_path": "zen-pico",
@@ -244,8 +244,7 @@ def missed_bounds(rows: Sequence[Row]) -> Generator[str]:
     for name in ("tuned-lora", "tuned-full"):
         if by_name[name].accuracy < 0.9:
             yield f"{name}: expected at least 90% right, got {by_name[name].accuracy:.1%}"
-    # one bit per weight keeps 82 to 97% of the gain, depending on the processor
-    for name, least in (("lowrank-2bit", 0.9), ("dense-1bit", 0.6)):
+    for name, least in (("lowrank-2bit", 0.9), ("dense-1bit", 0.95)):
         recovered = by_name[name].recovered
         if recovered is None or recovered < least:
             yield f"{name}: expected at least {least:.0%} of the gain kept, got {_share(recovered)}"
