@@ -1,7 +1,7 @@
 """`zoo-gym delta`: creates, applies, shows and checks deltas."""
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from zoo.models import Resolved
 
 if TYPE_CHECKING:
     from zoo.gym.delta import DeltaReport, Origin, QualityInput
+    from zoo.gym.delta.budget import Candidate
     from zoo.gym.delta.distilled import Distilled
     from zoo.gym.delta.zeros import Masked
     from zoo.gym.train.measuring import Measuring
@@ -41,6 +42,7 @@ def create(
     data: Files = (),
     rows: int | None = None,
     distill: str = "off",
+    max_bytes: int | None = None,
     out: str | None = None,
     force: Switch = False,
     yes: Yes = False,
@@ -57,6 +59,7 @@ def create(
         rows: the maximum number of them; by default as many as take a few minutes
         distill: train the delta to predict what the fine-tune predicts: auto, off, or a number
             of steps
+        max_bytes: choose the coding that keeps most within this size, by measuring those that fit
         out: the file to write; by default in this folder, named after the source
         force: replace an existing delta
         yes: download without asking
@@ -64,6 +67,7 @@ def create(
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.delta import create_delta
+    from zoo.gym.delta.budget import choose_within
     from zoo.gym.delta.file.reader import refuse_delta
     from zoo.gym.train.run_folder.base import refuse_other_base
     from zoo.gym.tuned.source import resolve_tuned
@@ -85,19 +89,25 @@ def create(
         refuse_other_base(tuned.run.env_file, model.folder)
     measuring = _examples(tuned, data, model.folder, screen)
     measuring = _sample(measuring, model.folder, rows, screen)
-    steps = _distillation(distill, tuned)
+    steps, quality = _distillation(distill, tuned), _quality(measuring)
+    named: dict[str, Any] = {"base_id": model.id, "base_revision": model.revision}
+    named["origin"] = _origin(tuned)
+    if max_bytes is not None:
+        _refuse_coding(config, quality)
+        assert quality is not None
+        config, compared = choose_within(tuned.path, model.folder, max_bytes, quality, **named)
+        for line in _compared_lines(compared, config):
+            screen.say(line)
     report = create_delta(
         tuned.path,
         base=model.folder,
-        base_id=model.id,
-        base_revision=model.revision,
         out=target,
         config=config,
-        origin=_origin(tuned),
-        quality=_quality(measuring),
+        quality=quality,
         force=force,
         distill=None if steps is None else _distiller(steps or None, tuned, model.folder, screen),
         watch=show_pass(screen),
+        **named,
     )
     _print_report(report, data, screen)
     screen.result(report.as_json())
@@ -230,6 +240,29 @@ def check(
         return fail(screen, answer, InputError(message, code="cli.check_failed"))
     screen.result(answer)
     return 0
+
+
+def _refuse_coding(config: DeltaConfig, quality: "QualityInput | None") -> None:
+    """Refuses options that `--max-bytes` chooses, and a choice without rows to measure on."""
+    if stated := config.model_dump(exclude_defaults=True):
+        raise InputError(
+            f"--max-bytes: chooses the coding: expected no --{next(iter(stated))}",
+            code="cli.bad_value",
+        )
+    if quality is None:
+        raise InputError(
+            "--max-bytes: expected held-out rows to measure codings on, got none",
+            hint="give some with --data",
+            code="cli.no_examples",
+        )
+
+
+def _compared_lines(compared: "Sequence[Candidate]", chosen: DeltaConfig) -> Iterator[str]:
+    """Yields a line for each coding that was measured, the chosen one marked."""
+    for each in compared:
+        mark = "->" if each.config == chosen else "  "
+        kl = "not measured" if each.kl is None else f"KL {each.kl:.4f}"
+        yield f"{mark} {human_bytes(each.file_bytes):>10}  {kl}  {each.options}"
 
 
 def _distillation(distill: str, source: "Source") -> int | None:

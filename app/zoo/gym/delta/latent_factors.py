@@ -9,7 +9,7 @@ Legend: A is [rank, in], B is [rank, out] with the adapter's factor in it.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from zoo.gym.delta.codecs.lowrank import code_factor, decode_factors
+from zoo.gym.delta.codecs.lowrank import code_factor, cut_factors, decode_factors
 from zoo.gym.delta.codecs.tensor import Encoded
 from zoo.gym.delta.codecs.values import Parts
 from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
@@ -39,7 +39,9 @@ class LatentFactors(TrainableTensor):
 
         self.tensor = tensor
         (self._term,) = (term for term in tensor.terms if isinstance(term, LowRankTerm))
-        A, B = read_factors(adapter, tensor.name)
+        factors = read_factors(adapter, tensor.name)
+        self._rank = len(factors[0])
+        A, B = cut_factors(*factors, self._term.rank)
         self.trained = {"A": A.copy(), "B": B.copy()}
         self.units = {
             name: np.full_like(values, np.sqrt(np.mean(np.square(values))))
@@ -55,18 +57,18 @@ class LatentFactors(TrainableTensor):
         import numpy as np
 
         arrays = self.encoded().arrays if parts is None else parts
-        factors = dict(
-            zip("AB", decode_factors(self._term, arrays, self.tensor.shape), strict=True)
-        )
-        first, second = (factors[side] for side in self._sides)
+        cut = ((0, self._rank - self._term.rank), (0, 0))  # the adapter has these rows, too
+        A, B = (np.pad(F, cut) for F in decode_factors(self._term, arrays, self.tensor.shape))
+        first, second = (A, B) if self._sides == "AB" else (B, A)
         yield self._names[0], first
         yield self._names[1], np.ascontiguousarray(second.T) / self._scale
 
     def gradients(self, parameter: str, gradient: "FloatArray") -> "dict[str, FloatArray]":
         """Returns the gradient of the coded factor as that of the latent one."""
+        rank = self._term.rank
         if parameter == self._names[0]:
-            return {self._sides[0]: gradient}
-        return {self._sides[1]: gradient.T / self._scale}
+            return {self._sides[0]: gradient[:rank]}
+        return {self._sides[1]: gradient.T[:rank] / self._scale}
 
     def encoded(self) -> Encoded:
         """Returns the codes of the latent factors."""

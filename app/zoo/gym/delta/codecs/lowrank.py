@@ -21,13 +21,34 @@ if TYPE_CHECKING:
 def code_factors(
     name: str, A: "NDArray[np.float32]", B: "NDArray[np.float32]", coding: LowRank
 ) -> "tuple[LowRankTerm, dict[str, NDArray[Any]]]":
-    """Encodes both factors of a tensor.
+    """Encodes both factors of a tensor, cut to the coding's rank if they have a higher one.
 
     Raises:
         InputError: the values of a group overflow float16; the message has the tensor.
     """
+    A, B = cut_factors(A, B, coding.rank)
     term = LowRankTerm(rank=len(A), A=coding.codec, B=coding.codec)
     return term, {**code_factor(name, "A", A, term.A), **code_factor(name, "B", B, term.B)}
+
+
+def cut_factors(
+    A: "NDArray[np.float32]", B: "NDArray[np.float32]", rank: int | None
+) -> "tuple[NDArray[np.float32], NDArray[np.float32]]":
+    """Returns the factors of the nearest product of a lower rank; the same ones without a rank.
+
+    Nearest by the sum of squares (Eckart and Young, 1936). Each factor has the root of a singular
+    value, so that both have the same size.
+    """
+    import numpy as np
+
+    if rank is None or rank >= len(A):
+        return A, B
+    (columns, R_A), (rows, R_B) = (np.linalg.qr(F.T.astype("f8")) for F in (A, B))
+    U, sizes, V = np.linalg.svd(R_B @ R_A.T)
+    roots = np.sqrt(sizes[:rank])
+    cut_A = (columns @ V[:rank].T * roots).T
+    cut_B = (rows @ U[:, :rank] * roots).T
+    return np.ascontiguousarray(cut_A, "f4"), np.ascontiguousarray(cut_B, "f4")
 
 
 def code_factor(

@@ -24,9 +24,10 @@ class Dense:
 
 @dataclass(frozen=True)
 class LowRank:
-    """The coding of both factors of an adapter."""
+    """The coding of both factors of an adapter, and the rank that they are cut to before."""
 
     codec: FactorCodec = "codes2"
+    rank: int | None = None
 
 
 Coding: TypeAlias = Dense | LowRank
@@ -79,12 +80,17 @@ def choose_coding(config: DeltaConfig, *, from_adapter: bool) -> Coding:
 
 
 def _dense(config: DeltaConfig) -> Dense:
+    if config.rank is not None:
+        raise InputError(
+            f"rank: expected none for a delta of full weights, got {config.rank}",
+            code="delta.bad_option",
+        )
     codec, bits = _look_up(_DENSE, config, "dense")
     return Dense(codec, bits, config.scale, config.zero, config.planes)
 
 
 def _lowrank(config: DeltaConfig) -> LowRank:
-    return LowRank(_look_up(_LOWRANK, config, "lowrank"))
+    return LowRank(_look_up(_LOWRANK, config, "lowrank"), config.rank)
 
 
 def _look_up(table: dict[str, dict[int | None, T]], config: DeltaConfig, form: Form) -> T:

@@ -1,0 +1,78 @@
+"""The coding that keeps most within a number of bytes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.gym.delta.lora import write_lora
+from zoo.gym import create_delta, load_delta
+from zoo.gym.config.delta import DeltaConfig
+from zoo.gym.data.units import Example
+from zoo.gym.delta.budget import candidates, choose_within, lower_ranks
+from zoo.gym.delta.codecs.lowrank import cut_factors
+from zoo.gym.delta.quality import QualityInput
+from zoo.gym.errors import InputError
+from zoo.models import pico_folder
+
+
+@pytest.fixture
+def rows() -> QualityInput:
+    ids = np.arange(20, 60)
+    return QualityInput([Example(ids, ids > 24, "row", truncated=False)], held_out=True)
+
+
+def test_the_product_of_cut_factors_is_the_nearest_of_its_rank() -> None:
+    random = np.random.default_rng(0)
+    A, B = (random.standard_normal((6, size)).astype(np.float32) for size in (40, 30))
+    U, sizes, V = np.linalg.svd(B.T.astype("f8") @ A)
+    for rank in (1, 3, 5):
+        cut_A, cut_B = cut_factors(A, B, rank)
+        assert (cut_A.shape, cut_B.shape) == ((rank, 40), (rank, 30))
+        nearest = (U[:, :rank] * sizes[:rank]) @ V[:rank]
+        np.testing.assert_allclose(cut_B.T @ cut_A, nearest, atol=1e-5)
+    for whole in (None, 6, 9):
+        assert cut_factors(A, B, whole)[0] is A
+
+
+@pytest.mark.parametrize(
+    ("rank", "lower"), [(1, []), (2, [1]), (5, [3, 2, 1]), (8, [6, 4, 3, 2, 1])]
+)
+def test_ranks_fall_by_a_quarter_and_by_halves(rank: int, lower: list[int]) -> None:
+    assert lower_ranks(rank) == lower
+
+
+@pytest.mark.slow
+def test_the_best_of_what_fits_is_chosen_by_its_divergence(
+    rows: QualityInput, tmp_path: Path
+) -> None:
+    adapter, base = write_lora(tmp_path / "adapter", step=0.5), pico_folder()
+    sizes = []
+    for config in candidates(adapter, base):
+        file = create_delta(adapter, base=base, out=tmp_path / "d", config=config, force=True)
+        sizes.append(file.file_bytes)
+    chosen, compared = choose_within(adapter, base, max(sizes) + 2000, rows)
+    assert chosen == min(compared, key=lambda each: each.kl or 0.0).config
+    assert 2 <= len(compared) <= 6
+    least, _ = choose_within(adapter, base, min(sizes) + 1024, rows)
+    assert least == DeltaConfig(bits=1)
+    report = create_delta(
+        adapter, base=base, out=tmp_path / "least", config=least, quality=rows, force=True
+    )
+    assert report.file_bytes <= min(sizes) + 1024
+    with pytest.raises(InputError) as error:
+        choose_within(adapter, base, min(sizes), rows)
+    assert error.value.code == "delta.over_budget"
+    assert f"expected at least {min(sizes) + 1024:,}" in error.value.message
+
+
+def test_a_rank_is_cut_in_the_file_and_refused_for_full_weights(tmp_path: Path) -> None:
+    adapter = write_lora(tmp_path / "adapter")
+    file = create_delta(
+        adapter, base=pico_folder(), out=tmp_path / "d", config=DeltaConfig(rank=1)
+    ).file
+    assert {term.rank for tensor in load_delta(file).header.tensors for term in tensor.terms} == {1}  # type: ignore[union-attr]
+    with pytest.raises(InputError, match="rank: expected none"):
+        create_delta(
+            pico_folder(), base=pico_folder(), out=tmp_path / "e", config=DeltaConfig(rank=1)
+        )
