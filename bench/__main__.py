@@ -8,7 +8,8 @@ usage: python -m bench [NAME ...] [--isa avx2]
                                        nano_qlora too: ten minutes of two cores, 4 GB; lessons
                                        too: ten minutes of one core, 6 GB; sheets too: three;
                                        experience too: ten; round_users and round_growth too: ten;
-                                       memory too: fifteen; real too: fifteen of two cores
+                                       memory too: fifteen; real too: fifteen of two cores;
+                                       nano_delta and deltas too: half an hour of one core each
                                        --model measures real on a folder in place of smollm2
 
 A result records the measured commit, whether the working tree had changes, and the load of the
@@ -61,6 +62,8 @@ NAMED = (
     "round_users",
     "round_growth",
     "memory",
+    "nano_delta",
+    "deltas",
     "real",
 )
 """Those that run only when named."""
