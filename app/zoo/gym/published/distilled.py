@@ -4,7 +4,7 @@ The text is that which the fine-tune learned, if its run knows it; else the fine
 itself. Rows that the run held out are never among it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,13 @@ from zoo.gym.config import TrainConfig
 from zoo.gym.config.keys.data import DataKeys
 from zoo.gym.delta.distilled import DELTA_FILE, Distilled
 from zoo.gym.delta.reading.adapter import is_adapter
+from zoo.gym.errors import GymError
+from zoo.gym.files import read_json_object
 
 if TYPE_CHECKING:
     from zoo.gym.jobs.run import Run
 
-OnEvent = Callable[[dict[str, Any]], object]
+OnEvent = Callable[[dict[str, Any]], None]
 
 SAMPLES, SAMPLE_TOKENS = 64, 64
 """Texts that a fine-tune without known rows writes, and the most tokens of each."""
@@ -35,6 +37,8 @@ def distill_delta(
 ) -> Distilled:
     """Trains numbers of a delta to predict what the fine-tune predicts.
 
+    A run that began with the same delta and was interrupted is continued.
+
     Args:
         delta: a delta of the fine-tune.
         base: the base's folder.
@@ -49,6 +53,7 @@ def distill_delta(
     """
     from zoo.gym.published.api import train_here
 
+    delta = delta.absolute()
     rows = None if run is None else _rows_of_run(run)
     source = "rows that the fine-tune learned" if rows else "texts that the fine-tune wrote"
     adapter = tuned if is_adapter(tuned) else None
@@ -63,15 +68,59 @@ def distill_delta(
         "max_steps": steps,
         "offline": True,
     }
-    result = train_here(TrainConfig(**settings), on_event=on_event)
-    metrics = result.metrics
+    earlier = _unfinished(delta, steps)
+    if earlier is None:
+        result = train_here(TrainConfig(**settings), on_event=on_event)
+        model, metrics = result.model, result.metrics
+    else:
+        model, metrics = earlier.result, _continued(earlier, on_event)
     before, after = metrics.get("base_loss"), metrics.get("best_loss")
     record: dict[str, JsonValue] = {
         "steps": metrics["best_step"] or metrics["steps"],
         "text": source,
         "private": bool(rows),
     }
-    return Distilled(result.model / DELTA_FILE, record, before, after)
+    return Distilled(model / DELTA_FILE, record, before, after)
+
+
+def _unfinished(delta: Path, steps: int | None) -> "Run | None":
+    """Returns a run that trains the same bytes and is not done, nor at work; None without one."""
+    from zoo.gym.jobs.run import run_folders
+    from zoo.gym.jobs.state import reconcile
+    from zoo.gym.train.run_folder.other_files import OTHER_FILES_KEY, digest_of
+
+    digest = digest_of("delta", str(delta))
+    for run in run_folders():
+        env = read_json_object(run.env_file) or {}
+        settings, files = env.get("settings"), env.get(OTHER_FILES_KEY)
+        if not isinstance(settings, dict) or settings.get("stage") != "distill_delta":
+            continue
+        same = isinstance(files, dict) and files.get("delta") == digest
+        same &= settings.get("delta") == str(delta)  # which a resume reads again
+        if same and steps in {None, settings.get("max_steps")}:
+            status = reconcile(run)
+            if status.state != "done" and not status.live:
+                return run
+    return None
+
+
+def _continued(run: "Run", on_event: OnEvent | None) -> Mapping[str, Any]:
+    """Continues a run in a worker, and returns its metrics.
+
+    Raises:
+        GymError: it did not end well.
+    """
+    from zoo.gym.jobs import follow
+    from zoo.gym.jobs.actions import resume
+
+    status = follow(run, on_event, offset=resume(run).offset)
+    if status.state != "done" or status.metrics is None:
+        raise GymError(
+            f"run '{run.id}' is {status.state}: {status.message or 'its worker ended'}",
+            hint=status.hint,
+            code="published.not_distilled",
+        )
+    return status.metrics
 
 
 def _rows_of_run(run: "Run") -> dict[str, Any] | None:

@@ -24,7 +24,7 @@ from zoo.gym.delta.file.reader import tensor_parts
 from zoo.gym.delta.reading.adapter import write_adapter
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import InputError
-from zoo.gym.jobs.run import create_run
+from zoo.gym.jobs.run import create_run, run_folders
 from zoo.gym.jobs.worker import main as work
 from zoo.gym.objectives.distillation import DistillationLoss
 from zoo.gym.train.methods.distill_delta import DistillDelta
@@ -116,6 +116,24 @@ def test_a_killed_distillation_resumes_to_the_same_bytes(
     assert work([str(run.folder)]) == 0
     name = "delta.safetensors"
     assert (run.result / name).read_bytes() == (whole.model / name).read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX's")
+def test_create_continues_a_run_that_was_killed(
+    tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create = ["delta", "create", str(tuned), "--base", "zen-pico", "--distill", "8", "--json"]
+    whole, out = tmp_path / "whole.safetensors", tmp_path / "out.safetensors"
+    assert main([*create, "--out", str(whole)]) == 0
+    code = "from tests.gym.train.methods.dying import dies_at; from zoo.gym.cli import main; "
+    code += f"dies_at(5); main({[*create, '--out', str(out)]})"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    assert len(run_folders()) == 2
+    assert main([*create, "--out", str(out), "--force"]) == 0
+    assert len(run_folders()) == 2
+    assert load_delta(out).digest == load_delta(whole).digest
+    capsys.readouterr()
 
 
 def write_random_adapter(folder: Path) -> Path:
