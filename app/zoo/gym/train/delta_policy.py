@@ -135,15 +135,15 @@ class DeltaPolicy(Policy):
 
     @contextmanager
     def reference(self) -> "Generator[Scorer]":
-        """Yields the base, which is a second model in memory."""
+        """Yields what the inner policy began with: the base, or the adapter as it was."""
         with self.inner.reference() as base:
             yield base
 
     def optimizer_step(self, lr: float, max_grad_norm: float) -> StepInfo:
-        """Takes a step of Adam on the scales, and computes the weights again.
+        """Takes a step of Adam on the numbers, and computes the parameters again.
 
         Args:
-            lr: the share of its first value that a scale moves by at most.
+            lr: the share of its size at the start that a number moves by at most.
             max_grad_norm: the bound of the norm of the gradient by these shares.
         """
         import numpy as np
@@ -238,7 +238,7 @@ class DeltaPolicy(Policy):
         self._steps = int(moments["steps"][0])
 
     def save_result(self, folder: Path, *, base: str) -> None:
-        """Writes the delta with its scales as they are now."""
+        """Writes the delta with its numbers as they are now."""
         del base
         with_trained(self._delta, self._tensors, folder / DELTA_FILE)
 
