@@ -5,6 +5,7 @@ and no formula of bits and ranks gives it. Legend: r is the rank of an adapter.
 """
 
 import tempfile
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +18,7 @@ from zoo.gym.delta.file.reader import load_delta
 from zoo.gym.delta.quality import QualityInput, measure_quality
 from zoo.gym.delta.reading.adapter import is_adapter, read_adapter
 from zoo.gym.delta.reading.weights import open_weights
-from zoo.gym.errors import InputError
+from zoo.gym.errors import GymWarning, InputError
 
 if TYPE_CHECKING:
     from zoo.gym.delta.reading.adapter import Adapter
@@ -97,7 +98,8 @@ def choose_within(
         origin=origin,
         force=True,
     )
-    with tempfile.TemporaryDirectory(prefix="zoo-gym-") as folder:
+    with tempfile.TemporaryDirectory(prefix="zoo-gym-") as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", GymWarning)  # the delta that is chosen warns once
         file = Path(folder) / "candidate.safetensors"
         sized = [
             Candidate(config, make(out=file, config=config).file_bytes + RESERVED)
