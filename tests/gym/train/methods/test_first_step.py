@@ -8,7 +8,6 @@ from torch.optim import AdamW
 
 from tests.gym.cli.test_recipes import data, rows, small
 from zoo.gym.config import load_config
-from zoo.gym.config.stages import METHODS
 from zoo.gym.errors import GuardError
 from zoo.gym.jobs import run_folders
 from zoo.gym.published.api import run_training
@@ -20,7 +19,7 @@ __all__ = ["rows"]  # a fixture
 RECIPES = {load_config([recipe], ["dataset=d"], {}).config.stage: recipe for recipe in recipes()}
 
 
-@pytest.mark.parametrize("stage", METHODS)
+@pytest.mark.parametrize("stage", RECIPES)
 def test_an_optimizer_that_changes_nothing_is_reported(
     stage: str, rows: dict[str, Path], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,6 @@ measure the result. `zoo-gym delta create --distill` starts it.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
@@ -28,7 +27,7 @@ from zoo.gym.train.run_folder.env import stored_device
 from zoo.models.folder import SMALL_PARAMETERS, count_parameters
 
 if TYPE_CHECKING:
-    from zoo.backends.base import LoadSpec, Policy
+    from zoo.backends.base import Policy
     from zoo.gym.config.train import TrainConfig
     from zoo.gym.data.units import Unit
     from zoo.gym.delta.file.reader import Delta
@@ -121,13 +120,6 @@ class DistillDelta(Distillation):
         yield Choice("gradient_accumulation_steps", 1, "a step's rows are computed at once")
         yield Choice("eval_steps", max(1, steps // EVALUATIONS), f"{EVALUATIONS} evaluations")
         yield Choice("early_stopping_steps", 2, "evaluations without a lower divergence")
-
-    @classmethod
-    def load_spec(cls, config: "TrainConfig") -> "LoadSpec":
-        """Returns how the policy is loaded: its own optimizer takes no step, and needs no state."""
-        from zoo.backends.base import OptimizerSpec
-
-        return replace(super().load_spec(config), optimizer=OptimizerSpec(name="sgd"))
 
     @classmethod
     def check_models(cls, config: "TrainConfig", folder: Path) -> None:

@@ -45,8 +45,11 @@ def need_of(plan: Plan, folder: Path, rows: "Rows") -> "MemoryNeed | None":
     It assumes 16-bit weights until the number format is chosen.
     """
     from zoo.backends.memory import MemoryNeed
+    from zoo.backends.optimizer_spec import OptimizerSpec
     from zoo.models import resolve
 
+    # the numbers of a delta are few, and no optimizer steps the weights
+    stateless = OptimizerSpec(name="sgd")
     geometry, config = model_geometry(folder), plan.config
     if geometry is None:
         return None
@@ -96,7 +99,7 @@ def need_of(plan: Plan, folder: Path, rows: "Rows") -> "MemoryNeed | None":
         else 0,
         sampled_tokens=sampled,
         prompt_pairs=prompt**2 if config.flash_attn == "disabled" else 0,
-        optimizer=method.load_spec(config).optimizer,
+        optimizer=method.load_spec(config).optimizer if method.result == "model" else stateless,
         sharing=config.num_processes if config.sharding == "full" else 1,
         linear_bits=quantization.bits_a_weight if quantization is not None else codes.bits_a_weight,
         coded=codes.weights,
