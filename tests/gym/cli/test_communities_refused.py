@@ -189,4 +189,4 @@ def test_data_in_place_of_a_fine_tune_is_named(person: Call) -> None:
     words = ("round", "contribute", "mine.jsonl", "--round", "round", "--base", "base")
     found = person("ann", *words)
     assert (found.code, "adapter, a model), got data" in found.stderr) == (2, True), found.stderr
-    assert "zoo-gym train mine.jsonl makes a run" in found.stderr
+    assert "train on it first: zoo-gym train mine.jsonl" in found.stderr

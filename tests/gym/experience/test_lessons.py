@@ -247,6 +247,6 @@ def test_a_foreign_file_replaces_no_library_without_its_name(call: Call, tmp_pat
     result = call("experience", "import", "SKILL.md")
     assert result.code == 2
     assert "the file has 0 of the 2 lessons of sorting@1 (proven" in result.stderr
-    assert "--name sorting; else another name" in result.stderr
+    assert "--name sorting; otherwise choose another name" in result.stderr
     assert store.versions("sorting") == [1]
     assert call("experience", "import", "SKILL.md", "--name", "sorting").code == 0

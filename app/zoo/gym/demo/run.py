@@ -162,14 +162,17 @@ def compress(result: "RunResult", base: Path, out: Path, *, distills: bool) -> "
     from zoo.gym.jobs.run import open_run
     from zoo.gym.published.distilled import distill_delta
 
-    distill = partial(distill_delta, base=base, tuned=result.model, run=open_run(result.run))
+    distill = None
+    if distills:
+        run = open_run(result.run)
+        distill = partial(distill_delta, base=base, tuned=result.model, run=run)
     return create_delta(
         result.model,
         base=base,
         base_id="zen-pico",
         out=out,
         force=True,
-        distill=distill if distills else None,
+        distill=distill,
     )
 
 

@@ -92,7 +92,7 @@ def _refuse_other(stored: store.Stored, result: str, opened: Opened) -> None:
             f"{stored.name}: expected a name that is free, or that of a library from this round, "
             f"got that of another one: {stored.name}@{stored.version}, "
             f"{counted(len(stored.library.items), 'lesson')}, which would be used no longer",
-            hint=f"if you want that: {command}; else another name",
+            hint=f"if you want that: {command}; otherwise choose another name",
             code="rounds.library_taken",
         )
 
