@@ -173,7 +173,7 @@ def test_lessons_are_applied_as_far_as_the_keys_that_measured_are_trusted(people
     assert (refused.code, store.current("tiny")) == (2, 1)
     said = "tiny: expected a name that is free, or that of a library from this round, got that of "
     assert f"{said}another one: tiny@1, 1 lesson, which" in refused.stderr, refused.stderr
-    assert "zoo-gym round apply tiny --name tiny; else" in refused.stderr
+    assert "zoo-gym round apply tiny --name tiny; otherwise" in refused.stderr
     found = people("eve", *words, "--name", "tiny")
     assert (found.code, found.json["believed"], found.json["previous"]) == (0, 0, 1), found.stderr
     assert "zoo-gym experience rollback tiny 1" in found.stderr

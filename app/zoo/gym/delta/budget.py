@@ -41,7 +41,13 @@ DENSE = (
     DeltaConfig(),
     DeltaConfig(scale="matrix"),
 )
-FACTORS = ({"codec": "bf16"}, {"bits": 8}, {"bits": 4}, {"bits": 2}, {"bits": 1})
+FACTORS = (
+    DeltaConfig(codec="bf16"),
+    DeltaConfig(bits=8),
+    DeltaConfig(bits=4),
+    DeltaConfig(bits=2),
+    DeltaConfig(bits=1),
+)
 
 
 @dataclass(frozen=True)
@@ -133,9 +139,10 @@ def candidates(source: Path, base: Path) -> Iterator[DeltaConfig]:
         yield from DENSE
         return
     adapter = read_adapter(source, open_weights(base))
-    for options in FACTORS:
-        yield DeltaConfig(**options)
-        yield from (DeltaConfig(**options, rank=rank) for rank in lower_ranks(_rank(adapter)))
+    for config in FACTORS:
+        yield config
+        for rank in lower_ranks(_rank(adapter)):
+            yield config.model_copy(update={"rank": rank})
 
 
 def _rank(adapter: "Adapter") -> int:

@@ -26,9 +26,10 @@ def code_factors(
     Raises:
         InputError: the values of a group overflow float16; the message has the tensor.
     """
-    A, B = cut_factors(A, B, coding.rank)
-    term = LowRankTerm(rank=len(A), A=coding.codec, B=coding.codec)
-    return term, {**code_factor(name, "A", A, term.A), **code_factor(name, "B", B, term.B)}
+    cut_A, cut_B = cut_factors(A, B, coding.rank)
+    term = LowRankTerm(rank=len(cut_A), A=coding.codec, B=coding.codec)
+    coded = code_factor(name, "A", cut_A, term.A)
+    return term, {**coded, **code_factor(name, "B", cut_B, term.B)}
 
 
 def cut_factors(
