@@ -40,6 +40,20 @@ def test_a_path_is_what_its_files_are(
     assert (found.artifact, found.path, found.base, found.run) == (artifact, path, recorded, None)
 
 
+@pytest.mark.parametrize("fixture", ["adapter", "whole"])
+def test_a_delta_beside_a_fine_tune_is_not_the_fine_tune(
+    fixture: str, dense: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    folder = tmp_path / "folder"
+    shutil.copytree(request.getfixturevalue(fixture), folder)
+    shutil.copyfile(dense, folder / "delta.safetensors")
+    assert source_at(folder).path == folder
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    file = shutil.copyfile(dense, alone / "delta.safetensors")
+    assert (source_at(alone).artifact, source_at(alone).path) == ("delta", file)
+
+
 def test_a_delta_records_the_base_without_its_revision_as_well(dense: Path) -> None:
     assert source_at(dense).recorded == Name("org/tiny", "abc")
 

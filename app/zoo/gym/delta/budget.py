@@ -1,12 +1,13 @@
 """Chooses the coding of a delta that may have so many bytes, by measuring what fits.
 
-Every coding is made, and the largest that fit are measured: a divergence is a number of the model,
-and no formula of bits and ranks gives it. Legend: r is the rank of an adapter.
+Every coding is made. Of each codec of factors the highest rank that fits is measured, of full
+weights the largest codings that fit: a divergence is a number of the model, and no formula of bits
+and ranks gives it.
 """
 
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,7 @@ RESERVED = 1024
 """Bytes of the header for what is known after the choice: the quality, how it was trained."""
 
 MEASURED = 6
-"""The most candidates that are measured: the largest that fit, as more bytes rarely keep less."""
+"""The most codings that are measured: the largest that fit."""
 
 DENSE = (
     DeltaConfig(codec="sparse"),
@@ -125,12 +126,20 @@ def choose_within(
                 code="delta.over_budget",
             )
         measured: list[Candidate] = []
-        for each in fitting[:MEASURED]:
+        for each in _of_highest_rank(fitting)[:MEASURED]:
             make(out=file, config=each.config)
             kl = measure_quality(base, source, load_delta(file), quality).kl
             measured.append(Candidate(each.config, each.file_bytes, kl))
     best = min(measured, key=lambda each: (each.kl is None, each.kl, each.file_bytes))
     return best.config, measured
+
+
+def _of_highest_rank(fitting: Sequence[Candidate]) -> list[Candidate]:
+    """Returns the first of each codec, where the largest are first; all of full weights."""
+    firsts: dict[DeltaConfig, Candidate] = {}
+    for each in fitting:
+        firsts.setdefault(each.config.model_copy(update={"rank": None}), each)
+    return list(firsts.values())
 
 
 def candidates(source: Path, base: Path) -> Iterator[DeltaConfig]:

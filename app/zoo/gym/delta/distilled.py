@@ -7,28 +7,25 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from zoo.gym.delta.codecs.tensor import Encoded
-from zoo.gym.delta.file.header import DeltaHeader
+from zoo.gym.delta.file.header import DISTILLED_KEY, DeltaHeader
 from zoo.gym.delta.file.reader import Delta, load_delta, tensor_parts
 from zoo.gym.delta.file.writer import Spool, write_delta
 from zoo.gym.delta.trainable import TrainableTensor
 
 DELTA_FILE = "delta.safetensors"
-"""The delta in the result of a run that trained its scales."""
-
-DISTILLED_KEY = "distilled"
-"""A recipe key: how the scales were trained. Readers of before it accept any recipe."""
+"""The delta in the result of a run that trained it."""
 
 
 @dataclass(frozen=True)
 class Distilled:
-    """A delta with trained scales.
+    """A delta that was trained.
 
     Attributes:
         file: the delta.
-        record: how its scales were trained, for the recipe.
+        record: how it was trained, for the recipe.
         before: KL(fine-tune || delta) before training, on rows that were not learned from, in nats
             per token; None if there were too few rows.
-        after: the same with the trained scales.
+        after: the same after it.
     """
 
     file: Path
@@ -64,7 +61,7 @@ def with_trained(delta: Delta, tensors: Iterable[TrainableTensor], out: Path) ->
 
 
 def replace_trained(delta: Delta, distilled: Distilled) -> Delta:
-    """Replaces a delta file by one with trained scales, and records how they were trained.
+    """Replaces a delta file by one that was trained, and records how.
 
     Raises:
         StorageError: the file cannot be written.

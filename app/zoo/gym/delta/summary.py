@@ -2,10 +2,19 @@
 
 from typing import Any
 
-from zoo.gym.delta.file.header import RECORDS, DeltaHeader, Quality, was_held_out
+from pydantic import JsonValue
+
+from zoo.gym.delta.file.header import (
+    DISTILLED_KEY,
+    RECORDS,
+    DeltaHeader,
+    Quality,
+    was_held_out,
+)
 from zoo.gym.delta.file.reader import Delta
 from zoo.gym.delta.quality import rows_in_words
 from zoo.gym.humanize import counted
+from zoo.gym.terminal import one_line
 
 
 def as_json(delta: Delta) -> dict[str, Any]:
@@ -34,11 +43,21 @@ def as_text(delta: Delta) -> str:
             f"base      {header.base.id}{revision} ({header.base.identity[:12]})",
             f"quality   {_quality(header.quality, was_held_out(header))}",
             *_of_version_2(header),
+            *_of_training(header.recipe.get(DISTILLED_KEY)),
             f"recipe    {counted(len(header.recipe.keys() - RECORDS), 'setting')}, seed "
             f"{header.seed}",
             f"written   by {header.tool}, digest {delta.digest[:12]}",
         )
     )
+
+
+def _of_training(record: JsonValue) -> list[str]:
+    """Returns a line on how a delta was trained after it was made, where it was."""
+    if not isinstance(record, dict):
+        return []
+    private = " (private)" if record.get("private") else ""
+    steps, text = (str(record.get(key)) for key in ("steps", "text"))
+    return [f"trained   for {one_line(steps)} steps on {one_line(text)}{private}"]
 
 
 def _of_version_2(header: DeltaHeader) -> list[str]:

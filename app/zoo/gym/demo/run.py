@@ -177,11 +177,11 @@ def compress(result: "RunResult", base: Path, out: Path, *, distills: bool) -> "
 
 
 def gained(distilled: "Distilled") -> str:
-    """Returns what the training of a delta's scales gained, in a sentence."""
+    """Returns what training a delta gained, in a sentence."""
     figures = distilled.as_json()
     return (
-        f"1 bit a weight: its scales learned from the fine-tune for {figures['steps']} steps; "
-        f"KL to it {figures['kl_before']:.4f} -> {figures['kl_after']:.4f} nats per token"
+        f"dense-1bit: {figures['steps']} steps of training its scales lower the KL from the "
+        f"fine-tune from {figures['kl_before']:.4f} to {figures['kl_after']:.4f} nats per token"
     )
 
 

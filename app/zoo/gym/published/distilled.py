@@ -14,11 +14,11 @@ from zoo.gym.config import TrainConfig
 from zoo.gym.config.keys.data import DataKeys
 from zoo.gym.delta.distilled import DELTA_FILE, Distilled
 from zoo.gym.delta.reading.adapter import is_adapter
-from zoo.gym.errors import GymError
+from zoo.gym.errors import GymError, InterruptedRunError
 from zoo.gym.files import read_json_object
 
 if TYPE_CHECKING:
-    from zoo.gym.jobs.run import Run
+    from zoo.gym.jobs.run import Run, RunResult
 
 OnEvent = Callable[[dict[str, Any]], None]
 
@@ -37,7 +37,7 @@ def distill_delta(
 ) -> Distilled:
     """Trains numbers of a delta to predict what the fine-tune predicts.
 
-    A run that began with the same delta and was interrupted is continued.
+    A run that was interrupted in training the same bytes for as many steps is continued.
 
     Args:
         delta: a delta of the fine-tune.
@@ -49,31 +49,20 @@ def distill_delta(
 
     Raises:
         InputError: the delta has nothing to train, or the fine-tune cannot be used as a teacher.
-        InterruptedRunError: Ctrl-C; the run can be resumed.
+        InterruptedRunError: Ctrl-C; the same call continues the run.
     """
-    from zoo.gym.published.api import train_here
-
     delta = delta.absolute()
     rows = None if run is None else _rows_of_run(run)
     source = "rows that the fine-tune learned" if rows else "texts that the fine-tune wrote"
-    adapter = tuned if is_adapter(tuned) else None
-    settings: dict[str, Any] = rows or {"dataset": _written_by(base, tuned), "append_eos": False}
-    if adapter is not None:
-        settings |= {"finetuning_type": "lora", "adapter_name_or_path": str(adapter)}
-    settings |= {
-        "stage": "distill_delta",
-        "model_name_or_path": str(base),
-        "teacher_model": str(base if adapter else tuned),
-        "delta": str(delta),
-        "max_steps": steps,
-        "offline": True,
-    }
-    earlier = _unfinished(delta, steps)
-    if earlier is None:
-        result = train_here(TrainConfig(**settings), on_event=on_event)
-        model, metrics = result.model, result.metrics
-    else:
-        model, metrics = earlier.result, _continued(earlier, on_event)
+    try:
+        if (earlier := _interrupted(delta, steps)) is not None:
+            model, metrics = earlier.result, _continued(earlier, on_event)
+        else:
+            result = _train(delta, base, tuned, rows, steps, on_event)
+            model, metrics = result.model, result.metrics
+    except InterruptedRunError as error:
+        hint = "the same command continues it; with --force, as the untrained delta is written"
+        raise InterruptedRunError(error.message, hint=hint, code=error.code) from error
     before, after = metrics.get("base_loss"), metrics.get("best_loss")
     record: dict[str, JsonValue] = {
         "steps": metrics["best_step"] or metrics["steps"],
@@ -83,10 +72,39 @@ def distill_delta(
     return Distilled(model / DELTA_FILE, record, before, after)
 
 
-def _unfinished(delta: Path, steps: int | None) -> "Run | None":
-    """Returns a run that trains the same bytes and is not done, nor at work; None without one."""
+def _train(
+    delta: Path,
+    base: Path,
+    tuned: Path,
+    rows: Mapping[str, Any] | None,
+    steps: int | None,
+    on_event: OnEvent | None,
+) -> "RunResult":
+    """Trains a delta in a new run; see `distill_delta`."""
+    from zoo.gym.published.api import train_here
+
+    is_lora = is_adapter(tuned)
+    settings: dict[str, Any] = {
+        **(rows or {"dataset": _written_by(base, tuned), "append_eos": False}),
+        **({"finetuning_type": "lora", "adapter_name_or_path": str(tuned)} if is_lora else {}),
+        "stage": "distill_delta",
+        "model_name_or_path": str(base),
+        "teacher_model": str(base if is_lora else tuned),
+        "delta": str(delta),
+        "max_steps": steps,
+        "offline": True,
+    }
+    return train_here(TrainConfig(**settings), on_event=on_event)
+
+
+def _interrupted(delta: Path, steps: int | None) -> "Run | None":
+    """Returns an interrupted run that trains the same bytes for as many steps; None without one.
+
+    A run that failed is not continued: it would fail again.
+    """
     from zoo.gym.jobs.run import run_folders
     from zoo.gym.jobs.state import reconcile
+    from zoo.gym.train.methods.distill_delta import STEPS
     from zoo.gym.train.run_folder.other_files import OTHER_FILES_KEY, digest_of
 
     digest = digest_of("delta", str(delta))
@@ -97,10 +115,9 @@ def _unfinished(delta: Path, steps: int | None) -> "Run | None":
             continue
         same = isinstance(files, dict) and files.get("delta") == digest
         same &= settings.get("delta") == str(delta)  # which a resume reads again
-        if same and steps in {None, settings.get("max_steps")}:
-            status = reconcile(run)
-            if status.state != "done" and not status.live:
-                return run
+        same &= settings.get("max_steps") in {steps, steps or STEPS}  # chosen once it has begun
+        if same and reconcile(run).state == "interrupted":
+            return run
     return None
 
 
@@ -108,12 +125,16 @@ def _continued(run: "Run", on_event: OnEvent | None) -> Mapping[str, Any]:
     """Continues a run in a worker, and returns its metrics.
 
     Raises:
-        GymError: it did not end well.
+        InterruptedRunError: it was stopped.
+        GymError: it failed.
     """
     from zoo.gym.jobs import follow
     from zoo.gym.jobs.actions import resume
 
     status = follow(run, on_event, offset=resume(run).offset)
+    if status.state == "interrupted":
+        message = status.message or f"run '{run.id}' was interrupted"
+        raise InterruptedRunError(message, code=status.code or "published.interrupted")
     if status.state != "done" or status.metrics is None:
         raise GymError(
             f"run '{run.id}' is {status.state}: {status.message or 'its worker ended'}",
@@ -142,9 +163,11 @@ def _rows_of_run(run: "Run") -> dict[str, Any] | None:
         return None
     if changed_data(run.folder, config) or new_split(config, read_rows(config)) != stored[1]:
         return None
-    keys = DataKeys.model_fields.keys() - {"stage", "model_name_or_path"}
-    given = config.model_dump(exclude_unset=True, include=set(keys))
-    return given | {"seed": config.seed, "date": config.date}
+    keys = DataKeys.model_fields.keys() - {"stage", "model_name_or_path", "eval_dataset"}
+    settings = config.model_dump(exclude_unset=True, include=set(keys))
+    if config.eval_dataset or not config.val_size:  # then every row of `dataset` was learned
+        settings.pop("val_size", None)
+    return settings | {"seed": config.seed, "date": config.date}
 
 
 def _written_by(base: Path, tuned: Path) -> list[dict[str, str]]:

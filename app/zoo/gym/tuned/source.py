@@ -17,7 +17,7 @@ from zoo.gym.jobs import Run, open_run, run_around
 from zoo.gym.paths import given_path
 from zoo.gym.tuned.runs import result_of, run_config
 from zoo.models.adapters import CONFIG_FILE
-from zoo.models.folder import read_object
+from zoo.models.folder import holds_model, read_object
 from zoo.models.names import Name
 
 if TYPE_CHECKING:
@@ -147,9 +147,12 @@ def source_at(path: Path, run: Run | None = None) -> Source:
             hint=f"train on it first: zoo-gym train {path.name}",
             code="tuned.data",
         )
-    if (path / DELTA_FILE).is_file() and is_delta(path / DELTA_FILE):
-        return Source("delta", path / DELTA_FILE, run)
-    return Source("adapter" if is_adapter(path) else "model", path, run)
+    if is_adapter(path):
+        return Source("adapter", path, run)
+    trained = path / DELTA_FILE
+    if not holds_model(path) and trained.is_file() and is_delta(trained):
+        return Source("delta", trained, run)
+    return Source("model", path, run)
 
 
 def _adapter_base(folder: Path) -> str | None:

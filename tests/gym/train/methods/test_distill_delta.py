@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -23,11 +24,16 @@ from zoo.gym.data.units import Example, alone
 from zoo.gym.delta.file.reader import tensor_parts
 from zoo.gym.delta.reading.adapter import write_adapter
 from zoo.gym.delta.reading.weights import open_weights
-from zoo.gym.errors import InputError
-from zoo.gym.jobs.run import create_run, run_folders
+from zoo.gym.delta.summary import as_text
+from zoo.gym.errors import InputError, InterruptedRunError
+from zoo.gym.jobs import state as states
+from zoo.gym.jobs.run import create_run, open_run, run_folders
 from zoo.gym.jobs.worker import main as work
 from zoo.gym.objectives.distillation import DistillationLoss
+from zoo.gym.published import distilled
 from zoo.gym.train.methods.distill_delta import DistillDelta
+from zoo.gym.train.run_folder.other_files import OTHER_FILES_KEY, digest_of
+from zoo.gym.tuned.source import source_at
 from zoo.models import pico_folder
 
 
@@ -101,13 +107,19 @@ def test_a_step_follows_the_gradient_of_the_unpacked_model(tuned: Path, delta: P
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX's")
-@pytest.mark.parametrize("step", [2, 7])
+@pytest.mark.parametrize(("step", "form"), [(2, "dense"), (7, "dense"), (7, "lowrank")])
 def test_a_killed_distillation_resumes_to_the_same_bytes(
-    step: int, tuned: Path, delta: Path, tmp_path: Path
+    step: int, form: str, tuned: Path, delta: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows()))
     more: dict[str, Any] = {"max_steps": 8, "save_steps": 2, "eval_steps": 3}
+    if form == "lowrank":
+        tuned, adapter = pico_folder(), write_random_adapter(tmp_path / "adapter")
+        delta = create_delta(
+            adapter, base=tuned, out=tmp_path / "low", config=DeltaConfig(bits=1)
+        ).file
+        more |= {"finetuning_type": "lora", "adapter_name_or_path": str(adapter)}
     config = settings(tuned, delta, dataset=str(path), **more)
     whole = run_training(config)
     run = create_run(dump_config(config), {"settings": config.model_dump(mode="json")})
@@ -134,6 +146,82 @@ def test_create_continues_a_run_that_was_killed(
     assert len(run_folders()) == 2
     assert load_delta(out).digest == load_delta(whole).digest
     capsys.readouterr()
+
+
+def test_only_an_interrupted_run_of_the_same_steps_is_continued(
+    tuned: Path, delta: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = settings(tuned, delta, max_steps=8, dataset="rows.jsonl")
+    env: dict[str, Any] = {"settings": config.model_dump(mode="json")}
+    env |= {OTHER_FILES_KEY: {"delta": digest_of("delta", str(delta))}}
+    create_run(dump_config(config), env)
+    for state in ("interrupted", "failed", "done", "running"):
+        monkeypatch.setattr(states, "reconcile", lambda _, s=state: SimpleNamespace(state=s))
+        assert (distilled._interrupted(delta, 8) is not None) is (state == "interrupted")
+        assert distilled._interrupted(delta, 10) is None
+        assert distilled._interrupted(delta, None) is None
+    monkeypatch.setattr(states, "reconcile", lambda _: SimpleNamespace(state="interrupted"))
+    delta.write_bytes(delta.read_bytes() + b" ")
+    assert distilled._interrupted(delta, 8) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("held_out", [{"val_size": 6}, {"val_size": 0}, {"eval_dataset": True}])
+def test_the_rows_are_those_that_the_run_learned(
+    held_out: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    files = {name: tmp_path / f"{name}.jsonl" for name in ("learned", "other")}
+    for file, some in zip(files.values(), (rows(), rows(52)[40:]), strict=True):
+        file.write_text("".join(json.dumps(row) + "\n" for row in some))
+    if "eval_dataset" in held_out:
+        held_out = {"eval_dataset": str(files["other"])}
+    config = TrainConfig(
+        model_name_or_path="zen-pico",
+        dataset=str(files["learned"]),
+        finetuning_type="full",
+        max_steps=2,
+        retention=False,
+        **held_out,
+    )
+    result = run_training(config)
+    known = distilled._rows_of_run(open_run(result.run))
+    assert known is not None
+    assert known["dataset"] == (str(files["learned"]),)
+    assert known.get("val_size") == (6 if held_out.get("val_size") else None)
+    assert "eval_dataset" not in known
+    plain = create_delta(result.model, base=pico_folder(), out=tmp_path / "d").file
+    gained = distilled.distill_delta(
+        plain, base=pico_folder(), tuned=result.model, run=open_run(result.run), steps=2
+    )
+    assert gained.record["private"] is True
+    files["learned"].write_text(json.dumps(rows()[0]) + "\n")
+    assert distilled._rows_of_run(open_run(result.run)) is None
+
+
+@pytest.mark.slow
+def test_a_stopped_training_says_how_it_is_continued(
+    tuned: Path, delta: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: Any) -> None:
+        raise InterruptedRunError("stopped at step 3 of 8", code="train.stopped")
+
+    monkeypatch.setattr(distilled, "_train", stopped)
+    with pytest.raises(InterruptedRunError) as error:
+        distilled.distill_delta(delta, base=pico_folder(), tuned=tuned, steps=8)
+    assert error.value.code == "train.stopped"
+    assert "--force" in str(error.value.hint)
+
+
+@pytest.mark.slow
+def test_the_trained_delta_is_copied_to_the_output_folder(
+    tuned: Path, delta: Path, tmp_path: Path
+) -> None:
+    run = run_training(settings(tuned, delta, max_steps=2, output_dir=str(tmp_path / "out")))
+    assert run.model == tmp_path / "out"
+    copy = (tmp_path / "out" / "delta.safetensors").read_bytes()
+    assert copy == (Path(run.folder) / "result" / "delta.safetensors").read_bytes()
+    assert source_at(run.model).artifact == "delta"
 
 
 def write_random_adapter(folder: Path) -> Path:
@@ -175,13 +263,15 @@ def test_create_distils_and_says_what_it_gained(
     out = tmp_path / "distilled.safetensors"
     create = ["delta", "create", str(tuned), "--base", "zen-pico", "--out", str(out), "--json"]
     assert main([*create, "--distill", "10"]) == 0
-    distilled = json.loads(capsys.readouterr().out.splitlines()[-1])["distilled"]
-    assert distilled["kl_after"] < 0.9 * distilled["kl_before"]
-    assert distilled["text"] == "texts that the fine-tune wrote"
+    gained = json.loads(capsys.readouterr().out.splitlines()[-1])["distilled"]
+    assert gained["kl_after"] < 0.9 * gained["kl_before"]
+    assert gained["text"] == "texts that the fine-tune wrote"
     header = load_delta(out).header
+    line = f"trained   for {gained['steps']} steps on texts that the fine-tune wrote\n"
+    assert line in as_text(load_delta(out))
     assert header.recipe["distilled"] == {
-        "steps": distilled["steps"],
-        "text": distilled["text"],
+        "steps": gained["steps"],
+        "text": gained["text"],
         "private": False,
     }
     assert main(["delta", "check", str(out), "--base", "zen-pico"]) == 0
@@ -216,7 +306,16 @@ def test_other_values_of_distill_are_refused(
     assert named in refused(*create, code=2)
 
 
-@pytest.mark.parametrize("more", [{"num_processes": 2}, {"optim": "lion"}, {"weight_decay": 0.1}])
-def test_settings_that_scales_do_not_follow_are_refused(more: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"num_processes": 2},
+        {"optim": "lion"},
+        {"weight_decay": 0.1},
+        {"eval_dataset": "other.jsonl"},
+        {"adapter_name_or_path": "adapter"},
+    ],
+)
+def test_settings_that_a_delta_does_not_follow_are_refused(more: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(more))):
         settings(Path("t"), Path("d"), **more)

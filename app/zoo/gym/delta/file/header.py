@@ -168,7 +168,10 @@ ROWS_DIGEST_KEY = "quality_rows_digest"
 FORM_KEY = "base"
 """A recipe key: digests of the tokenizer and the chat template of the base of training."""
 
-RECORDS = frozenset({ROWS_KEY, ROWS_DIGEST_KEY, WHOLE_BASE_KEY, FORM_KEY})
+DISTILLED_KEY = "distilled"
+"""A recipe key: how the delta was trained after it was made, and on what."""
+
+RECORDS = frozenset({ROWS_KEY, ROWS_DIGEST_KEY, WHOLE_BASE_KEY, FORM_KEY, DISTILLED_KEY})
 """The recipe keys that are no settings of a fine-tune."""
 
 

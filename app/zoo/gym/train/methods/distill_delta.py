@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
 from pydantic import BeforeValidator, Field
 
 from zoo.gym.config.values import path_text
-from zoo.gym.data.records import Kind
 from zoo.gym.engine import engine_for, open_engine
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.paths import given_path
@@ -77,6 +76,9 @@ class DistillDeltaConfig(DistillConfig, frozen=True):
             faults.append(("optim", f"expected adamw, whose steps a delta takes, got {self.optim}"))
         if self.weight_decay:
             faults.append(("weight_decay", "expected 0: a delta does not decay"))
+        if self.eval_dataset:
+            text = "expected none: the last of the learned rows are evaluated on"
+            faults.append(("eval_dataset", text))
         if (self.finetuning_type == "lora") != (self.adapter_name_or_path is not None):
             text = "expected the adapter that the delta codes with lora, and none with full"
             faults.append(("adapter_name_or_path", text))
@@ -91,7 +93,6 @@ class DistillDelta(Distillation):
     result: ClassVar[Literal["model", "delta"]] = "delta"
     loss_unit = "nats per token"
     watch = ("kl",)
-    reads: ClassVar[frozenset[Kind]] = Distillation.reads
 
     def __init__(
         self,
@@ -112,8 +113,8 @@ class DistillDelta(Distillation):
         """Returns the defaults that differ from those of all methods, each with its reason."""
         steps = config.max_steps or STEPS
         rows = max(1, min(facts.rows, round(TOKENS_PER_STEP * facts.rows / facts.tokens)))
-        yield Choice("max_steps", STEPS, "scales are few: more steps gain little")
-        yield Choice("learning_rate", RATE, "the share of itself that a scale moves by in a step")
+        yield Choice("max_steps", STEPS, "a delta has few numbers: more steps gain little")
+        yield Choice("learning_rate", RATE, "the share of its size that a number moves by")
         yield Choice(
             "per_device_train_batch_size", rows, f"about {TOKENS_PER_STEP} tokens in a step"
         )

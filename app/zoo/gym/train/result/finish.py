@@ -102,7 +102,7 @@ def _finish_delta(
     check_result(method.policy, run.result, method.units[0].rows[0].ids.tolist(), job.plan.config)
     if doubt is not None:
         run.events.emit("warn", message=doubt)
-    return {"model": str(run.result), "metrics": metrics}
+    return {"model": str(copy_to_output(run, job.plan.config)), "metrics": metrics}
 
 
 def no_gain(method: "Method", progress: Progress) -> str | None:
