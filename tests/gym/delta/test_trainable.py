@@ -1,11 +1,19 @@
 """The trainable numbers of a dense delta: their gradient, and what is written of them."""
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from zoo.gym.delta.codecs.options import Dense
 from zoo.gym.delta.codecs.tensor import encode_tensor
 from zoo.gym.delta.codecs.values import Values
+from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
+from zoo.gym.delta.latent_factors import PREFIX, LatentFactors
+from zoo.gym.delta.reading.adapter import Adapter
+from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.delta.trainable import ScaledTensor
 
 SHAPES = {"a matrix": (9, 300), "stacked experts": (2, 5, 130)}
@@ -45,16 +53,15 @@ def check_gradient(tensor: ScaledTensor) -> None:
     for part, values in gradients.items():
         numbers = tensor.trained[part]
         assert values.shape == numbers.shape
-        for place in list(np.ndindex(numbers.shape))[::7]:
-            kept = numbers[place]
-            changed = []
+        for index in list(np.ndindex(numbers.shape))[::7]:
+            before, changed = numbers[index], []
             for number in (0.0, 1.0):
-                numbers[place] = number
+                numbers[index] = number
                 [(_, weights)] = tensor.parameters()
                 changed.append(weights.astype("f8"))
-            numbers[place] = kept
+            numbers[index] = before
             expected = float(((changed[1] - changed[0]) * gradient).sum())
-            assert values[place] == pytest.approx(expected, rel=1e-5, abs=1e-4)
+            assert values[index] == pytest.approx(expected, rel=1e-5, abs=1e-4)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -74,6 +81,48 @@ def test_what_is_written_gives_the_weights_that_were_computed_with(coding: str) 
     [(_, weights)], [(_, written)] = tensor.parameters(), tensor.parameters(stored)
     assert np.array_equal(weights, written)
     assert all(stored[part].dtype.itemsize <= 4 for part in tensor.trained)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("rank", [4, 3])
+def test_the_gradient_of_a_factor_is_the_derivative_by_one_number(
+    transposed: bool, rank: int, tmp_path: Path
+) -> None:
+    """With factors that are not coded, so that the parameters are linear in them."""
+    random = np.random.default_rng(0)
+    names = [f"{PREFIX}layer.lora_{side}.weight" for side in "AB"]
+    factors = {
+        name: random.standard_normal(shape).astype(np.float32)
+        for name, shape in zip(names, ((4, 6), (5, 4)), strict=True)
+    }
+    save_file(factors, tmp_path / "a.safetensors")
+    weight = "layer.weight"
+    adapter = Adapter(
+        open_weights(tmp_path / "a.safetensors"),
+        {weight: 3.0},
+        {weight: (names[0], names[1])},
+        frozenset({weight} if transposed else ()),
+    )
+    term = LowRankTerm(rank=rank, A="f32", B="f32")
+    shape = (6, 5) if transposed else (5, 6)
+    tensor = LatentFactors(TensorTerms(name=weight, shape=shape, terms=(term,)), adapter)
+    if rank == 4:
+        for (name, values), stored in zip(tensor.parameters(), names, strict=True):
+            assert PREFIX + name == stored
+            np.testing.assert_allclose(values, factors[stored], rtol=1e-6)
+    above = {name: random.standard_normal(values.shape) for name, values in tensor.parameters()}
+    gradients: dict[str, Any] = {}
+    for name, gradient in above.items():
+        gradients |= tensor.gradients(name, gradient.astype(np.float32))
+    for part, numbers in tensor.trained.items():
+        assert gradients[part].shape == numbers.shape
+        for index in np.ndindex(numbers.shape):
+            before, sums = numbers[index], []
+            for number in (0.0, 1.0):
+                numbers[index] = number
+                sums.append(sum((v * above[n]).sum() for n, v in tensor.parameters()))
+            numbers[index] = before
+            assert gradients[part][index] == pytest.approx(sums[1] - sums[0], rel=1e-3, abs=1e-3)
 
 
 def test_values_of_a_sparse_term_are_exact_and_not_trained() -> None:

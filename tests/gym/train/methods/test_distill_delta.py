@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.gym.conftest import Refused
+from tests.gym.train.methods.pairs import events
 from tests.gym.train.methods.teachers import write_teacher
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec
@@ -67,6 +68,7 @@ def test_the_delta_comes_closer_to_the_fine_tune(
     create_delta(tuned, base=pico_folder(), out=plain, config=DeltaConfig(**coding))
     run = run_training(settings(tuned, plain))
     assert run.metrics["best_loss"] < 0.85 * run.metrics["base_loss"]
+    assert events(run, "plan")[0]["memory"]["optimizer"] == 0
     before, after = load_delta(plain), load_delta(run.model / "delta.safetensors")
     assert after.header.tensors == before.header.tensors
     for tensor in before.header.tensors:
