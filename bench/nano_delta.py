@@ -117,7 +117,7 @@ def distilled(base: Path, tuned: Path, delta: Path) -> float:
     from zoo.gym.train.methods.distill_delta import DistillDelta
 
     config: Any = SimpleNamespace(
-        delta=str(delta), trains_adapter=False, first_adapter=None, finetuning_type="full"
+        delta_file=str(delta), trains_adapter=False, first_adapter=None, finetuning_type="full"
     )
     inner = load_backend("cpu").load(base, LoadSpec(train="full"))
     policy, teacher, rows = DistillDelta.policy_of(inner, config, base), teacher_of(tuned), batch()

@@ -66,6 +66,8 @@ def test_gradients_are_sent_and_not_kept(engine: str, tied: Path) -> None:
         policy.accumulate(SFT, batch, key=0)
     assert reference.relative_error(received, expected) < TOLERANCE
     assert not any(values.any() for _, values in policy.gradients())
+    with pytest.raises(ValueError, match="one call"):
+        policy.send_gradients(receive)
 
 
 def test_one_parameter_is_replaced(engine: str, tied: Path) -> None:

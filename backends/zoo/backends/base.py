@@ -253,6 +253,9 @@ class Policy(Scorer):
 
         Args:
             receive: called with the name and the gradient of one pass; it may keep neither.
+
+        Raises:
+            ValueError: they are passed on already, or another process has a share of them.
         """
 
     @abstractmethod

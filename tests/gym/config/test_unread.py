@@ -173,7 +173,7 @@ def test_a_setting_of_another_choice_is_refused_by_name(
 
 OF_STAGE = {
     "distill": ["teacher_model=m"],
-    "distill_delta": ["teacher_model=m", "delta=d.safetensors"],
+    "distill_delta": ["teacher_model=m", "delta_file=d.safetensors"],
     "lessons": ["lessons=l.json"],
 }
 """What a stage needs besides the data."""

@@ -9,7 +9,13 @@ from tests.gym.delta.lora import write_lora
 from zoo.gym import create_delta, load_delta
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.data.units import Example
-from zoo.gym.delta.budget import candidates, choose_within, lower_ranks
+from zoo.gym.delta.budget import (
+    Candidate,
+    _of_highest_rank,
+    candidates,
+    choose_within,
+    lower_ranks,
+)
 from zoo.gym.delta.codecs.lowrank import cut_factors
 from zoo.gym.delta.quality import QualityInput
 from zoo.gym.errors import InputError
@@ -40,6 +46,19 @@ def test_the_product_of_cut_factors_is_the_nearest_of_its_rank() -> None:
 )
 def test_ranks_fall_by_a_quarter_and_by_halves(rank: int, lower: list[int]) -> None:
     assert lower_ranks(rank) == lower
+
+
+def test_of_each_codec_the_highest_rank_that_fits_is_measured() -> None:
+    fitting = [
+        Candidate(DeltaConfig(bits=1), 42),
+        Candidate(DeltaConfig(bits=2, rank=6), 41),
+        Candidate(DeltaConfig(bits=4, rank=4), 40),
+        Candidate(DeltaConfig(bits=1, rank=12), 36),
+        Candidate(DeltaConfig(bits=2, rank=4), 35),
+    ]
+    assert _of_highest_rank(fitting) == fitting[:3]
+    dense = [Candidate(DeltaConfig(), 9), Candidate(DeltaConfig(scale="matrix"), 8)]
+    assert _of_highest_rank(dense) == dense
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import pytest
 
 from tests.gym.cli.conftest import Outcome
 from tests.gym.experience.conftest import Call
+from zoo.gym.errors import GymWarning
 from zoo.gym.experience import store
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
@@ -70,12 +71,8 @@ def test_a_refused_library_does_not_hide_the_others(call: Call) -> None:
     assert call("experience", "list").code == 0
 
 
-@pytest.mark.parametrize("locked", ["experience", "rules"])
-def test_a_folder_without_permission_is_no_empty_one(
-    call: Call, monkeypatch: pytest.MonkeyPatch, locked: str
-) -> None:
-    call("experience", "list")
-    save("One.")
+def lock(monkeypatch: pytest.MonkeyPatch, locked: str) -> None:
+    """Makes the folders of a name such that nobody may list them."""
     listed = Path.iterdir
 
     def iterdir(folder: Path) -> Iterator[Path]:
@@ -84,9 +81,30 @@ def test_a_folder_without_permission_is_no_empty_one(
         return listed(folder)
 
     monkeypatch.setattr(Path, "iterdir", iterdir)
+
+
+def test_a_folder_without_permission_is_no_empty_one(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("experience", "list")
+    save("One.")
+    lock(monkeypatch, "experience")
     shown = call("experience", "list", "--json")
     assert (shown.code, error_code(shown)) == (1, "cli.storage")
-    assert f"{locked}': permission denied" in shown.stderr
+    assert "experience': permission denied" in shown.stderr
+
+
+def test_a_library_that_cannot_be_listed_hides_no_other(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("experience", "list")
+    save("One.")
+    store.save("others", Library((Item("Two."),), "m"))
+    lock(monkeypatch, "rules")
+    with pytest.warns(GymWarning, match="rules: left out: Permission denied"):
+        assert store.names() == ["others"]
+    with pytest.raises(PermissionError):
+        store.versions("rules")
 
 
 def test_a_version_is_not_saved_beside_those_that_cannot_be_listed(

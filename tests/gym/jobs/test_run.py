@@ -113,11 +113,3 @@ def test_a_folder_of_runs_that_cannot_be_made_is_a_storage_error(home: Path) -> 
     (home / "data").write_text("a file where the folder should be")
     with pytest.raises(StorageError, match=r"cannot write '.*runs'"):
         create_run("", {})
-
-
-def test_the_last_run_is_not_the_training_of_a_delta(run: Run) -> None:
-    distilled = create_run("", {"settings": {"stage": "distill_delta"}})
-    assert open_run("last").id == run.id
-    assert open_run(distilled.id).id == distilled.id
-    newest = create_run("", {"settings": {"stage": "sft"}})
-    assert open_run("last").id == newest.id

@@ -8,7 +8,7 @@ import pytest
 
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.jobs import Run, create_run
+from zoo.gym.jobs import Run, create_run, open_run
 from zoo.gym.tuned.source import Source, resolve_tuned, source_at
 from zoo.models.names import Name
 
@@ -68,6 +68,14 @@ def test_a_run_is_its_result_on_the_base_of_its_settings(run: Run, name: str) ->
     assert (found.artifact, found.path, found.base) == ("adapter", run.result, "zen-pico")
     assert found.run is not None
     assert found.run.id == run.id
+
+
+def test_the_last_fine_tune_is_not_the_training_of_a_delta(run: Run) -> None:
+    distilled = create_run(SETTINGS, {"settings": {"stage": "distill_delta"}})
+    (distilled.result).mkdir()
+    named = resolve_tuned("last").run
+    assert named is not None
+    assert (named.id, open_run("last").id) == (run.id, distilled.id)
 
 
 def test_a_path_in_a_result_belongs_to_its_run(run: Run) -> None:

@@ -111,9 +111,13 @@ def _is_name(value: object) -> bool:
 
 
 def stages_reading(stage: str) -> list[str]:
-    """Returns the stages whose methods learn from the same kinds of rows as that of `stage`."""
+    """Returns the stages whose methods learn from the same kinds of rows as that of `stage`.
+
+    Only those that make a model of them are among the others.
+    """
     reads = _rows_of(stage)
-    return [other for other in METHODS if _rows_of(other) == reads]
+    makes = {other for other in METHODS if load_method(other).result == "model"} | {stage}
+    return [other for other in METHODS if other in makes and _rows_of(other) == reads]
 
 
 def _rows_of(stage: str) -> set[str]:

@@ -9,12 +9,13 @@ import os
 import re
 import shutil
 import uuid
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from zoo.gym.errors import GymError, InputError, NotAvailableError
+from zoo.gym.errors import GymError, GymWarning, InputError, NotAvailableError
 from zoo.gym.experience.library.file import (
     as_foreign,
     digest_start,
@@ -88,8 +89,19 @@ class Stored:
 
 
 def names() -> list[str]:
-    """Returns the names of all libraries."""
-    return sorted(path.name for path in _entries(_root()) if _versions(path))
+    """Returns the names of all libraries whose folder can be listed.
+
+    Warns:
+        GymWarning: another one cannot.
+    """
+    readable: list[str] = []
+    for path in _entries(_root()):
+        try:
+            readable += [path.name] if _versions(path) else []
+        except PermissionError as error:
+            message = f"{path}: left out: {error.strerror}"
+            warnings.warn(message, GymWarning, stacklevel=2)
+    return sorted(readable)
 
 
 def versions(name: str) -> list[int]:

@@ -161,9 +161,6 @@ def create_run(config_yaml: str, env: Mapping[str, object]) -> Run:
 def open_run(word: str) -> Run:
     """Finds a run by its id, its name, its number, the start of its id, or the word `last`.
 
-    `last` is the newest run but for those that trained a delta: `delta create` makes them, and
-    whoever calls it again means the run before.
-
     Raises:
         NotAvailableError: there is no such run.
         InputError: several ids start with it.
@@ -176,8 +173,7 @@ def open_run(word: str) -> Run:
             code="jobs.no_such_run",
         )
     if word == "last":
-        newest = next(iter(runs.values()))
-        return next((run for run in runs.values() if not _trained_a_delta(run)), newest)
+        return next(iter(runs.values()))
     number = _NUMBER.fullmatch(word)
     exact = runs.get(word) or (runs.get(f"r{int(number[1]):04d}") if number else None)
     if exact is not None:
@@ -189,11 +185,6 @@ def open_run(word: str) -> Run:
     if len(matches) == 1:
         return matches[0]
     raise _ambiguous(word, matches) if matches else _unknown(word, [*named, *runs])
-
-
-def _trained_a_delta(run: Run) -> bool:
-    settings = (read_json_object(run.env_file) or {}).get("settings")
-    return isinstance(settings, dict) and settings.get("stage") == "distill_delta"
 
 
 def run_folders() -> list[Run]:

@@ -39,7 +39,8 @@ class Status:
         exit_code: the worker's exit code, see `zoo.gym.errors`; None while it is alive.
         message: why it failed or was interrupted.
         hint: how to fix that.
-        code: the code of that error, see docs/reference/errors.md; None in logs of older versions.
+        code: the code of that error, see docs/reference/errors.md; None for errors of the engines,
+            and in logs of older versions.
         model: the folder of the trained model.
         metrics: the figures of the end event.
         saved: the step of the last checkpoint, 0 if there is none.

@@ -90,7 +90,7 @@ def _train(
         "stage": "distill_delta",
         "model_name_or_path": str(base),
         "teacher_model": str(base if is_lora else tuned),
-        "delta": str(delta),
+        "delta_file": str(delta),
         "max_steps": steps,
         "offline": True,
     }
@@ -107,14 +107,14 @@ def _interrupted(delta: Path, steps: int | None) -> "Run | None":
     from zoo.gym.train.methods.distill_delta import STEPS
     from zoo.gym.train.run_folder.other_files import OTHER_FILES_KEY, digest_of
 
-    digest = digest_of("delta", str(delta))
+    digest = digest_of("delta_file", str(delta))
     for run in run_folders():
         env = read_json_object(run.env_file) or {}
         settings, files = env.get("settings"), env.get(OTHER_FILES_KEY)
         if not isinstance(settings, dict) or settings.get("stage") != "distill_delta":
             continue
-        same = isinstance(files, dict) and files.get("delta") == digest
-        same &= settings.get("delta") == str(delta)  # which a resume reads again
+        same = isinstance(files, dict) and files.get("delta_file") == digest
+        same &= settings.get("delta_file") == str(delta)  # which a resume reads again
         same &= settings.get("max_steps") in {steps, steps or STEPS}  # chosen once it has begun
         if same and reconcile(run).state == "interrupted":
             return run

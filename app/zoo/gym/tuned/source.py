@@ -13,7 +13,8 @@ from zoo.gym.delta.file.reader import Delta, is_delta, load_delta
 from zoo.gym.delta.reading.adapter import is_adapter
 from zoo.gym.delta.reading.identity import verify_base
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.jobs import Run, open_run, run_around
+from zoo.gym.files import read_json_object
+from zoo.gym.jobs import Run, open_run, run_around, run_folders
 from zoo.gym.paths import given_path
 from zoo.gym.tuned.runs import result_of, run_config
 from zoo.models.adapters import CONFIG_FILE
@@ -109,7 +110,7 @@ def resolve_tuned(name: str) -> Source:
     if path.exists():
         return source_at(path, run_around(path))
     try:
-        run = open_run(name)
+        run = _last_of_models() if name == "last" else open_run(name)
     except NotAvailableError as error:
         raise NotAvailableError(
             f"{name}: expected a run, a model folder or a .safetensors file, got none of these",
@@ -117,6 +118,17 @@ def resolve_tuned(name: str) -> Source:
             code="tuned.no_such_source",
         ) from None
     return source_of_run(run)
+
+
+def _last_of_models() -> Run:
+    """Returns the newest run but for those that trained a delta, which `delta create` makes."""
+    of_models = (run for run in run_folders() if not _trained_a_delta(run))
+    return next(of_models, None) or open_run("last")
+
+
+def _trained_a_delta(run: Run) -> bool:
+    settings = (read_json_object(run.env_file) or {}).get("settings")
+    return isinstance(settings, dict) and settings.get("stage") == "distill_delta"
 
 
 def source_of_run(run: Run) -> Source:
@@ -129,7 +141,7 @@ def source_of_run(run: Run) -> Source:
 
 
 def source_at(path: Path, run: Run | None = None) -> Source:
-    """Returns the fine-tune at a path, by its files.
+    """Returns the fine-tune at a path, by its files; a folder of a delta alone is that delta.
 
     Args:
         path: an existing file or folder; what is missing counts as a model, which cannot be opened.

@@ -263,7 +263,13 @@ class MlxPolicy(Policy):
             yield name, trained.to_host(mx.zeros_like(slot.get()) if grad is None else grad)
 
     def send_gradients(self, receive: "Callable[[str, NDArray[np.float32]], None]") -> None:
-        """Passes on the gradients of each pass, which are computed together, one by one."""
+        """Passes on the gradients of each pass, which are computed together, one by one.
+
+        Raises:
+            ValueError: they are passed on already.
+        """
+        if self._receive is not None:
+            raise ValueError("send_gradients: expected one call")
         self._receive = receive
 
     def assign(self, name: str, values: "NDArray[np.float32]") -> None:
@@ -272,8 +278,8 @@ class MlxPolicy(Policy):
         Raises:
             InputError: its name or shape is not one of this policy.
         """
-        own = {name: self.language.slots[name]} if name in self.language.slots else {}
-        trained.assign(own, {name: values}, "values")
+        named = {name: self.language.slots[name]} if name in self.language.slots else {}
+        trained.assign(named, {name: values}, "values")
 
     def trained(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
         """Yields the trained parameters by canonical name, as float32 copies."""

@@ -106,7 +106,7 @@ class TorchPolicy(Policy):
         reward_writer: RewardModelWriter | None = None,
         noise_alpha: float = 0.0,
     ) -> None:
-        self._noise_alpha = noise_alpha
+        self._noise_alpha, self._sends = noise_alpha, False
         self._base, self._reward_writer = base, reward_writer
         self._frozen: TorchPolicy | None = None
         module = LossModule(
@@ -311,7 +311,14 @@ class TorchPolicy(Policy):
         return trained.gradients(self.parameters)
 
     def send_gradients(self, receive: "Callable[[str, NDArray[np.float32]], None]") -> None:
-        """Passes on each parameter's gradient as soon as a pass has it, and frees it."""
+        """Passes on each parameter's gradient as soon as a pass has it, and frees it.
+
+        Raises:
+            ValueError: they are passed on already, or another process has a share of them.
+        """
+        if self._sends or self.divided or self.ranks.size > 1:
+            raise ValueError("send_gradients: expected one process, and one call")
+        self._sends = True
         trained.send_gradients(self.parameters, receive)
 
     def assign(self, name: str, values: "NDArray[np.float32]") -> None:
@@ -320,8 +327,8 @@ class TorchPolicy(Policy):
         Raises:
             InputError: its name or shape is not one of this policy.
         """
-        own = {name: self.parameters[name]} if name in self.parameters else {}
-        trained.assign(own, {name: torch.from_numpy(values)}, "values")
+        named = {name: self.parameters[name]} if name in self.parameters else {}
+        trained.assign(named, {name: torch.from_numpy(values)}, "values")
 
     def trained(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
         """Yields the trained parameters by canonical name, as float32 copies."""

@@ -17,7 +17,7 @@ from zoo.gym.errors import GymError, InputError
 from zoo.gym.rounds.compute import aggregate
 from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.result import Report
-from zoo.gym.rounds.compute.verify import verify
+from zoo.gym.rounds.compute.verify import published_report, verify
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.rules.aggregate import TOO_SHORT, Selection, select
@@ -220,6 +220,21 @@ def test_a_refusal_that_is_not_in_the_log_leaves_the_report_compared(
         False,
         False,
     ]
+
+
+@pytest.mark.slow
+def test_a_missing_gram_matrix_leaves_the_report_compared(
+    storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest, tmp_path: Path
+) -> None:
+    run_round(storage, base, sources, manifest)
+    publish(storage, LOG)
+    opened = open_round(storage)
+    (storage.folder / chunk_name(str(published_report(opened)["gram"]))).unlink()
+    (tmp_path / "eve").mkdir()
+    checks = {check.name: check.ok for check in verify(opened, tmp_path / "eve")}
+    assert checks.pop("published files") is False
+    assert checks["Gram matrix"] is True
+    assert set(checks.values()) <= {True, None}
 
 
 @pytest.mark.slow

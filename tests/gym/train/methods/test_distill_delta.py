@@ -55,7 +55,7 @@ def rows(count: int = 40) -> list[dict[str, str]]:
 
 def settings(tuned: Path, delta: Path, **more: Any) -> TrainConfig:
     fixed: dict[str, Any] = {"model_name_or_path": "zen-pico", "dataset": rows(), "val_size": 4}
-    fixed |= {"stage": "distill_delta", "teacher_model": str(tuned), "delta": str(delta)}
+    fixed |= {"stage": "distill_delta", "teacher_model": str(tuned), "delta_file": str(delta)}
     return TrainConfig(**{**fixed, "date": "2026-01-01", "max_steps": 12, **more})
 
 
@@ -155,7 +155,7 @@ def test_only_an_interrupted_run_of_the_same_steps_is_continued(
 ) -> None:
     config = settings(tuned, delta, max_steps=8, dataset="rows.jsonl")
     env: dict[str, Any] = {"settings": config.model_dump(mode="json")}
-    env |= {OTHER_FILES_KEY: {"delta": digest_of("delta", str(delta))}}
+    env |= {OTHER_FILES_KEY: {"delta_file": digest_of("delta_file", str(delta))}}
     create_run(dump_config(config), env)
     for state in ("interrupted", "failed", "done", "running"):
         monkeypatch.setattr(states, "reconcile", lambda _, s=state: SimpleNamespace(state=s))
@@ -288,6 +288,18 @@ def test_both_engines_train_the_same_scales(tuned: Path, delta: Path) -> None:
         for name in ("cpu", "mlx")
     ]
     assert ends[0] == pytest.approx(ends[1], abs=1e-3)
+
+
+@pytest.mark.parametrize(("count", "evaluated"), [(9, 0), (40, 4), (2000, 64)])
+def test_rows_that_choose_the_best_step_are_not_learned(
+    count: int, evaluated: int, tmp_path: Path
+) -> None:
+    ids = np.arange(4)
+    units = alone([Example(ids, ids > 0, str(n), truncated=False) for n in range(count)])
+    nothing: Any = None
+    method = DistillDelta(nothing, nothing, units, units[:3], tmp_path)
+    assert [*method.units, *method.held_out] == list(units)
+    assert len(method.held_out) == evaluated
 
 
 def test_a_delta_of_exact_values_has_no_scales(tuned: Path, tmp_path: Path) -> None:

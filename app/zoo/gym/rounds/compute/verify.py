@@ -256,8 +256,9 @@ def computed_again(opened: Opened, folder: Path, threads: int | None) -> Iterato
                 raise InputError(
                     f"report.{name}: expected a digest, got nothing", code="rounds.report_damaged"
                 )
-            read_chunk(opened.storage, str(report[name]))
         stored.update(report)
+        for name in ("gram", "standings"):
+            read_chunk(opened.storage, str(report[name]))
         fetch(stored_file(report), opened.storage, folder / "published.safetensors")
 
     def repeat(ours: dict[str, Any]) -> str:

@@ -53,7 +53,7 @@ class DistillDeltaConfig(DistillConfig, frozen=True):
         description="full for a dense delta, with the fine-tune as teacher_model; lora for a"
         " low-rank one, with its adapter as adapter_name_or_path and the base as teacher_model",
     )
-    delta: Annotated[str, BeforeValidator(path_text)] = Field(
+    delta_file: Annotated[str, BeforeValidator(path_text)] = Field(
         min_length=1, description="the delta that is trained"
     )
 
@@ -65,7 +65,7 @@ class DistillDeltaConfig(DistillConfig, frozen=True):
     @property
     def other_files(self) -> dict[str, str]:
         """The files besides data and models: those of all methods, and the delta."""
-        return super().other_files | {"delta": self.delta}
+        return super().other_files | {"delta_file": self.delta_file}
 
     def conflicts(self) -> Sequence[tuple[str, str]]:
         """Returns (key, message) for each setting that is wrong or conflicts with others."""
@@ -138,7 +138,7 @@ class DistillDelta(Distillation):
         from zoo.gym.delta.file.reader import load_delta
         from zoo.gym.train.delta_policy import DeltaPolicy
 
-        delta = load_delta(given_path(cast("DistillDeltaConfig", config).delta))
+        delta = load_delta(given_path(cast("DistillDeltaConfig", config).delta_file))
         form: Literal["lowrank", "dense"] = "lowrank" if config.trains_adapter else "dense"
         if delta.header.form != form:
             raise InputError(
