@@ -46,8 +46,10 @@ LOWRANK: dict[str, dict[str, Any]] = {
     "adapter, 2 bits": {},
     "adapter, 1 bit": {"bits": 1},
 }
-TRAINED = ("1 bit, row scales", "1 bit, matrix scales", "ternary", "2 bits")
-TRAINED += ("adapter, 2 bits", "adapter, 1 bit")
+TRAINED = (
+    *("1 bit, row scales", "1 bit, matrix scales", "ternary", "2 bits"),
+    *("adapter, 2 bits", "adapter, 1 bit"),
+)
 """The codings that are also trained to predict what the fine-tune predicts."""
 
 KEPT = {
