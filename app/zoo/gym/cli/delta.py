@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from zoo.gym.train.measuring import Measuring
     from zoo.gym.tuned.source import Source
 
+LOSSLESS = ("sparse", "f16", "bf16", "f32")
+"""Codecs that lose nothing, or only by rounding."""
+
 BROKEN = 2
 """Exit code of a delta that fails a check."""
 
@@ -89,7 +92,7 @@ def create(
         refuse_other_base(tuned.run.env_file, model.folder)
     measuring = _examples(tuned, data, model.folder, screen)
     measuring = _sample(measuring, model.folder, rows, screen)
-    steps, quality = _distillation(distill, tuned), _quality(measuring)
+    steps, quality = _distillation(distill, tuned, config), _quality(measuring)
     named: dict[str, Any] = {"base_id": model.id, "base_revision": model.revision}
     named["origin"] = _origin(tuned)
     if max_bytes is not None:
@@ -98,6 +101,9 @@ def create(
         config, compared = choose_within(tuned.path, model.folder, max_bytes, quality, **named)
         for line in _compared_lines(compared, config):
             screen.say(line)
+        if steps is not None and config.codec in LOSSLESS:
+            screen.say("this coding loses nothing that training could get back: it is not trained")
+            steps = None
     report = create_delta(
         tuned.path,
         base=model.folder,
@@ -265,11 +271,11 @@ def _compared_lines(compared: "Sequence[Candidate]", chosen: DeltaConfig) -> Ite
         yield f"{mark} {human_bytes(each.file_bytes):>10}  {kl}  {each.options}"
 
 
-def _distillation(distill: str, source: "Source") -> int | None:
+def _distillation(distill: str, source: "Source", config: DeltaConfig) -> int | None:
     """Returns the steps of `--distill`, 0 for those chosen by itself, None for off.
 
     Raises:
-        InputError: it is none of these, or the source is one file.
+        InputError: it is none of these, the source is one file, or the coding loses nothing.
     """
     if distill == "off":
         return None
@@ -281,6 +287,11 @@ def _distillation(distill: str, source: "Source") -> int | None:
     if not source.path.is_dir():
         raise InputError(
             f"--distill: expected a run or a folder as the source, got the file {source.path.name}",
+            code="cli.bad_value",
+        )
+    if config.codec in LOSSLESS:
+        raise InputError(
+            f"--distill: expected a coding that loses something, got {config.codec}",
             code="cli.bad_value",
         )
     return 0 if distill == "auto" else int(distill)

@@ -77,7 +77,7 @@ class DeltaReport:
         quality: its quality on held-out examples, None if it was not measured.
         masked: the tensors whose zeros are kept by a mask, None if there are none.
         held_out: whether the examples were held out; None if that is not known.
-        distilled: how its scales were trained; None if they were not.
+        distilled: how it was trained after it was coded; None if it was not.
     """
 
     file: Path
@@ -134,7 +134,7 @@ def create_delta(
         quality: the examples to measure the delta on, as `quality_input` returns them; None does
             not measure it.
         force: replace an existing delta; any other file is never replaced.
-        distill: trains the scales of the delta that was written, see `zoo.gym.distill_delta`.
+        distill: trains the delta that was written, see `zoo.gym.published.distilled`.
         watch: called with the progress after each tensor.
 
     Raises:

@@ -156,7 +156,7 @@ def compress(result: "RunResult", base: Path, out: Path, *, distills: bool) -> "
         result: the fine-tune.
         base: its base.
         out: the file to write.
-        distills: whether the scales of the delta are trained; an adapter's delta has none.
+        distills: whether the delta is trained to predict what the fine-tune predicts.
     """
     from zoo.gym.delta import create_delta
     from zoo.gym.jobs.run import open_run

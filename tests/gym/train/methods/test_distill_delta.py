@@ -311,12 +311,18 @@ def test_a_delta_of_exact_values_has_no_scales(tuned: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("value", "named"), [("0", "a number of steps"), ("-3", "a number of steps"), ("on", "'on'")]
+    ("words", "named"),
+    [
+        (["0"], "a number of steps"),
+        (["-3"], "a number of steps"),
+        (["on"], "'on'"),
+        (["auto", "--codec", "sparse"], "a coding that loses something, got sparse"),
+    ],
 )
 def test_other_values_of_distill_are_refused(
-    value: str, named: str, tuned: Path, refused: Refused
+    words: list[str], named: str, tuned: Path, refused: Refused
 ) -> None:
-    create = ["delta", "create", str(tuned), "--base", "zen-pico", "--distill", value]
+    create = ["delta", "create", str(tuned), "--base", "zen-pico", "--distill", *words]
     assert named in refused(*create, code=2)
 
 
