@@ -1,12 +1,14 @@
 """The coding that keeps most within a number of bytes."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.gym.delta.lora import write_lora
+from tests.gym.delta.lora import write_lora, write_random_adapter
 from zoo.gym import create_delta, load_delta
+from zoo.gym.cli import main
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.data.units import Example
 from zoo.gym.delta.budget import (
@@ -96,3 +98,27 @@ def test_a_rank_is_cut_in_the_file_and_refused_for_full_weights(tmp_path: Path) 
         create_delta(
             pico_folder(), base=pico_folder(), out=tmp_path / "e", config=DeltaConfig(rank=1)
         )
+
+
+@pytest.mark.slow
+def test_the_command_prints_what_it_compared_and_writes_the_best(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    rows, out = tmp_path / "rows.jsonl", tmp_path / "out.safetensors"
+    rows.write_text('{"prompt": "Spell abc backward.", "completion": "cba"}\n')
+    adapter = write_random_adapter(tmp_path / "adapter")
+    create = ["delta", "create", str(adapter), "--base", "zen-pico", "--out", str(out), "--json"]
+    measured = [*create, "--max-bytes", "99000", "--data", str(rows)]
+    assert main([*measured, "--distill", "auto"]) == 0
+    printed = capsys.readouterr()
+    report = json.loads(printed.out.splitlines()[-1])
+    assert report["bytes"] == out.stat().st_size <= 99000
+    [chosen] = [line for line in printed.err.splitlines() if line.startswith("->")]
+    assert "--codec bf16" in chosen
+    assert report["distilled"] is None
+    assert "it is not trained" in printed.err
+    assert main([*create, "--max-bytes", "99000", "--force"]) == 2
+    assert "expected held-out rows" in capsys.readouterr().err
+    assert main([*measured, "--force", "--bits", "4"]) == 2
+    assert "expected no --bits" in capsys.readouterr().err

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 LOSSLESS = ("sparse", "f16", "bf16", "f32")
 """Codecs that lose nothing, or only by rounding."""
 
-BROKEN = 2
-"""Exit code of a delta that fails a check."""
-
 
 @with_model_flags(DeltaConfig)
 def create(

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from tests.gym.conftest import Refused
+from tests.gym.delta.lora import write_random_adapter
 from tests.gym.train.methods.pairs import events
 from tests.gym.train.methods.teachers import write_teacher
 from zoo.backends import load_backend
@@ -23,8 +23,6 @@ from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.data.batches import collate
 from zoo.gym.data.units import Example, alone
 from zoo.gym.delta.file.reader import tensor_parts
-from zoo.gym.delta.reading.adapter import write_adapter
-from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.delta.summary import as_text
 from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.jobs import state as states
@@ -224,22 +222,6 @@ def test_the_trained_delta_is_copied_to_the_output_folder(
     copy = (tmp_path / "out" / "delta.safetensors").read_bytes()
     assert copy == (Path(run.folder) / "result" / "delta.safetensors").read_bytes()
     assert source_at(run.model).artifact == "delta"
-
-
-def write_random_adapter(folder: Path) -> Path:
-    """Writes a LoRA of rank 4 on every layer of zen-pico, with an alpha other than its rank."""
-    random, base = np.random.default_rng(0), open_weights(pico_folder())
-    names = [name for name in sorted(base.tensors) if name.endswith("_proj.weight")]
-
-    def factors(name: str) -> tuple[str, NDArray[np.float32], NDArray[np.float32]]:
-        rows, columns = base.shape(name)
-        sizes = ((4, columns), (4, rows))
-        A, B = (random.normal(0, 0.05, size).astype(np.float32) for size in sizes)
-        return name, A, B
-
-    folder.mkdir()
-    write_adapter(folder, map(factors, names), "zen-pico", 3.0)
-    return folder
 
 
 @pytest.mark.slow

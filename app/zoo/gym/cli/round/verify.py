@@ -3,7 +3,6 @@
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from zoo.gym.cli.delta import BROKEN
 from zoo.gym.cli.ending import fail
 from zoo.gym.cli.options import Json, Offline, Switch, Threads, Yes
 from zoo.gym.cli.output import Output
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
 
     from zoo.gym.rounds.compute.verify import Check
     from zoo.gym.rounds.session.opening import Opened
+
+BROKEN = 2
+"""Exit code of a round that differs from its report."""
 
 
 def verify(
