@@ -120,17 +120,42 @@ def test_the_chat_template_is_that_of_the_file(tmp_path: Path) -> None:
     assert (folder / "chat_template.jinja").read_text() == template
 
 
-@pytest.mark.parametrize("token", ["<s>", "$A", "a b", "a:1", "bos", "{}", ""])
-def test_a_text_starts_with_the_token_whatever_its_name(tmp_path: Path, token: str) -> None:
-    from transformers import AutoTokenizer
-
-    tokens = ["<unk>", token, *vocabulary()["tokenizer.ggml.tokens"][2:]]
+def with_ends(tmp_path: Path, bos: str, eos: str) -> tuple[Path, list[str]]:
+    """Returns the folder of a model whose texts get both tokens, and its vocabulary."""
+    tokens = ["<unk>", bos, eos, *vocabulary()["tokenizer.ggml.tokens"][3:]]
     ends = {f"tokenizer.ggml.add_{name}_token": True for name in ("bos", "eos")}
     keys: dict[str, Any] = {"tokenizer.ggml.tokens": tokens, **ends}
-    folder = import_gguf(made(tmp_path, "F32", "tiny.gguf", **keys)).folder
+    return import_gguf(made(tmp_path, "F32", "tiny.gguf", **keys)).folder, tokens
+
+
+@pytest.mark.parametrize("eos", ["</s>", "bos", "$B"])
+@pytest.mark.parametrize("bos", ["<s>", "$A", "a b", "a:1", "eos", "{}", ""])
+def test_a_text_starts_with_the_token_whatever_its_name(tmp_path: Path, bos: str, eos: str) -> None:
+    from transformers import AutoTokenizer
+
+    folder, tokens = with_ends(tmp_path, bos, eos)
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     assert tokenizer("!").input_ids == [1, tokens.index("!"), 2]
     assert tokenizer("!", "ab").input_ids == [1, tokens.index("!"), 2, 1, tokens.index("ab"), 2]
+
+
+@pytest.mark.parametrize(("bos", "eos"), [("<s>", "</s>"), ("bos", "eos"), ("<s>", "$A")])
+def test_llama_cpps_converter_sees_that_a_text_starts_with_bos(
+    tmp_path: Path, bos: str, eos: str
+) -> None:
+    from gguf.vocab import SpecialVocab
+
+    added = SpecialVocab(with_ends(tmp_path, bos, eos)[0]).add_special_token
+    assert (added["bos"], added["eos"]) == (True, True)
+
+
+@pytest.mark.slow
+def test_the_digest_of_an_imported_tokenizer_stays(shared: Callable[[str], Path]) -> None:
+    from zoo.gym.delta.origin.digests import form_digests
+
+    folder = import_gguf(shared("data/models/stories260K.gguf")).folder
+    digest = "571290b7b90437a0be12519c2c6363912d1fb60c8b49979585ec82d3135d1085"
+    assert form_digests(folder)["tokens"] == digest  # deltas have it
 
 
 @pytest.mark.parametrize("template", [{}, {"tokenizer.chat_template": " \n"}])

@@ -54,6 +54,12 @@ TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|endoftex
 
 MOST_TEMPLATE_CHARACTERS = 1 << 18
 
+_MISREAD = re.compile(r"|\$.*|.*[\s:].*|bos|eos", re.DOTALL)
+"""Texts of tokens that stand in a template of `tokenizers` for something else, or for no token.
+
+Such a token has its name there, `bos` or `eos`; so these two must not stand for other tokens.
+"""
+
 
 def check_vocabulary(source: Source, rows: int) -> None:
     """Refuses a vocabulary that cannot be converted or does not fit the embedding.
@@ -322,13 +328,14 @@ def _add_ends(backend: Any, metadata: Metadata) -> None:  # noqa: ANN401
     """Sets which tokens are added before and after a text, as llama.cpp adds them."""
     from tokenizers import processors
 
-    # a token's text in the template would be read as a part of it: `$A`, `a b`, `a:1`
     ends: dict[str, dict[str, Any]] = {}
     for name in _added(metadata):
         if (token := _id(metadata, name)) is not None:
-            ends[name] = {"id": name, "ids": [token], "tokens": [_tokens(metadata)[token]]}
-    prefix = "bos " if "bos" in ends else ""
-    suffix = " eos" if "eos" in ends else ""
+            text = _tokens(metadata)[token]
+            label = name if _MISREAD.fullmatch(text) else text
+            ends[name] = {"id": label, "ids": [token], "tokens": [text]}
+    prefix = f"{ends['bos']['id']} " if "bos" in ends else ""
+    suffix = f" {ends['eos']['id']}" if "eos" in ends else ""
     backend.post_processor = processors.TemplateProcessing(
         single=f"{prefix}$A{suffix}",
         pair=f"{prefix}$A{suffix} {prefix}$B:1{suffix}",
