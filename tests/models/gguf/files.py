@@ -100,7 +100,9 @@ def write_gguf(
         if isinstance(value, list):
             writer.add_array(key, value)
         else:
-            writer.add_key_value(key, value, types.get(type(value), GGUFValueType.STRING))
+            is_negative = type(value) is int and value < 0
+            kind_of_value = types.get(type(value), GGUFValueType.STRING)
+            writer.add_key_value(key, value, GGUFValueType.INT32 if is_negative else kind_of_value)
     for name, values in tensors.items():
         if values.ndim < 2 or kind == "F32":
             writer.add_tensor(name, values)

@@ -168,7 +168,14 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "width without end": (llama(embedding_length=2**30), "."),
     "width that heads do not divide": (llama(embedding_length=33), "."),
     "heads of no divisor": (llama(**{"attention.head_count_kv": 3}), "expected a divisor of 4"),
-    "no heads": (llama(**{"attention.head_count": 0}), "."),
+    "no heads": (
+        llama(**{"attention.head_count": 0}),
+        "head_count: expected a whole number from 1",
+    ),
+    "no number of heads": (
+        llama(**{"attention.head_count": None}),
+        "head_count: expected a whole number from 1, got none",
+    ),
     "heads without end": (llama(**{"attention.head_count": 2**30}), "."),
     "a width of heads without end": (llama(**{"rope.dimension_count": 2**31}), "."),
     "epsilon as text": (
@@ -287,6 +294,12 @@ HOSTILE: dict[str, tuple[Make, str]] = {
         llama({f"{GGML}model": "llama", f"{GGML}scores": [0.0] * (TOKENS - 1) + [math.nan]}),
         "scores: expected a list of finite numbers, got nan",
     ),
+    "experts in a model without": (llama(expert_used_count=True), "count: expected 0, got True"),
+    "a number for true": (llama(tensor_data_layout=1), "expected '' or 'Meta AI original pth'"),
+    "a part that is none": (
+        llama({"split.count": -1}),
+        "split.count: expected a whole number from 0",
+    ),
     "end as text": (llama({f"{GGML}eos_token_id": "2"}), "eos_token_id: expected a whole number"),
     "a template that is no template": (llama({TEMPLATE: "{% if %}"}), "expected a Jinja template"),
     "a template that never ends": (
@@ -310,17 +323,15 @@ TYPED: dict[str, tuple[object, str]] = {
     "split.no": (0, "a whole number"),
     "general.type": ("", "a text"),
     "general.name": ("", "a text"),
-    "general.license": ("", "a text"),
-    "general.organization": ("", "a text"),
     "llama.block_count": (0, "a whole number from 1"),
     "llama.attention.head_count_kv": (0, "a whole number from 1"),
     "llama.rope.dimension_count": (0.0, "a number"),
     "llama.rope.freq_base": (0.0, "a number"),
     EPSILON: (0.0, "a number"),
     "llama.vocab_size": (0, "a whole number"),
-    "llama.rope.scaling.type": ("", "a text"),
-    "llama.rope.scaling.factor": (0.0, "a number"),
-    "llama.expert_used_count": (0.0, "a number"),
+    "llama.rope.scaling.type": ("", "'none'"),
+    "llama.rope.scaling.factor": (0.0, "0 or 1"),
+    "llama.expert_used_count": (0.0, "0"),
     f"{GGML}model": ("", "a text"),
     f"{GGML}pre": ("", "a text"),
     f"{GGML}tokens": ([""], "a list of texts"),
@@ -334,7 +345,7 @@ TYPED: dict[str, tuple[object, str]] = {
     f"{GGML}add_space_prefix": (True, "true or false"),
     TEMPLATE: ("", "a text"),
 }
-"""A value of each key's type, and how a message names the type."""
+"""A value of each key's type, and what a message says that was expected."""
 
 VALUES: dict[str, Any] = {
     "a text": "x",

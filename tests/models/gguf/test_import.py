@@ -1,6 +1,7 @@
 """Imported GGUF files: their values, types, names, and what is written beside the weights."""
 
 import json
+import math
 import os
 import re
 import shlex
@@ -107,6 +108,13 @@ def test_the_card_has_the_licence_as_a_text(tmp_path: Path, licence: str) -> Non
     assert head["library_name"] == "transformers"
 
 
+def test_the_card_leaves_out_what_is_no_text(tmp_path: Path) -> None:
+    file = made(tmp_path, **{"general.license": ["mit"], "general.organization": 3})
+    card = (import_gguf(file).folder / "README.md").read_text()
+    assert "| licence | not in the file |" in card
+    assert "organization" not in card
+
+
 def test_an_answer_ends_at_every_token_that_ends_a_turn(tmp_path: Path) -> None:
     keys: dict[str, Any] = {"tokenizer.ggml.eot_token_id": 1}
     file = made(tmp_path, "F32", "tiny.gguf", **keys)
@@ -187,6 +195,13 @@ def test_a_name_that_is_no_name_is_refused(llama: Path, home: Path, name: str) -
         import_gguf(llama, name)
     assert imported_names() == []
     assert [path.name for path in home.iterdir()] == [".lock"]
+
+
+def test_a_model_imported_under_the_name_of_a_file_is_still_found(llama: Path) -> None:
+    result = import_gguf(llama, "mine")
+    result.folder.rename(result.folder.with_name("mine.gguf"))
+    assert imported_names() == ["mine.gguf"]
+    assert import_gguf(llama).name == "mine.gguf"
 
 
 def test_only_the_pinned_file_can_be_named_smollm2(llama: Path) -> None:
@@ -345,18 +360,33 @@ def test_a_part_of_another_model_is_refused(tmp_path: Path, key: str, value: Any
             import_gguf(file)
 
 
+def test_parts_in_another_order_are_refused(tmp_path: Path) -> None:
+    files = in_two(tmp_path, {"split.no": 0})
+    with pytest.raises(InputError, match=r"00002\.gguf': split\.no: expected 1, got 0"):
+        import_gguf(files[0])
+
+
+def test_equal_bytes_of_another_type_are_another_value(tmp_path: Path) -> None:
+    files = in_two(tmp_path, {"x": [0, 0]}, {"x": [0.0, 0.0]})
+    with pytest.raises(InputError, match=r"x: expected \[0.0, 0.0\] as in .*, got \[0, 0\]"):
+        import_gguf(files[0])
+
+
 def test_parts_may_repeat_what_the_first_says(tmp_path: Path) -> None:
     keys = settings("llama", LLAMA, **{"llama.attention.layer_norm_rms_epsilon": 1e-5})
-    assert import_gguf(in_two(tmp_path, keys)[1]).name == "big-00002-of-00002"
+    keys |= {"general.alignment": 64, "x": math.nan}
+    first = {"general.alignment": 32, "x": math.nan}
+    assert import_gguf(in_two(tmp_path, keys, first)[1]).name == "big-00002-of-00002"
 
 
-def in_two(tmp_path: Path, keys: dict[str, Any]) -> list[Path]:
-    """Writes the tiny Llama in two parts, the second with more keys."""
+def in_two(tmp_path: Path, keys: dict[str, Any], first: dict[str, Any] | None = None) -> list[Path]:
+    """Writes the tiny Llama in two parts, the second with `keys`, the first with the other."""
     tensors = list(llama_tensors().items())
     files = [tmp_path / f"big-0000{number}-of-00002.gguf" for number in (1, 2)]
     counts = {"split.count": 2, "split.tensors.count": len(tensors)}
-    write_gguf(files[0], settings("llama", LLAMA, **counts, **{"split.no": 0}), dict(tensors[:8]))
-    write_gguf(files[1], keys | counts | {"split.no": 1}, dict(tensors[8:]))
+    whole = settings("llama", LLAMA, **counts, **{"split.no": 0}) | (first or {})
+    write_gguf(files[0], whole, dict(tensors[:8]))
+    write_gguf(files[1], counts | {"split.no": 1} | keys, dict(tensors[8:]))
     return files
 
 

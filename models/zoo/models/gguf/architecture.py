@@ -67,10 +67,7 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "ssm.dt_b_c_rms": (False,),
     "ssm.group_count": (0,),
 }
-"""Settings that change nothing with one of these values, and are refused with another.
-
-The values of a key are all texts, all true or false, or all numbers.
-"""
+"""Settings that change nothing with one of these values, and are refused with another."""
 
 _COUNTS = (
     "block_count",
@@ -82,7 +79,8 @@ _COUNTS = (
     "expert_count",
 )
 _REQUIRED = ("embedding_length", "context_length")
-_MAY_BE_0 = frozenset({"expert_count", "feed_forward_length", "attention.head_count"})
+_MAY_BE_0 = frozenset({"expert_count", "feed_forward_length"})
+_HEADS = "attention.head_count"
 _MOST = 1 << 31
 
 
@@ -158,12 +156,13 @@ def read_settings(source: Source, scratch: Path) -> Any:  # noqa: ANN401
 
 
 def _check_counts(source: Source, architecture: str) -> None:
-    """Refuses sizes that are not positive, and others than those of the tensors."""
+    """Refuses sizes that are not positive, and sizes that differ from the tensors'."""
     settings = _settings(source, architecture)
+    has_heads = architecture != "mamba"
     for key in _COUNTS:
         value = settings.get(key)
-        low = 0 if key in _MAY_BE_0 else 1
-        absent = value is None and key not in _REQUIRED
+        low = 0 if key in _MAY_BE_0 or (key == _HEADS and not has_heads) else 1
+        absent = value is None and key not in _REQUIRED and (key != _HEADS or not has_heads)
         if not absent and not (type(value) is int and low <= value < _MOST):
             raise source.metadata.unlike(
                 f"{architecture}.{key}", f"a whole number from {low}", value
@@ -296,7 +295,7 @@ def _refuse_ignored(
             raise InputError(
                 f"'{source.path}': {name}: this setting is not supported, got {shown(value)}"
             )
-        if _read_as(source, name, expected[key][0]) not in expected[key]:
+        if not any(_is_same(value, each) for each in expected[key]):
             accepted = " or ".join(map(repr, expected[key]))
             raise source.metadata.unlike(name, accepted, value)
 
@@ -311,11 +310,10 @@ def _used(architecture: str) -> frozenset[str]:
     return frozenset(translated | _ADDED.get(architecture, {}).keys())
 
 
-def _read_as(source: Source, key: str, like: object) -> str | float | None:
-    """Returns a value, which must have the type of another."""
-    if isinstance(like, str):
-        return source.metadata.text(key)
-    return source.metadata.boolean(key) if isinstance(like, bool) else source.metadata.number(key)
+def _is_same(value: object, other: object) -> bool:
+    """Returns whether two values are equal, where true is not 1, nor false 0."""
+    is_same_kind = type(value) is type(other) or (is_number(value) and is_number(other))
+    return is_same_kind and value == other
 
 
 def _implied(architecture: str, config: Any) -> dict[str, tuple[Any, ...]]:  # noqa: ANN401

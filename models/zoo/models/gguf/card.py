@@ -35,12 +35,12 @@ def write_card(source: Source, sha256: str, dtype: Dtype, *, has_template: bool)
     """Returns the text of the card."""
     import yaml
 
-    licence = _line(source.metadata.text("general.license"))
+    licence = _line(source, "general.license")
     head = {"license": licence} if licence and " " not in licence else {}
     head |= {"library_name": "transformers", "pipeline_tag": "text-generation"}
     types = ", ".join(f"{count} {kind}" for kind, count in source.type_counts().items())
     rows = {
-        "file": f"`{_line(source.path.name)}`",
+        "file": f"`{_plain(source.path.name)}`",
         "parts": str(len(source.parts)),
         "sha256": sha256,
         "tensors": types,
@@ -48,7 +48,7 @@ def write_card(source: Source, sha256: str, dtype: Dtype, *, has_template: bool)
         "chat template": "from the file" if has_template else "no chat template",
     }
     for key, name in (("general.name", "name"), ("general.organization", "organization")):
-        if text := _line(source.metadata.text(key)):
+        if text := _line(source, key):
             rows[name] = text
     table = "\n".join(f"| {name} | {text} |" for name, text in rows.items())
     return "\n".join(
@@ -67,7 +67,13 @@ def write_card(source: Source, sha256: str, dtype: Dtype, *, has_template: bool)
     )
 
 
-def _line(text: str | None) -> str:
-    """Returns a text of the file as one harmless line of a table."""
-    plain = "".join(letter if letter.isprintable() else " " for letter in text or "")
+def _line(source: Source, key: str) -> str:
+    """Returns a text of the header as one harmless line, empty for a value of another type."""
+    text = source.metadata.values.get(key)
+    return _plain(text) if isinstance(text, str) else ""
+
+
+def _plain(text: str) -> str:
+    """Returns a text as one harmless line of a table."""
+    plain = "".join(letter if letter.isprintable() else " " for letter in text)
     return " ".join(plain.replace("|", "/").replace("`", "'").split())[:100]

@@ -67,7 +67,7 @@ def imported_names() -> list[str]:
 
 def find_imported(name: str) -> Path | None:
     """Returns the folder of an imported model, or None if there is none of this name."""
-    if not is_plain_name(name):
+    if not _is_folder_name(name):
         return None
     folder = imported_folder() / name
     return folder if holds_model(folder) and read_record(folder) is not None else None
@@ -119,8 +119,11 @@ def find_stamps(stamps: tuple[Stamp, ...]) -> str | None:
 
 def is_plain_name(name: str) -> bool:
     """Returns whether `name` can be that of an imported model; what ends in .gguf is a file."""
-    is_short = len(name) <= MOST_NAME_CHARACTERS
-    return is_short and _NAME.fullmatch(name) is not None and not is_gguf(Path(name))
+    return _is_folder_name(name) and not is_gguf(Path(name))
+
+
+def _is_folder_name(name: str) -> bool:
+    return len(name) <= MOST_NAME_CHARACTERS and _NAME.fullmatch(name) is not None
 
 
 def plain_name(text: str) -> str:

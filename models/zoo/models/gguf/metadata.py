@@ -18,7 +18,7 @@ class Metadata:
     """The values of a header by key.
 
     The methods named by a type return None for an absent key, and raise an InputError for a value
-    of another type: llama.cpp refuses it as well.
+    of another type.
 
     Attributes:
         path: the file, for messages.
@@ -50,7 +50,7 @@ class Metadata:
         return value
 
     def number(self, key: str) -> float | None:
-        """Returns a number, which may be infinite or NaN; true is none."""
+        """Returns a number, which may be infinite or NaN; true and false are not numbers."""
         value = self.values.get(key)
         if value is not None and not is_number(value):
             raise self.unlike(key, "a number", value)
@@ -70,20 +70,15 @@ class Metadata:
         return self._array(key, "iu", "a list of whole numbers")
 
     def numbers(self, key: str) -> "NDArray[Any] | None":
-        """Returns an array of finite numbers."""
-        import numpy as np
-
-        values = self._array(key, "iuf", "a list of numbers")
-        if values is not None and not bool(np.isfinite(values).all()):
-            raise self.unlike(key, "a list of finite numbers", values[~np.isfinite(values)][0])
-        return values
+        """Returns an array of numbers, which may be infinite or NaN."""
+        return self._array(key, "iuf", "a list of numbers")
 
     def unlike(self, key: str, expected: str, got: object) -> InputError:
         """Returns the error for a value."""
         return InputError(f"'{self.path}': {key}: expected {expected}, got {shown(got)}")
 
     def _array(self, key: str, kinds: str, expected: str) -> "NDArray[Any] | None":
-        """Returns an array with values of NumPy's `kinds`; a list has no numbers."""
+        """Returns an array with values of NumPy's `kinds`; a list is no array of numbers."""
         array: NDArray[Any] | None = self.values.get(key)
         if array is not None and getattr(getattr(array, "dtype", None), "kind", "") not in {*kinds}:
             raise self.unlike(key, expected, array)
@@ -91,7 +86,7 @@ class Metadata:
 
 
 def is_number(value: object) -> bool:
-    """Returns whether a value is a number; true and false are none."""
+    """Returns whether a value is a number; true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -193,12 +193,17 @@ def end_tokens(source: Source) -> list[int]:
 
 
 def _check_model(metadata: Metadata, kind: str) -> None:
-    """Refuses a vocabulary without what its kind needs; all keys have the right type in any."""
+    """Refuses a vocabulary without what its kind needs; every key's type is checked in each."""
+    import numpy as np
+
     split, merges, scores = metadata.text(SPLIT), metadata.texts(MERGES), metadata.numbers(SCORES)
     metadata.boolean(SPACE_PREFIX)
     if kind == SENTENCEPIECE:
         if scores is None:
             raise metadata.unlike(SCORES, "a number for each token", None)
+        if not bool(np.isfinite(scores).all()):
+            got = scores[~np.isfinite(scores)][0]
+            raise metadata.unlike(SCORES, "a list of finite numbers", got)
         return
     if merges is None:
         raise metadata.unlike(MERGES, "a list of texts", None)
