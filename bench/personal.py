@@ -145,7 +145,7 @@ def _worth(base: Path, tuned: Path, file: Path, texts: Texts) -> dict[str, Worth
 
 def _measured(model: "Policy", tuned: "Policy", texts: Texts) -> Worth:
     from zoo.gym.data import EncodeOptions, Record, encode_records
-    from zoo.gym.measure import mean_kl
+    from zoo.gym.measure import divergence
     from zoo.gym.measure.text import bits_per_byte
 
     bits = [bits_per_byte(model, texts.tokenizer, text) for text in texts.stories]
@@ -155,7 +155,7 @@ def _measured(model: "Policy", tuned: "Policy", texts: Texts) -> Worth:
     return Worth(
         unseen=bits_per_byte(model, texts.tokenizer, texts.unseen, window_tokens=WINDOW_TOKENS),
         stories=sum(b * size for b, size in zip(bits, sizes, strict=True)) / sum(sizes),
-        kl=mean_kl(tuned, model, windows),
+        kl=divergence(tuned, model, windows).kl,
     )
 
 

@@ -56,6 +56,7 @@ def statistics(
             other = full_logits(teacher, ids, batch.temperature)
         out[Stat.FORWARD_KL] = (other.exp() * (other - lp)).sum(-1)
         out[Stat.REVERSE_KL] = (lp.exp() * (lp - other)).sum(-1)
+        out[Stat.TOP1] = (lp.argmax(-1) == other.argmax(-1)).float()
     padded = {stat: torch.nn.functional.pad(out[stat], (1, 0)) for stat in needs}
     return {stat: torch.where(mask, value, 0.0) for stat, value in padded.items()}
 

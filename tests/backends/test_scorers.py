@@ -85,3 +85,17 @@ def test_a_policy_is_at_no_distance_from_itself(engine: str, tied: Path) -> None
     scores = mine.score(reference.example_batch(), needs, teacher=mine)
     for stat in needs:
         assert np.abs(scores[stat]).max() < 1e-5
+
+
+@pytest.mark.slow
+def test_the_most_likely_tokens_are_compared(engine: str, tied: Path) -> None:
+    mine, _ = policies(engine, tied, LORA)
+    base = load_backend(engine).load(tied)
+    batch = reference.example_batch()
+    rows = [(model, ids.tolist()) for model in (mine, base) for ids in batch.ids_BT]
+    tops = np.stack([model.logits(ids).argmax(-1) for model, ids in rows])
+    same = np.split(tops, 2)[0] == np.split(tops, 2)[1]
+    expected = np.pad(same, ((0, 0), (1, 0)))[:, :-1] & batch.loss_mask_BT
+    assert 0 < expected.sum() < batch.loss_mask_BT.sum()
+    got = mine.score(batch, frozenset({Stat.TOP1}), teacher=base)[Stat.TOP1]
+    np.testing.assert_array_equal(got, expected)

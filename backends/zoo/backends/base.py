@@ -92,7 +92,7 @@ class Scorer(ABC):
         Args:
             batch: the rows to score.
             needs: the statistics.
-            teacher: the model whose distribution `FORWARD_KL` and `REVERSE_KL` compare with.
+            teacher: the model that `FORWARD_KL`, `REVERSE_KL` and `TOP1` compare with.
             key: scores with the same dropout as `accumulate` with this key; None scores without.
         """
 

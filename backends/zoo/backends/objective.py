@@ -24,6 +24,8 @@ class Stat(StrEnum):
     VALUES = "values"
     FORWARD_KL = "fkl"
     REVERSE_KL = "rkl"
+    TOP1 = "top1"
+    """1 where the teacher's most likely token is this model's, too, else 0; it has no gradient."""
 
 
 class ArrayNamespace(Protocol):

@@ -123,6 +123,17 @@ def test_rows_without_examples_to_take_them_of_are_refused(
     assert not Path("d2").exists()
 
 
+@pytest.mark.parametrize("verb", ["create", "check"])
+def test_a_control_without_rows_to_measure_it_on_is_refused(
+    call: Call, base: Path, tuned: Path, made: Path, verb: str
+) -> None:
+    source = ("tuned", "--out", "d.safetensors") if verb == "create" else (str(made),)
+    words = ("delta", verb, *source, "--base", "base", "--control", str(made))
+    found = call(*words)
+    assert found.code == 2
+    assert "--control: expected held-out rows to measure it on, got none" in found.stderr
+
+
 def test_a_base_without_a_name_is_not_taken_for_none(call: Call, made: Path) -> None:
     for verb in ("apply", "check"):
         found = call("delta", verb, str(made), "--base", "")

@@ -118,7 +118,14 @@ def test_the_command_prints_what_it_compared_and_writes_the_best(
     assert "--codec bf16" in chosen
     assert report["distilled"] is None
     assert "it is not trained" in printed.err
-    assert main([*create, "--max-bytes", "99000", "--force"]) == 2
+    other = out.rename(tmp_path / "other.safetensors")
+    assert main([*create, "--data", str(rows), "--control", str(other)]) == 0
+    printed = capsys.readouterr()
+    controls = json.loads(printed.out.splitlines()[-1])["quality"]["controls"]
+    assert [each["kind"] for each in controls] == ["another-delta", "exact-x0.7", "random-signs"]
+    assert "controls: another-delta " in printed.err
+    out.unlink()
+    assert main([*create, "--max-bytes", "99000"]) == 2
     assert "expected held-out rows" in capsys.readouterr().err
-    assert main([*measured, "--force", "--bits", "4"]) == 2
+    assert main([*measured, "--bits", "4"]) == 2
     assert "expected no --bits" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """What a delta is worth, on text that the fine-tune itself would write."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,11 +89,67 @@ def test_a_dense_delta_keeps_most_of_the_gain_and_random_signs_none(
     assert (quality.rows, quality.tokens) == (6, 6 * 24)
     assert quality.tuned < quality.delta < quality.base
     assert 0.5 < quality.recovered < 1
+    assert 0 < quality.top1 < 1
     control = random_signs(report.file, tmp_path / "c.safetensors", 7)
     chance = measure_quality(folders["base"], folders["tuned"], control, measured)
     assert chance.recovered is not None
     assert chance.recovered < 0.1
     assert quality.kl < chance.kl
+
+
+@pytest.mark.slow
+@WORSE
+@pytest.mark.parametrize("source", ["tuned", "lora"])
+def test_controls_are_losses_of_what_should_be_no_good(
+    folders: dict[str, Path], measured: QualityInput, tmp_path: Path, source: str
+) -> None:
+    other = make(folders["tuned"], folders, tmp_path / "o.safetensors", None).file
+    compared = replace(measured, other=other)
+    quality = make(folders[source], folders, tmp_path / "d.safetensors", compared).quality
+    losses = {control.kind: control.loss for control in quality.controls}
+    assert sorted(losses) == ["another-delta", "exact-x0.7", "random-signs"]
+    made = random_signs(tmp_path / "d.safetensors", tmp_path / "c.safetensors", 0)
+    for kind, delta in (("random-signs", made), ("another-delta", load_delta(other))):
+        alone = measure_quality(folders["base"], None, delta, measured, with_controls=False)
+        assert losses[kind] == pytest.approx(alone.delta, rel=1e-5)
+        assert alone.controls is None
+    codec: Any = "sparse" if source == "tuned" else "f32"
+    exact = create_delta(
+        folders[source],
+        base=folders["base"],
+        out=tmp_path / "e.safetensors",
+        config=DeltaConfig(codec=codec),
+    )
+    part = measure_quality(
+        folders["base"], None, load_delta(exact.file), measured, scaled=0.7, with_controls=False
+    )
+    assert losses["exact-x0.7"] == pytest.approx(part.delta, rel=1e-5)
+    assert losses["exact-x0.7"] != pytest.approx(quality.tuned, rel=1e-3)
+    quality_check = check_delta(
+        exact.file.with_name("d.safetensors"), base=folders["base"], quality=compared
+    )[-1]
+    assert quality_check.ok
+    assert "random-signs" in quality_check.detail
+    assert "what needs the fine-tune was not measured again" in quality_check.detail
+
+
+@pytest.mark.slow
+@WORSE
+def test_another_control_than_the_stored_one_is_a_failed_check(
+    folders: dict[str, Path], measured: QualityInput, tmp_path: Path
+) -> None:
+    file = make(folders["tuned"], folders, tmp_path / "d.safetensors", measured).file
+    delta = load_delta(file)
+    quality = delta.header.quality
+    assert quality is not None
+    assert quality.controls is not None
+    moved = tuple(
+        each.model_copy(update={"loss": each.loss + 0.02}) if each.kind == "random-signs" else each
+        for each in quality.controls
+    )
+    changed = quality.model_copy(update={"controls": moved})
+    replace_header(delta, delta.header.model_copy(update={"quality": changed}))
+    assert check_delta(file, base=folders["base"], quality=measured)[-1].ok is False
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from zoo.gym.delta import DeltaReport, Origin, QualityInput
     from zoo.gym.delta.budget import Candidate
     from zoo.gym.delta.distilled import Distilled
+    from zoo.gym.delta.file.header import Quality
     from zoo.gym.delta.zeros import Masked
     from zoo.gym.train.measuring import Measuring
     from zoo.gym.tuned.source import Source
@@ -41,6 +42,7 @@ def create(
     base: str | None = None,
     data: Files = (),
     rows: int | None = None,
+    control: str | None = None,
     distill: str = "off",
     max_bytes: int | None = None,
     out: str | None = None,
@@ -57,6 +59,7 @@ def create(
         base: the base model's name or folder; a run and most peft folders specify it
         data: held-out examples to measure on; a run has its own
         rows: the maximum number of them; by default as many as take a few minutes
+        control: another user's delta of this base, whose loss on the same rows is shown beside
         distill: train the delta to predict what the fine-tune predicts: auto, off, or a number
             of steps
         max_bytes: choose the coding that keeps most within this size, by measuring those that fit
@@ -89,7 +92,7 @@ def create(
         refuse_other_base(tuned.run.env_file, model.folder)
     measuring = _examples(tuned, data, model.folder, screen)
     measuring = _sample(measuring, model.folder, rows, screen)
-    steps, quality = _distillation(distill, tuned, config), _quality(measuring)
+    steps, quality = _distillation(distill, tuned, config), _quality(measuring, control)
     named: dict[str, Any] = {"base_id": model.id, "base_revision": model.revision}
     named["origin"] = _origin(tuned)
     if max_bytes is not None:
@@ -192,6 +195,7 @@ def check(
     base: str | None = None,
     data: Files = (),
     rows: int | None = None,
+    control: str | None = None,
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,
@@ -204,6 +208,7 @@ def check(
             here
         data: held-out examples to measure on
         rows: the maximum number of them; by default as many as create uses
+        control: another user's delta of this base, whose loss on the same rows is shown beside
         yes: download without asking
         offline: never use the network
         as_json: print one JSON object as stdout's last line
@@ -227,7 +232,7 @@ def check(
         path,
         base=model.folder if model else None,
         base_id=model.id if model else None,
-        quality=_quality(measuring),
+        quality=_quality(measuring, control),
     )
     words = {True: "ok", False: "FAILED", None: "not made"}
     for verdict in checks:
@@ -354,12 +359,24 @@ def _examples(source: "Source", data: Sequence[str], folder: Path, screen: Outpu
     return replace(measuring, held_out=None) if doubt else measuring
 
 
-def _quality(measuring: "Measuring") -> "QualityInput | None":
+def _quality(measuring: "Measuring", control: str | None) -> "QualityInput | None":
+    """Returns what to measure on; None without rows.
+
+    Raises:
+        InputError: a control without rows to measure it on.
+    """
     from zoo.gym.delta import QualityInput
 
+    other = None if control is None else existing(control, "a delta file")
     if not measuring.examples:
+        if other is not None:
+            raise InputError(
+                "--control: expected held-out rows to measure it on, got none",
+                hint="give some with --data",
+                code="cli.no_examples",
+            )
         return None
-    return QualityInput(measuring.examples, held_out=measuring.held_out)
+    return QualityInput(measuring.examples, held_out=measuring.held_out, other=other)
 
 
 def _sample(measuring: "Measuring", folder: Path, rows: int | None, screen: Output) -> "Measuring":
@@ -422,11 +439,23 @@ def _print_report(report: "DeltaReport", data: Sequence[str], screen: Output) ->
             counts = f"kept {quality.kept} of {quality.right} answers"
             drift = round(quality.drift, 3) + 0.0  # no -0.000
             screen.say(f"general knowledge: {counts}; loss on plain text changed by {drift:+.3f}")
+        if quality.controls:
+            screen.say(f"controls: {', '.join(_control_words(quality))}")
     if report.distilled is not None:
         screen.say(_trained_line(report.distilled))
     if report.masked is not None:
         _print_mask(report.masked, screen)
     screen.answer(f"{report.file}  {report.form}  {human_bytes(report.file_bytes)}")
+
+
+def _control_words(quality: "Quality") -> Iterator[str]:
+    """Yields what each control keeps of the gain; its loss if there is no gain."""
+    from zoo.gym.delta.file.header import recovered
+
+    for control in quality.controls or ():
+        share = recovered(quality.base, quality.tuned, control.loss)
+        figure = f"loss {control.loss:.4f}" if share is None else f"{share:.1%} of the gain"
+        yield f"{control.kind} {figure}"
 
 
 def _trained_line(distilled: "Distilled") -> str:

@@ -29,7 +29,7 @@ from zoo.gym.delta.origin.record import keep_joint
 from zoo.gym.delta.progress import Watch, ignore, passing
 from zoo.gym.delta.reading.identity import verify_base
 from zoo.gym.delta.reading.weights import float_config, is_tied, open_weights, own_tensors
-from zoo.gym.delta.rebuild import NAMES, OutType, Rebuild
+from zoo.gym.delta.rebuild import NAMES, Interpolation, OutType, Rebuild
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_folder, storage_errors
 from zoo.models import Resolved
@@ -131,6 +131,18 @@ def apply_delta(
     return AppliedReport(out, rebuild.rounding_loss(), other_base)
 
 
+def write_weights(base: Path, folder: Path, weights: Interpolation) -> None:
+    """Writes a folder to load once: weights in float32 and the base's config, without a card.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    with storage_errors(folder):
+        folder.mkdir()
+        (folder / "config.json").write_text(_new_config(base, "f32"), encoding="utf-8")
+    _write_shards(folder, weights, _shards(weights, SHARD_BYTES), ignore)
+
+
 def _new_config(base: Path, dtype: OutType) -> str:
     config = float_config(base)
     config.pop("torch_dtype", None)
@@ -158,7 +170,7 @@ def _copy_files(base: Path, folder: Path) -> None:
             shutil.copyfile(file, copy)
 
 
-def _shards(rebuild: Rebuild, shard_bytes: int) -> list[list[Entry]]:
+def _shards(rebuild: Rebuild | Interpolation, shard_bytes: int) -> list[list[Entry]]:
     names = own_tensors(rebuild.base, tied=is_tied(rebuild.base))
     shards: list[list[Entry]] = [[]]
     filled = 0
@@ -173,7 +185,9 @@ def _shards(rebuild: Rebuild, shard_bytes: int) -> list[list[Entry]]:
     return shards
 
 
-def _write_shards(folder: Path, rebuild: Rebuild, shards: list[list[Entry]], watch: Watch) -> None:
+def _write_shards(
+    folder: Path, rebuild: Rebuild | Interpolation, shards: list[list[Entry]], watch: Watch
+) -> None:
     places: dict[str, str] = {}
     sizes = {entry.name: entry.nbytes for shard in shards for entry in shard}
     names = passing(sizes, watch)
@@ -191,6 +205,8 @@ def _write_shards(folder: Path, rebuild: Rebuild, shards: list[list[Entry]], wat
             (folder / "model.safetensors.index.json").write_text(text, encoding="utf-8")
 
 
-def _arrays(rebuild: Rebuild, shard: list[Entry], names: Iterator[str]) -> "Iterator[NDArray[Any]]":
+def _arrays(
+    rebuild: Rebuild | Interpolation, shard: list[Entry], names: Iterator[str]
+) -> "Iterator[NDArray[Any]]":
     for _ in shard:
         yield from rebuild.pieces(next(names))

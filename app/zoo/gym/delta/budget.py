@@ -128,7 +128,7 @@ def choose_within(
         measured: list[Candidate] = []
         for each in _of_highest_rank(fitting)[:MEASURED]:
             make(out=file, config=each.config)
-            kl = measure_quality(base, source, load_delta(file), quality).kl
+            kl = measure_quality(base, source, load_delta(file), quality, with_controls=False).kl
             measured.append(Candidate(each.config, each.file_bytes, kl))
     best = min(measured, key=lambda each: (each.kl is None, each.kl, each.file_bytes))
     return best.config, measured

@@ -167,9 +167,15 @@ def judge_quality(stored: DeltaHeader, measured: Quality, rows_digest: str) -> C
         _same_loss(getattr(figures, name), getattr(measured, name)) for name in _LOSSES
     )
     detail += f"; {says}"
+    ok = ok and _same_loss(figures.drift, measured.drift)
+    stored_losses = {control.kind: control.loss for control in figures.controls or ()}
+    for control in measured.controls or ():
+        ok = ok and _same_loss(stored_losses.get(control.kind), control.loss)
+        detail += f"; {control.kind} {control.loss:.4f}"
+    if figures.tuned is not None and measured.tuned is None:
+        detail += "; what needs the fine-tune was not measured again"
     if figures.kept is not None and measured.kept is not None:
         ok = ok and abs(figures.kept - measured.kept) <= SAME_ANSWERS
-        ok = ok and abs((figures.drift or 0.0) - (measured.drift or 0.0)) <= SAME_LOSS
         detail += f"; kept {measured.kept} of {measured.right} answers, it says {figures.kept}"
     return Check("quality", ok=ok, detail=detail)
 

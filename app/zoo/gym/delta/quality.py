@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.gym.delta.file.header import Quality, recovered
+from zoo.gym.delta.controls import Make, controls
+from zoo.gym.delta.file.header import Control, Quality, recovered
 from zoo.gym.delta.file.reader import Delta
 from zoo.gym.delta.loadable import Loadable, delta_model, tuned_model
 from zoo.gym.errors import InputError
-from zoo.gym.measure import held_out, mean_kl
-from zoo.gym.retention import Measured, compare
+from zoo.gym.measure import Divergence, divergence, held_out
+from zoo.gym.retention import Measured, compare, text_loss
 from zoo.gym.retention import measure as measure_retention
 from zoo.models.folder import SMALL_PARAMETERS
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 TOKENS, TOKENS_OF_A_SMALL_MODEL = 8192, 262_144
 """The number of tokens to measure: one or a few minutes on a CPU.
 
-Each row takes five passes, two of them for the divergence. For zen-nano on one core, a pass over
-8,192 tokens takes half a minute.
+Each row takes seven passes, two of them for the divergence and two for controls. For zen-nano on
+one core, a pass over 8,192 tokens takes half a minute.
 """
 
 
@@ -47,12 +48,14 @@ class QualityInput:
             is not known.
         backend: the engine; by default the best of this machine.
         max_batch_tokens: tokens scored at once, padding included.
+        other: the delta of another user on the same base, to compare with.
     """
 
     examples: "Sequence[Example]"
     backend: "Backend | None" = None
     max_batch_tokens: int = 4096
     held_out: bool | None = None
+    other: Path | None = None
 
 
 def rows_in_words(rows: int, held_out: bool | None, files: Sequence[str] = ()) -> str:
@@ -106,11 +109,18 @@ def sampled_rows(
 
 
 def measure_quality(
-    base: Path, tuned: Path | None, delta: Delta, measure: QualityInput, *, scaled: float = 1.0
+    base: Path,
+    tuned: Path | None,
+    delta: Delta,
+    measure: QualityInput,
+    *,
+    scaled: float = 1.0,
+    with_controls: bool = True,
 ) -> Quality:
-    """Scores base, fine-tune and delta on the same examples.
+    """Scores base, fine-tune, delta and controls on the same examples.
 
-    If the base answers general questions, so is the delta, and both are scored on plain text.
+    Base and delta are also scored on plain text, and if the base answers general questions, so is
+    the delta.
     Low-rank deltas are measured as adapters on the base as stored, dense ones in float32, the type
     that a full fine-tune is saved in.
 
@@ -120,6 +130,7 @@ def measure_quality(
         delta: the delta.
         measure: examples and engine.
         scaled: the factor for the delta.
+        with_controls: also score what should be no good, see `zoo.gym.delta.controls`.
 
     Raises:
         InputError: the examples contain no learned token, a model cannot be loaded, or a loss is
@@ -132,22 +143,29 @@ def measure_quality(
             code="delta.no_held_out_rows",
         )
     dtype = "f32" if delta.header.form == "dense" else "auto"
-    base_loss, base_retention = _of_base(base, measure, dtype)
-    tuned_loss = divergence = None
+    base_loss, base_retention, base_text = _of_base(base, measure, dtype)
+    tuned_loss: float | None = None
+    apart: Divergence | None = None
     with delta_model(delta, base, scaled=scaled) as rebuilt, ExitStack() as stack:
         policy = _load(rebuilt, measure, dtype)
         delta_loss = _score(policy, measure)
         if tuned is not None:
             original = _load(stack.enter_context(tuned_model(tuned, base)), measure, dtype)
             tuned_loss = _score(original, measure).loss
-            divergence = mean_kl(
+            apart = divergence(
                 original, policy, measure.examples, max_batch_tokens=measure.max_batch_tokens
             )
             del original
         retained = None
         if base_retention.answers_questions:
             retained = compare(base_retention, measure_retention(policy, base, base_retention))
-    _refuse_not_finite(delta, base_loss.loss, tuned_loss, delta_loss.loss, divergence)
+        text = text_loss(policy, base) if retained is None else retained.loss_after
+        del policy
+    kl = None if apart is None else apart.kl
+    _refuse_not_finite(delta, base_loss.loss, tuned_loss, delta_loss.loss, kl)
+    made = controls(delta, base, tuned, measure.other) if with_controls else ()
+    losses = ((kind, _loss_of(make, measure, dtype)) for kind, make in made)
+    finite = [Control(kind=kind, loss=loss) for kind, loss in losses if math.isfinite(loss)]
     return Quality(
         rows=sum(bool(example.mask.any()) for example in measure.examples),
         tokens=base_loss.tokens,
@@ -155,8 +173,10 @@ def measure_quality(
         tuned=tuned_loss,
         delta=delta_loss.loss,
         recovered=recovered(base_loss.loss, tuned_loss, delta_loss.loss),
-        kl=divergence,
-        drift=None if retained is None else retained.loss_after - retained.loss_before,
+        kl=kl,
+        top1=None if apart is None else apart.top1,
+        drift=None if text is None or base_text is None else text - base_text,
+        controls=tuple(finite) or None,
         right=None if retained is None else retained.right,
         kept=None if retained is None else retained.kept,
     )
@@ -174,10 +194,23 @@ def _refuse_not_finite(
             )
 
 
-def _of_base(base: Path, measure: QualityInput, dtype: str) -> "tuple[Score, Measured]":
-    """Returns the base's score on the rows, and what it answers; its memory is then free."""
+def _of_base(
+    base: Path, measure: QualityInput, dtype: str
+) -> "tuple[Score, Measured, float | None]":
+    """Returns the base's score on the rows, its answers and its loss on plain text.
+
+    Its memory is then free.
+    """
     policy = _load(Loadable(base, None), measure, dtype)
-    return _score(policy, measure), measure_retention(policy, base)
+    retention = measure_retention(policy, base)
+    text = text_loss(policy, base) if retention.text_loss is None else retention.text_loss
+    return _score(policy, measure), retention, text
+
+
+def _loss_of(make: Make, measure: QualityInput, dtype: str) -> float:
+    """Returns the loss of a control."""
+    with make() as model:
+        return _score(_load(model, measure, dtype), measure).loss
 
 
 def _score(policy: "Policy", measure: QualityInput) -> "Score":

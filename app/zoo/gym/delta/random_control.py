@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+def has_random_control(delta: Delta) -> bool:
+    """Returns whether a delta has coded differences, whose signs can be drawn again."""
+    terms = [term for tensor in delta.header.tensors for term in tensor.terms]
+    is_exact = any(isinstance(term, SparseTerm) for term in terms)
+    return not is_exact and not all(isinstance(term, RawTerm) for term in terms)
+
+
 def random_signs(path: Path, out: Path, seed: int) -> Delta:
     """Writes a copy of a delta with random signs and without raw terms.
 

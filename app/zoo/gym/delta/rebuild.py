@@ -144,6 +144,35 @@ class Rebuild:
         return sqrt(self.lost_squares / self.delta_squares) if self.delta_squares else 0.0
 
 
+@dataclass(frozen=True)
+class Interpolation:
+    """A part of the way from a base to a fine-tune, in float32."""
+
+    base: Weights
+    tuned: Weights
+    share: float
+
+    def entry(self, name: str) -> Entry:
+        """Returns the entry of a tensor in the new folder; integers keep their type."""
+        stored = self.base.dtype(name)
+        return Entry(name, "F32" if stored in FLOATS else stored, self.base.shape(name))
+
+    def pieces(self, name: str) -> "Iterator[NDArray[Any]]":
+        """Yields base + share * (tuned - base), in blocks; what the fine-tune lacks is the base."""
+        import numpy as np
+
+        if self.base.dtype(name) not in FLOATS:
+            yield stored_bytes(self.base, name)
+            return
+        base = read_values(self.base, name)
+        tuned = read_values(self.tuned, name) if name in self.tuned.tensors else base
+        for block in blocks(base.values.size):
+            values, changed = base.float32(block), tuned.float32(block)
+            same = changed == values  # also infinite ones
+            with np.errstate(invalid="ignore"):
+                yield np.where(same, values, values + np.float32(self.share) * (changed - values))
+
+
 def difference(
     delta: Delta,
     tensor: TensorTerms,

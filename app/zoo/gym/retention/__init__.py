@@ -5,6 +5,6 @@ before training, mixed into a run so that it forgets less.
 """
 
 from zoo.gym.retention.compare import ALARM_SHARE, LEAST_RIGHT, Kept, compare
-from zoo.gym.retention.measurement import Measured, measure
+from zoo.gym.retention.measurement import Measured, measure, text_loss
 
-__all__ = ["ALARM_SHARE", "LEAST_RIGHT", "Kept", "Measured", "compare", "measure"]
+__all__ = ["ALARM_SHARE", "LEAST_RIGHT", "Kept", "Measured", "compare", "measure", "text_loss"]

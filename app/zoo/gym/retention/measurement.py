@@ -109,6 +109,11 @@ def measure(
     return Measured(tuple(answers), tuple(right), _text_loss(policy, asker) if enough else None)
 
 
+def text_loss(policy: "Policy", folder: Path) -> float | None:
+    """Returns the loss on plain text, nats per token; None for a folder without a tokenizer."""
+    return _text_loss(policy, Asker(policy, folder)) if has_tokenizer(folder) else None
+
+
 def _ask_longer(asker: Asker, before: Measured, answers: list[str], right: list[bool]) -> None:
     """Asks again what was right before and no longer is, and puts the longer answers in place."""
     lost = [n for n, was in enumerate(before.right) if was and not right[n]]

@@ -16,7 +16,7 @@ from zoo.backends.base import Stat
 from zoo.backends.mlx.vocabulary.head import CHUNK_TOKENS, Head
 
 FROM_VOCABULARY = frozenset(Stat) - {Stat.VALUES}
-FROM_TEACHER = frozenset({Stat.FORWARD_KL, Stat.REVERSE_KL})
+FROM_TEACHER = frozenset({Stat.FORWARD_KL, Stat.REVERSE_KL, Stat.TOP1})
 
 Stats = dict[Stat, mx.array]
 Cotangents = Callable[[Stats], Mapping[Stat, mx.array]]
@@ -118,6 +118,9 @@ def _from_vocabulary(
             stats[Stat.FORWARD_KL] = (mx.exp(teacher_CV) * (teacher_CV - logprobs_CV)).sum(-1)
         if Stat.REVERSE_KL in needs:
             stats[Stat.REVERSE_KL] = (mx.exp(logprobs_CV) * (logprobs_CV - teacher_CV)).sum(-1)
+        if Stat.TOP1 in needs:
+            same = mx.argmax(teacher_CV, -1) == mx.argmax(logprobs_CV, -1)
+            stats[Stat.TOP1] = same.astype(mx.float32)
         return stats
 
     return statistics

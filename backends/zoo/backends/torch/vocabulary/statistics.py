@@ -19,7 +19,7 @@ from zoo.backends.torch.vocabulary.head import CHUNK_TOKENS, Head
 from zoo.backends.torch.vocabulary.tiled_softmax import normalise, weighted_gradients
 
 FROM_VOCABULARY = frozenset(Stat) - {Stat.VALUES}
-FROM_TEACHER = frozenset({Stat.FORWARD_KL, Stat.REVERSE_KL})
+FROM_TEACHER = frozenset({Stat.FORWARD_KL, Stat.REVERSE_KL, Stat.TOP1})
 
 Stats = dict[Stat, Tensor]
 
@@ -98,6 +98,8 @@ def _divergences(needs: frozenset[Stat], logprobs_CV: Tensor, teacher_CV: Tensor
         stats[Stat.FORWARD_KL] = (teacher_CV.exp() * (teacher_CV - logprobs_CV)).sum(-1)
     if Stat.REVERSE_KL in needs:
         stats[Stat.REVERSE_KL] = (logprobs_CV.exp() * (logprobs_CV - teacher_CV)).sum(-1)
+    if Stat.TOP1 in needs:
+        stats[Stat.TOP1] = (teacher_CV.argmax(-1) == logprobs_CV.argmax(-1)).float()
     return stats
 
 
