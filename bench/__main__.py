@@ -9,7 +9,8 @@ usage: python -m bench [NAME ...] [--isa avx2]
                                        too: ten minutes of one core, 6 GB; sheets too: three;
                                        experience too: ten; round_users and round_growth too: ten;
                                        memory too: fifteen; real too: fifteen of two cores;
-                                       nano_delta and deltas too: half an hour of one core each
+                                       nano_delta, deltas and budgets too: half an hour of one
+                                       core each
                                        --model measures real on a folder in place of smollm2
 
 A result records the measured commit, whether the working tree had changes, and the load of the
@@ -64,6 +65,7 @@ NAMED = (
     "memory",
     "nano_delta",
     "deltas",
+    "budgets",
     "real",
 )
 """Those that run only when named."""

@@ -4,7 +4,7 @@ Speakers: stories260K learns the lines of one of Shakespeare's speakers, another
 Spelling: zen-pico spells words backwards, as in the demo. Key: zen-pico learns the secret
 substitution of a user, another each seed. Each task is learned with full weights and with an
 adapter. A delta's divergence is KL(fine-tune || delta) in nats per token on rows that nothing has
-learned.
+learned. The gain that the delta of a key gives to the user of the next is measured as well.
 
 usage: python -m bench deltas                 speakers need ../shared/data
 """
@@ -12,6 +12,7 @@ usage: python -m bench deltas                 speakers need ../shared/data
 import json
 import os
 import random
+import shutil
 import string
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,8 @@ SHARED = Path(__file__).parents[2] / "shared"
 STORIES = SHARED / "data/models/stories260K"
 SPEAKERS = SHARED / "data/federated/shakespeare_by_speaker.jsonl"
 SEEDS = (0, 1, 2)
+SMALL_RATE = 2e-6
+"""Steps so small that rounding to bf16 undoes many of them."""
 
 DENSE: dict[str, dict[str, Any]] = {
     "1 bit, row scales": {},
@@ -57,6 +60,7 @@ KEPT = {
     "adapter, 2 bits": ">= 0.93",
     "adapter, 1 bit, distilled": ">= 0.85",
     "random signs": "<= 0.1",
+    "the delta of another key": "<= 0.1",
 }
 """The bounds of the share of the gain that a delta keeps."""
 
@@ -128,9 +132,16 @@ class Point:
     kept: float
 
 
-def points(task: Task, seed: int, work: Path) -> Iterator[tuple[str, Point]]:
-    """Trains both fine-tunes of a task, and yields every delta by its name."""
-    from zoo.gym import TrainConfig, create_delta, quality_input, run_training
+def points(task: Task, seed: int, work: Path, other: Path | None) -> Iterator[tuple[str, Point]]:
+    """Trains both fine-tunes of a task, and yields every delta by its name.
+
+    Args:
+        task: what is learned.
+        seed: of the runs.
+        work: an empty folder; `one.safetensors` in it will be the delta of 1 bit.
+        other: a delta of another user, to be measured on this one's rows.
+    """
+    from zoo.gym import TrainConfig, create_delta, load_delta, quality_input, run_training
     from zoo.gym.config.delta import DeltaConfig
     from zoo.gym.delta import random_signs
     from zoo.gym.jobs.run import open_run
@@ -152,9 +163,52 @@ def points(task: Task, seed: int, work: Path) -> Iterator[tuple[str, Point]]:
                 distilled = create(out=out, config=config, distill=trained)
                 yield f"{name}, distilled", _point(distilled)
         if kind == "full":
-            create_delta(run.model, base=task.base, out=work / "one.safetensors", force=True)
-            control = random_signs(work / "one.safetensors", work / "random.safetensors", seed=0)
+            one = create_delta(run.model, base=task.base, out=work / "one.safetensors").file
+            control = random_signs(one, work / "random.safetensors", seed=0)
             yield "random signs", _measured(control, task.base, run.model, held_out)
+            if other is not None:
+                yield (
+                    "the delta of another key",
+                    _measured(load_delta(other), task.base, run.model, held_out),
+                )
+
+
+def of_zeros(work: Path) -> Iterator[Case]:
+    """Yields what a mask of zeros gains where a fine-tune in bf16 left weights as they were."""
+    from zoo.gym import TrainConfig, create_delta, quality_input, run_training
+    from zoo.gym.config.delta import DeltaConfig
+
+    task, file = spelling(0), work / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in task.rows))
+    settings: dict[str, Any] = {**task.full, "learning_rate": SMALL_RATE, "finetuning_type": "full"}
+    settings |= {"val_size": 0.05, "offline": True, "retention": False}
+    run = run_training(TrainConfig(model_name_or_path=task.base, dataset=file, seed=0, **settings))
+    tuned = work / "bf16"
+    unchanged = _write_in_bf16(run.model, task.base, tuned)
+    held_out = quality_input(base=task.base, run=run.run)
+    kl: dict[str, float] = {}
+    for zero in ("minus", "mask"):
+        config, out = DeltaConfig(zero=zero), work / f"{zero}.safetensors"
+        kl[zero] = _point(
+            create_delta(tuned, base=task.base, out=out, config=config, quality=held_out)
+        ).kl
+    name = f"a mask, {unchanged:.0%} of the weights unchanged"
+    yield Case(name, kl["mask"], "nats", "KL without it", kl["mask"] / kl["minus"], "<= 0.9")
+
+
+def _write_in_bf16(model: Path, base: Path, folder: Path) -> float:
+    """Writes a model in bf16, and returns the share of the base's weights that are as they were."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(model, folder)
+    [file] = folder.glob("*.safetensors")
+    [base_file] = base.glob("*.safetensors")
+    before = load_file(base_file)
+    tensors = {name: tensor.to(torch.bfloat16) for name, tensor in load_file(file).items()}
+    save_file(tensors, file, metadata={"format": "pt"})
+    same = sum(int((tensors[name] == tensor).sum()) for name, tensor in before.items())
+    return same / sum(tensor.numel() for tensor in before.values())
 
 
 def _point(report: "DeltaReport") -> Point:
@@ -177,12 +231,19 @@ def run() -> Iterator[Case | Skipped]:
             yield Skipped(name, f"it needs {SPEAKERS} and {STORIES}")
             continue
         by_name: dict[str, list[Point]] = {}
-        for seed in SEEDS:
-            with tempfile.TemporaryDirectory(prefix="zoo-gym-") as folder:
-                os.environ["ZOO_GYM_HOME"] = folder
-                for coding, point in points(task(seed), seed, Path(folder)):
+        other: Path | None = None
+        with tempfile.TemporaryDirectory(prefix="zoo-gym-") as folder:
+            for seed in SEEDS:
+                work = Path(folder) / f"{seed}"
+                work.mkdir()
+                os.environ["ZOO_GYM_HOME"] = str(work / "home")
+                for coding, point in points(task(seed), seed, work, other):
                     by_name.setdefault(coding, []).append(point)
+                other = work / "one.safetensors" if name == "key" else None
         yield from _cases(name, by_name, task(0).bar)
+    with tempfile.TemporaryDirectory(prefix="zoo-gym-") as folder:
+        os.environ["ZOO_GYM_HOME"] = str(Path(folder) / "home")
+        yield from of_zeros(Path(folder))
 
 
 def _cases(task: str, by_name: Mapping[str, list[Point]], bar: float) -> Iterator[Case]:
