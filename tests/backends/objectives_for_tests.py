@@ -19,6 +19,7 @@ class TestObjective:
     coupled: bool = False
 
     metrics: Callable[[Any, Stats, Arrays], dict[str, Any]] = lambda xp, stats, batch: {}
+    linear: bool = False
 
     def __call__(self, xp: ArrayNamespace, stats: Stats, batch: Arrays) -> LossAndMetrics:
         return self.loss(xp, stats, batch), self.metrics(xp, stats, batch)
@@ -75,7 +76,10 @@ DPO = TestObjective("dpo", frozenset({Stat.LOGPROBS}), _dpo, metrics=_pair_metri
 GRPO = TestObjective("grpo", frozenset({Stat.LOGPROBS, Stat.ENTROPY}), _grpo)
 CRITIC = TestObjective("critic", frozenset({Stat.LOGPROBS, Stat.ENTROPY, Stat.VALUES}), _critic)
 DISTILL = TestObjective(
-    "distill", frozenset({Stat.FORWARD_KL, Stat.REVERSE_KL, Stat.LOG_SUM_SQ_PROBS}), _distill
+    "distill",
+    frozenset({Stat.FORWARD_KL, Stat.REVERSE_KL, Stat.LOG_SUM_SQ_PROBS}),
+    _distill,
+    linear=True,
 )
 SORTED = TestObjective(
     "sorted pairs", frozenset({Stat.LOGPROBS}), _sorted_pairs, coupled=True, metrics=_pair_metrics

@@ -21,7 +21,7 @@ from tests.backends.objectives_for_tests import (
     SORTED,
     TestObjective,
 )
-from tests.backends.policies import LORA, as_reference, policies, step
+from tests.backends.policies import LORA, as_reference, moved, policies, step
 from zoo.backends import load_backend
 from zoo.backends.base import Batch, LoadSpec, LoraSpec, Sampling, Stat
 from zoo.core.errors import InputError
@@ -125,6 +125,29 @@ def test_distillation_follows_the_teacher(engine: str, untied: Path, teacher_fol
     got = mine.accumulate(DISTILL, batch, key=0, teacher=other)
     assert got["loss"] == pytest.approx(loss, rel=TOLERANCE)
     assert reference.relative_error(dict(mine.gradients()), gradients) < TOLERANCE
+
+
+@pytest.mark.parametrize("train", ["full", LORA], ids=["full", "lora"])
+def test_a_linear_objective_in_one_pass_has_the_gradient_of_two(
+    tied: Path, teacher_folder: Path, monkeypatch: pytest.MonkeyPatch, train: Any
+) -> None:
+    monkeypatch.setattr("zoo.backends.torch.vocabulary.statistics.CHUNK_TOKENS", 7)
+    teacher, batch = load_backend("cpu").load(teacher_folder), reference.example_batch()
+    spec = LoadSpec(train=train, dtype="f32")
+    one, two = (moved(as_reference(load_backend("cpu").load(tied, spec))) for _ in range(2))
+    losses = [
+        policy.accumulate(replace(DISTILL, linear=linear), batch, key=0, teacher=teacher)
+        for policy, linear in ((one, True), (two, False))
+    ]
+    assert losses[0] == losses[1]
+    for (name, gradient), (_, other) in zip(one.gradients(), two.gradients(), strict=True):
+        np.testing.assert_array_equal(gradient, other, err_msg=name)
+
+
+def test_an_objective_that_is_not_linear_as_it_says_is_refused(tied: Path) -> None:
+    policy = moved(as_reference(load_backend("cpu").load(tied, LoadSpec(train=LORA))))
+    with pytest.raises(ValueError, match="linear: expected a derivative that no statistic changes"):
+        policy.accumulate(replace(GRPO, linear=True), reference.example_batch(), key=0)
 
 
 @pytest.mark.slow

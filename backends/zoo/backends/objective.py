@@ -109,6 +109,10 @@ class Objective(Protocol):
     `coupled` means that rows depend on each other (a sort, a mean over the batch). Such an
     objective is scored over the whole window first and replayed linearly, so that its value does
     not depend on how the window is split into micro-batches.
+
+    One whose class has `linear = True` promises a derivative that no statistic changes: a weighted
+    sum. Its gradient needs one pass over the vocabulary, where others need the statistics of all
+    tokens first.
     """
 
     @property

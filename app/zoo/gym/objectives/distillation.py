@@ -29,6 +29,7 @@ class DistillationLoss:
     divergence: Literal["forward_kl", "reverse_kl"] = "forward_kl"
     alpha: float = 0.0
     coupled = False
+    linear = True
 
     @property
     def needs(self) -> "frozenset[Stat]":

@@ -28,6 +28,7 @@ class RetentionLoss:
 
     weight: float = WEIGHT
     coupled = False
+    linear = True
 
     @property
     def needs(self) -> "frozenset[Stat]":

@@ -69,6 +69,7 @@ class _Linear:
     """sum(statistic * its derivative); the derivatives are in the batch."""
 
     coupled = False
+    linear = True
 
     def __init__(self, needs: "frozenset[Stat]") -> None:
         self.needs = needs

@@ -273,7 +273,10 @@ class _GradientInForward(torch.autograd.Function):
             metrics.update(figures)
             return slopes
 
-        dhidden_ND, grads = statistics.gradients(scored, objective.needs, cotangents, trained)
+        constant = _constant_slopes(objective, batch, scored)
+        dhidden_ND, grads = statistics.gradients(
+            scored, objective.needs, cotangents, trained, constant
+        )
         ctx.save_for_backward(dhidden_ND, *grads)
         return losses[0]
 
@@ -281,6 +284,17 @@ class _GradientInForward(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         # in place: they are used only here, and a trained head's is as large as the head
         return (None, *[saved.mul_(grads[0].to(saved.dtype)) for saved in ctx.saved_tensors])
+
+
+def _constant_slopes(
+    objective: Objective, batch: DeviceBatch, scored: Scored
+) -> dict[Stat, Tensor] | None:
+    """Returns the derivative of a linear objective by each statistic; None of any other."""
+    if not getattr(objective, "linear", False):
+        return None
+    zeros = torch.zeros_like(scored.targets_N, dtype=torch.float32)
+    stats = dict.fromkeys(sorted(objective.needs), zeros)
+    return differentiate(objective, stats, batch.arrays, batch.scatter)[2]
 
 
 def differentiate(

@@ -129,15 +129,23 @@ def _closed_form(scored: Scored, needs: frozenset[Stat]) -> bool:
 
 
 def gradients(
-    scored: Scored, needs: frozenset[Stat], cotangents: Cotangents, parameters: list[nn.Parameter]
+    scored: Scored,
+    needs: frozenset[Stat],
+    cotangents: Cotangents,
+    parameters: list[nn.Parameter],
+    constant: Mapping[Stat, Tensor] | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
     """Returns the loss's gradient with respect to the hidden states `[N, D]` and `parameters`.
 
     Args:
         scored: the tokens.
         needs: the statistics that the objective reads.
-        cotangents: called once with all statistics, before gradients are computed.
+        cotangents: called once with all statistics; before gradients are computed, unless:
         parameters: the trained parameters of the output layer and the value head.
+        constant: what `cotangents` returns of any statistics, where that is known.
+
+    Raises:
+        ValueError: it returns something else.
     """
     if _closed_form(scored, needs):
         scaled = scored.at_temperature_1()
@@ -146,7 +154,7 @@ def gradients(
         if scored.temperature != 1:
             dhidden_ND = (dhidden_ND / scored.temperature).to(scored.hidden_ND.dtype)
         return dhidden_ND, grads
-    return _by_autograd(scored, needs, cotangents, parameters)
+    return _by_autograd(scored, needs, cotangents, parameters, constant)
 
 
 @torch.no_grad()
@@ -186,12 +194,18 @@ def _trained_head(scored: Scored, cotangents: Cotangents) -> tuple[Tensor, list[
 
 
 def _by_autograd(
-    scored: Scored, needs: frozenset[Stat], cotangents: Cotangents, parameters: list[nn.Parameter]
+    scored: Scored,
+    needs: frozenset[Stat],
+    cotangents: Cotangents,
+    parameters: list[nn.Parameter],
+    constant: Mapping[Stat, Tensor] | None,
 ) -> tuple[Tensor, list[Tensor]]:
-    # Both passes must use the same dropout masks.
-    with torch.random.fork_rng(_devices(scored.hidden_ND)):
-        stats = score(scored, needs)
-    weights = cotangents(stats)
+    weights = constant
+    if weights is None:
+        # Both passes must use the same dropout masks.
+        with torch.random.fork_rng(_devices(scored.hidden_ND)):
+            weights = cotangents(score(scored, needs))
+    parts: list[Stats] = []
     dhidden_ND = torch.empty_like(scored.hidden_ND)
     totals = [torch.zeros_like(p, dtype=torch.float32) for p in parameters]
     for part in scored.chunks():
@@ -199,11 +213,16 @@ def _by_autograd(
             hidden_CD = scored.hidden_ND[part].detach().requires_grad_()
             stats = chunk_statistics(scored, needs, hidden_CD, part)
             loss = torch.stack([(stats[s] * weights[s][part]).sum() for s in sorted(needs)]).sum()
+        parts.append({stat: value.detach() for stat, value in stats.items()})
         grads = torch.autograd.grad(loss, [hidden_CD, *parameters], allow_unused=True)
         dhidden_ND[part] = grads[0]
         for total, grad in zip(totals, grads[1:], strict=True):
             if grad is not None:
                 total.add_(grad)
+    if constant is not None:
+        slopes = cotangents(_joined(parts, needs, scored.hidden_ND))
+        if not all(torch.equal(slopes[stat], constant[stat]) for stat in needs):
+            raise ValueError("linear: expected a derivative that no statistic changes")
     return dhidden_ND, [t.to(p.dtype) for t, p in zip(totals, parameters, strict=True)]
 
 
