@@ -117,9 +117,14 @@ def distilled(base: Path, tuned: Path, delta: Path) -> float:
     from zoo.gym.train.methods.distill_delta import DistillDelta
 
     config: Any = SimpleNamespace(
-        delta_file=str(delta), trains_adapter=False, first_adapter=None, finetuning_type="full"
+        delta_file=str(delta),
+        trains_adapter=False,
+        first_adapter=None,
+        finetuning_type="full",
+        stream_layers=True,
     )
-    inner = load_backend("cpu").load(base, LoadSpec(train="full"))
+    spec = LoadSpec(stream_layers=True, dtype="bf16", gradient_checkpointing=True)
+    inner = load_backend("cpu").load(base, spec)
     policy, teacher, rows = DistillDelta.policy_of(inner, config, base), teacher_of(tuned), batch()
 
     def step() -> None:

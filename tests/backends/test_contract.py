@@ -70,6 +70,36 @@ def test_gradients_are_sent_and_not_kept(engine: str, tied: Path) -> None:
         policy.send_gradients(receive)
 
 
+@pytest.mark.parametrize("recomputes", [False, True])
+def test_weights_that_are_computed_on_use_have_the_gradient_of_kept_ones(
+    stored_bf16: Path, recomputes: bool
+) -> None:
+    batch, received = reference.example_batch(), dict[str, Any]()
+    whole = load_backend("cpu").load(stored_bf16, LoadSpec(train="full", dtype="f32"))
+    changed = {name: values * 1.25 for name, values in whole.trained() if "q_proj" in name}
+    for name, values in changed.items():
+        whole.assign(name, values)
+    loss = whole.accumulate(SFT, batch, key=0)["loss"]
+    spec = LoadSpec(stream_layers=True, dtype="bf16", gradient_checkpointing=recomputes)
+    policy = load_backend("cpu").load(stored_bf16, spec)
+    names = policy.compute_weights(
+        changed.get, lambda name, values: received.update({name: +values})
+    )
+    assert policy.accumulate(SFT, batch, key=0)["loss"] == pytest.approx(loss, rel=1e-6)
+    assert reference.relative_error(received, dict(whole.gradients())) < TOLERANCE
+    assert names >= changed.keys()
+    assert names.isdisjoint(name for name, _ in policy.trained())
+    needs = frozenset({Stat.LOGPROBS})
+    scores = [each.score(batch, needs)[Stat.LOGPROBS] for each in (policy, whole)]
+    np.testing.assert_allclose(*scores, rtol=1e-5)
+
+
+def test_weights_are_computed_on_use_of_a_base_in_its_files_alone(engine: str, tied: Path) -> None:
+    policy = load_backend(engine).load(tied, LoadSpec(train="full", dtype="f32"))
+    with pytest.raises(ValueError, match="stream_layers"):
+        policy.compute_weights(lambda name: None, lambda name, values: None)
+
+
 def test_one_parameter_is_replaced(engine: str, tied: Path) -> None:
     policy = load_backend(engine).load(tied, LoadSpec(train="full", dtype="f32"))
     name, values = next(iter(policy.trained()))

@@ -258,6 +258,30 @@ class Policy(Scorer):
             ValueError: they are passed on already, or another process has a share of them.
         """
 
+    def compute_weights(
+        self,
+        weights: "Callable[[str], NDArray[np.float32] | None]",
+        receive: "Callable[[str, NDArray[np.float32]], None]",
+    ) -> frozenset[str]:
+        """Computes the weights of linear layers when they are used, and keeps none of them.
+
+        The policy was loaded for inference, with `stream_layers`. Every other parameter is trained,
+        and may be assigned. All gradients are passed on, as by `send_gradients`.
+
+        Args:
+            weights: returns a weight by its parameter's name, float32 in its shape; None for one
+                that is as in the files. It is called in each forward and backward pass.
+            receive: called with the name and the gradient of one pass; it may keep neither.
+
+        Returns:
+            the names of the parameters that are computed.
+
+        Raises:
+            ValueError: the policy is in training, or this engine cannot.
+        """
+        del weights, receive
+        raise ValueError("compute_weights: expected a policy with stream_layers, on a CPU")
+
     @abstractmethod
     def assign(self, name: str, values: "NDArray[np.float32]") -> None:
         """Replaces one trained parameter, as `load_trained` does with all of them."""

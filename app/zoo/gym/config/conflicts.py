@@ -121,7 +121,7 @@ def _readers_of_codes(config: "TrainConfig") -> list[tuple[str, str]]:
 def _faults_of_streaming(config: "TrainConfig") -> list[tuple[str, str]]:
     if not config.stream_layers:
         return []
-    if not config.trains_adapter:
+    if not config.keeps_base:
         text = f"expected an adapter, whose base does not change, got {config.finetuning_type}"
         return [("stream_layers", text)]
     if config.stage == "rm":

@@ -48,7 +48,8 @@ class LatentFactors(TrainableTensor):
             for name, values in self.trained.items()
         }
         self._scale = np.float32(adapter.scales[tensor.name])
-        self._names = [name.removeprefix(PREFIX) for name in adapter.factors[tensor.name]]
+        names = adapter.factors[tensor.name]
+        self.parameter_names = tuple(name.removeprefix(PREFIX) for name in names)
         # of a base that stores [in, out], peft's A belongs to the rows
         self._sides = "BA" if tensor.name in adapter.transposed else "AB"
 
@@ -60,13 +61,13 @@ class LatentFactors(TrainableTensor):
         cut = ((0, self._rank - self._term.rank), (0, 0))  # the adapter has these rows, too
         A, B = (np.pad(F, cut) for F in decode_factors(self._term, arrays, self.tensor.shape))
         first, second = (A, B) if self._sides == "AB" else (B, A)
-        yield self._names[0], first
-        yield self._names[1], np.ascontiguousarray(second.T) / self._scale
+        yield self.parameter_names[0], first
+        yield self.parameter_names[1], np.ascontiguousarray(second.T) / self._scale
 
     def gradients(self, parameter: str, gradient: "FloatArray") -> "dict[str, FloatArray]":
         """Returns the gradient of the coded factor as that of the latent one."""
         rank = self._term.rank
-        if parameter == self._names[0]:
+        if parameter == self.parameter_names[0]:
             return {self._sides[0]: gradient[:rank]}
         return {self._sides[1]: gradient.T[:rank] / self._scale}
 

@@ -59,15 +59,17 @@ class TrainableTensor(ABC):
         tensor: its name, shape and terms.
         trained: the trained numbers by part, float32; changed in place.
         units: what a rate of 1 moves each of them by.
+        parameter_names: the parameters of the model that the tensor changes.
     """
 
     tensor: TensorTerms
     trained: "dict[str, FloatArray]"
     units: "dict[str, FloatArray]"
+    parameter_names: tuple[str, ...]
 
     @abstractmethod
     def parameters(self, parts: "Parts | None" = None) -> "Iterator[tuple[str, FloatArray]]":
-        """Yields each parameter of the model that the tensor changes, with its values.
+        """Yields each of `parameter_names` with its values.
 
         Args:
             parts: stored parts to compute them from; by default the trained ones.
@@ -103,7 +105,8 @@ class ScaledTensor(TrainableTensor):
     ) -> None:
         import numpy as np
 
-        self.tensor, self._parts, self._base, self._parameter = tensor, parts, base, parameter
+        self.tensor, self._parts, self._base = tensor, parts, base
+        self.parameter_names = (parameter,)
         self._trainables = list(_trainables(tensor, parts))
         names = [each.part for each in self._trainables]
         self.trained = {name: np.array(parts[name], np.float32) for name in names}
@@ -115,7 +118,7 @@ class ScaledTensor(TrainableTensor):
         values = self._base().float32(slice(0, R * C)).reshape(R, C)
         arrays = self.encoded().arrays if parts is None else parts
         apply_rows(self.tensor, arrays, slice(0, R), values)
-        yield self._parameter, values.reshape(self.tensor.shape)
+        yield self.parameter_names[0], values.reshape(self.tensor.shape)
 
     def gradients(self, parameter: str, gradient: "FloatArray") -> "dict[str, FloatArray]":
         """Returns the sums of the weights' gradient times the codes of each scale."""

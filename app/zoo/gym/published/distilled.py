@@ -92,9 +92,20 @@ def _train(
         "teacher_model": str(base if is_lora else tuned),
         "delta_file": str(delta),
         "max_steps": steps,
+        "stream_layers": not is_lora and _streams(base),
         "offline": True,
     }
     return train_here(TrainConfig(**settings), on_event=on_event)
+
+
+def _streams(base: Path) -> bool:
+    """Returns whether a base stays in its files: a large one that is used as stored, on a CPU."""
+    from zoo.backends.machine.detect import detect
+    from zoo.gym.train.planning.stored import is_streamable
+    from zoo.models.folder import SMALL_PARAMETERS, count_parameters
+
+    is_large = count_parameters(base) >= SMALL_PARAMETERS
+    return is_large and detect().name == "cpu" and is_streamable(base)
 
 
 def _interrupted(delta: Path, steps: int | None) -> "Run | None":

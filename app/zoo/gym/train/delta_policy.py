@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zoo.backends.base import Batch, MemoryInfo, Objective, Sampling, Scorer, Stat, TokenEvent
+    from zoo.gym.delta.codecs.values import Parts
 
 _VALUES, _STATE = "trained.safetensors", "moments.safetensors"
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8
@@ -47,12 +48,21 @@ class DeltaPolicy(Policy):
         inner: a policy in training, loaded from the base; its parameters are replaced.
         delta: a delta of that base.
         tensors: the tensors of the delta that are trained.
+        on_use: whether the weights of linear layers are computed when they are used, and not kept;
+            the policy is then one for inference whose base stays in its files.
 
     Raises:
         InputError: there is nothing to train.
     """
 
-    def __init__(self, inner: Policy, delta: Delta, tensors: Iterable[TrainableTensor]) -> None:
+    def __init__(
+        self,
+        inner: Policy,
+        delta: Delta,
+        tensors: Iterable[TrainableTensor],
+        *,
+        on_use: bool = False,
+    ) -> None:
         self.inner, self.ranks = inner, inner.ranks
         self._delta, self._steps, self._moved = delta, 0, False
         self._tensors = list(tensors)
@@ -67,15 +77,35 @@ class DeltaPolicy(Policy):
                 code="train.nothing_to_train",
             )
         self._gradients: dict[str, NDArray[np.float32]] = {}
-        self._of_parameter: dict[str, TrainableTensor] = {}
-        inner.send_gradients(self._receive)
+        self._of_parameter = {
+            name: tensor for tensor in self._tensors for name in tensor.parameter_names
+        }
+        self._stored: Delta | None = None
+        self._on_use: frozenset[str] = frozenset()
+        if on_use:
+            self._on_use = inner.compute_weights(self._weight, self._receive)
+        else:
+            inner.send_gradients(self._receive)
         self._compute_parameters()
 
     def _compute_parameters(self) -> None:
+        self._stored = None
+        self._assign_parameters()
+
+    def _assign_parameters(self) -> None:
         for tensor in self._tensors:
-            for name, values in tensor.parameters():
-                self._of_parameter[name] = tensor
-                self.inner.assign(name, values)
+            if not self._on_use.issuperset(tensor.parameter_names):
+                for name, values in tensor.parameters(self._parts(tensor)):
+                    self.inner.assign(name, values)
+
+    def _weight(self, name: str) -> "NDArray[np.float32] | None":
+        """Returns a parameter with its change; None if the delta does not change it."""
+        if (tensor := self._of_parameter.get(name)) is None:
+            return None
+        return dict(tensor.parameters(self._parts(tensor)))[name]
+
+    def _parts(self, tensor: TrainableTensor) -> "Parts | None":
+        return None if self._stored is None else tensor_parts(self._stored, tensor.tensor)
 
     # ---- scoring, learning and sampling
 
@@ -244,10 +274,8 @@ class DeltaPolicy(Policy):
 
     def reopen(self, folder: Path) -> None:
         """Computes the model's parameters from the delta that `save_result` wrote."""
-        delta = load_delta(folder / DELTA_FILE)
-        for tensor in self._tensors:
-            for name, values in tensor.parameters(tensor_parts(delta, tensor.tensor)):
-                self.inner.assign(name, values)
+        self._stored = load_delta(folder / DELTA_FILE)
+        self._assign_parameters()
 
     def memory(self) -> "MemoryInfo":
         """Returns the peak memory so far."""

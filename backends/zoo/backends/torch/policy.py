@@ -54,6 +54,7 @@ from zoo.backends.torch.probe import find_backbone
 from zoo.backends.torch.quantized.base import count_weights
 from zoo.backends.torch.quiet import quiet
 from zoo.backends.torch.reward_model import RewardModelWriter, open_reward_model
+from zoo.backends.torch.streaming.computed import compute_linear
 from zoo.backends.torch.vocabulary import statistics
 from zoo.core.errors import InputError
 
@@ -320,6 +321,27 @@ class TorchPolicy(Policy):
             raise ValueError("send_gradients: expected one process, and one call")
         self._sends = True
         trained.send_gradients(self.parameters, receive)
+
+    def compute_weights(
+        self,
+        weights: "Callable[[str], NDArray[np.float32] | None]",
+        receive: "Callable[[str, NDArray[np.float32]], None]",
+    ) -> frozenset[str]:
+        """Computes the weights of linear layers when they are used; the others are trained.
+
+        Raises:
+            ValueError: the policy is in training, or its base is not in its files.
+        """
+        if self.parameters or not self.spec.stream_layers:
+            raise ValueError("compute_weights: expected a frozen policy with stream_layers")
+        computed = compute_linear(self.module.model, weights, receive)
+        for name, parameter in self.module.model.named_parameters():
+            if name not in computed:
+                parameter.data = parameter.data.float()
+                parameter.requires_grad_()
+        self.parameters = trained.trained_parameters(self.module)
+        self.send_gradients(receive)
+        return frozenset(computed)
 
     def assign(self, name: str, values: "NDArray[np.float32]") -> None:
         """Replaces one trained parameter.

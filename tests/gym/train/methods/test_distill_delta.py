@@ -106,14 +106,33 @@ def test_a_step_follows_the_gradient_of_the_unpacked_model(tuned: Path, delta: P
 
 
 @pytest.mark.slow
+def test_a_base_in_its_files_gives_the_same_delta(tuned: Path, delta: Path) -> None:
+    runs = [run_training(settings(tuned, delta, stream_layers=s)) for s in (False, True)]
+    weights = [events(run, "plan")[0]["memory"]["weights"] for run in runs]
+    assert weights[1] != weights[0]
+    one, other = (load_delta(run.model / "delta.safetensors") for run in runs)
+    for tensor in one.header.tensors:
+        for part, values in tensor_parts(one, tensor).items():
+            np.testing.assert_allclose(
+                tensor_parts(other, tensor)[part].astype("f4"), values.astype("f4"), rtol=0.02
+            )
+    losses = [[run.metrics[key] for key in ("base_loss", "best_loss")] for run in runs]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX's")
-@pytest.mark.parametrize(("step", "form"), [(2, "dense"), (7, "dense"), (7, "lowrank")])
+@pytest.mark.parametrize(
+    ("step", "form"), [(2, "dense"), (7, "dense"), (7, "streamed"), (7, "lowrank")]
+)
 def test_a_killed_distillation_resumes_to_the_same_bytes(
     step: int, form: str, tuned: Path, delta: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows()))
     more: dict[str, Any] = {"max_steps": 8, "save_steps": 2, "eval_steps": 3}
+    if form == "streamed":
+        more["stream_layers"] = True
     if form == "lowrank":
         tuned, adapter = pico_folder(), write_random_adapter(tmp_path / "adapter")
         delta = create_delta(

@@ -138,6 +138,11 @@ class AdapterKeys(Settings, frozen=True):
     )
 
     @property
+    def keeps_base(self) -> bool:
+        """Whether the base can stay in its files: no weight of it changes."""
+        return self.trains_adapter
+
+    @property
     def trains_adapter(self) -> bool:
         """Whether an adapter is trained, not weights of the base."""
         return self.finetuning_type not in IN_PLACE

@@ -10,6 +10,7 @@ measure the result. `zoo-gym delta create --distill` starts it.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
@@ -22,11 +23,12 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.paths import given_path
 from zoo.gym.train.methods.distill import Distillation, DistillConfig
 from zoo.gym.train.plan import Choice, Facts, Plan
+from zoo.gym.train.planning.stored import main_dtype
 from zoo.gym.train.run_folder.env import stored_device
 from zoo.models.folder import SMALL_PARAMETERS, count_parameters
 
 if TYPE_CHECKING:
-    from zoo.backends.base import Policy
+    from zoo.backends.base import LoadSpec, Policy
     from zoo.gym.config.train import TrainConfig
     from zoo.gym.data.units import Unit
     from zoo.gym.delta.file.reader import Delta
@@ -66,6 +68,11 @@ class DistillDeltaConfig(DistillConfig, frozen=True):
     def other_files(self) -> dict[str, str]:
         """The files besides data and models: those of all methods, and the delta."""
         return super().other_files | {"delta_file": self.delta_file}
+
+    @property
+    def keeps_base(self) -> bool:
+        """Whether the base can stay in its files: base plus delta is computed beside it."""
+        return True
 
     def conflicts(self) -> Sequence[tuple[str, str]]:
         """Returns (key, message) for each setting that is wrong or conflicts with others."""
@@ -129,6 +136,17 @@ class DistillDelta(Distillation):
             super().check_models(config, folder)
 
     @classmethod
+    def load_spec(cls, config: "TrainConfig") -> "LoadSpec":
+        """Returns how the base is loaded: frozen and as stored, if it stays in its files."""
+        from zoo.models import resolve
+
+        if not config.stream_layers or config.trains_adapter:
+            return super().load_spec(config)
+        spec = super().load_spec(config.model_copy(update={"stream_layers": False}))
+        folder = resolve(config.model_name_or_path, offline=True).folder
+        return replace(spec, train=None, stream_layers=True, dtype=main_dtype(folder))
+
+    @classmethod
     def policy_of(cls, policy: "Policy", config: "TrainConfig", folder: Path) -> "Policy":
         """Returns base plus delta, of which numbers are trained.
 
@@ -146,7 +164,8 @@ class DistillDelta(Distillation):
                 f"{config.finetuning_type}, got a {delta.header.form} one",
                 code="train.other_form",
             )
-        return DeltaPolicy(policy, delta, _tensors(delta, config, folder))
+        on_use = config.stream_layers and not config.trains_adapter
+        return DeltaPolicy(policy, delta, _tensors(delta, config, folder), on_use=on_use)
 
     def prepare(self) -> None:
         """Loads the fine-tune next to the policy; an adapter as it was is on the same base."""

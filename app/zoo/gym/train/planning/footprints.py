@@ -45,6 +45,7 @@ def need_of(plan: Plan, folder: Path, rows: "Rows") -> "MemoryNeed | None":
     It assumes 16-bit weights until the number format is chosen.
     """
     from zoo.backends.memory import MemoryNeed
+    from zoo.backends.optimizer_memory import Matrix
     from zoo.backends.optimizer_spec import OptimizerSpec
     from zoo.models import resolve
 
@@ -69,6 +70,9 @@ def need_of(plan: Plan, folder: Path, rows: "Rows") -> "MemoryNeed | None":
     prompt = max(0, sampled - method.answer_tokens(config, cutoff)) if method.generates else 0
     compares = method.keeps_reference(config) or bool(getattr(config, "retain", None))
     frozen = count_parameters(folder) if full and compares else 0
+    in_place = trained_in_place(config, folder, geometry.layers)
+    if full and config.stream_layers:  # one gradient of a layer at a time; the embedding's is whole
+        in_place = (Matrix(geometry.vocab, geometry.hidden, 1),)
     return MemoryNeed(
         geometry=geometry,
         full=full,
@@ -81,7 +85,7 @@ def need_of(plan: Plan, folder: Path, rows: "Rows") -> "MemoryNeed | None":
         whole=whole_modules(folder, adapter.whole),
         named=named_matrices(config, folder, geometry.layers),
         adapted=adapted_layers(config, folder),
-        in_place=trained_in_place(config, folder, geometry.layers),
+        in_place=in_place,
         pairs=tokens * widest if config.flash_attn == "disabled" else 0,
         evaluation_pairs=scores * held_out if config.flash_attn == "disabled" else 0,
         blocks=config.freeze_trainable_layers if config.finetuning_type == "freeze" else None,

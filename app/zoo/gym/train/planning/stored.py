@@ -41,6 +41,19 @@ def stored_faults(config: TrainConfig, folder: Path) -> Iterator[InputError]:
         yield from _of_loftq(lora_spec(config).targets, [*weights, HEAD])
 
 
+def main_dtype(folder: Path) -> str:
+    """Returns the type that a base is loaded in where it is used as it is stored."""
+    weights = stored_weights(folder, read_config(folder)).values()
+    wide = sum(weight.count for weight in weights if weight.dtype == "F32")
+    return "f32" if wide > sum(weight.count for weight in weights) / 2 else "bf16"
+
+
+def is_streamable(folder: Path) -> bool:
+    """Returns whether the weights of a base are used as they are stored."""
+    weights = list(stored_weights(folder, read_config(folder)).values())
+    return not any(_of_streaming(main_dtype(folder), folder, weights))
+
+
 def _of_streaming(dtype: str, folder: Path, weights: list[StoredWeight]) -> Iterator[InputError]:
     """Yields a type that the weights would have to be changed to, so none stays in its file."""
     stored, loaded = LOADED[dtype]

@@ -66,20 +66,29 @@ class _Logits(torch.autograd.Function):
     """Float32 logits, with gradients computed in float32 for both factors."""
 
     @staticmethod
-    def forward(ctx: Any, hidden_CD: Tensor, weight_VD: Tensor) -> Tensor:  # noqa: ANN401
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        hidden_CD: Tensor,
+        weight_VD: Tensor,
+        sum_VD: Tensor | None,
+    ) -> Tensor:
         ctx.save_for_backward(hidden_CD, weight_VD)
+        ctx.sum_VD = sum_VD
         out = hidden_CD.new_empty(hidden_CD.shape[0], weight_VD.shape[0], dtype=torch.float32)
         return logits_into(hidden_CD, weight_VD, out)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor | None]:  # noqa: ANN401
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor | None, None]:  # noqa: ANN401
         hidden_CD, weight_VD = ctx.saved_tensors
         (grad_CV,) = grads
         out = torch.empty_like(hidden_CD, dtype=torch.float32)
         dhidden = gradient_into(grad_CV.contiguous(), weight_VD, out).to(hidden_CD.dtype)
         if not ctx.needs_input_grad[1]:
-            return dhidden, None
-        return dhidden, (grad_CV.T @ hidden_CD.float()).to(weight_VD.dtype)
+            return dhidden, None, None
+        if ctx.sum_VD is not None:
+            ctx.sum_VD.addmm_(grad_CV.T, hidden_CD.float())
+            return dhidden, None, None
+        return dhidden, (grad_CV.T @ hidden_CD.float()).to(weight_VD.dtype), None
 
 
 @dataclass(frozen=True)
@@ -90,11 +99,14 @@ class Head:
         module: the output layer; a plain `nn.Linear`, or one with an adapter on it.
         softcap: `cap * tanh(logits / cap)` is applied (Gemma 2), 0 for none.
         scale: the logits are multiplied by this (Cohere, Granite), 1 for none.
+        sum_VD: where the gradient of a plain module's weight is added, float32; None leaves it to
+            autograd, which needs as much memory again for each chunk.
     """
 
     module: nn.Module
     softcap: float = 0.0
     scale: float = 1.0
+    sum_VD: Tensor | None = None
 
     @property
     def plain(self) -> bool:
@@ -118,7 +130,7 @@ class Head:
         """Returns float32 logits `[C, V]`, differentiable."""
         module = self.module
         if isinstance(module, nn.Linear):
-            logits = _linear(hidden_CD, module)
+            logits = _linear(hidden_CD, module, self.sum_VD)
         elif self.weight_VD.dtype is torch.float32:
             logits = module(hidden_CD)
         else:
@@ -130,8 +142,8 @@ class Head:
         return logits
 
 
-def _linear(hidden_CD: Tensor, layer: nn.Linear) -> Tensor:
-    logits: Tensor = _Logits.apply(hidden_CD, layer.weight)  # type: ignore[no-untyped-call]
+def _linear(hidden_CD: Tensor, layer: nn.Linear, sum_VD: Tensor | None = None) -> Tensor:
+    logits: Tensor = _Logits.apply(hidden_CD, layer.weight, sum_VD)  # type: ignore[no-untyped-call]
     return logits if layer.bias is None else logits + layer.bias.float()
 
 

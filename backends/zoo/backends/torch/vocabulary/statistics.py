@@ -208,6 +208,7 @@ def _by_autograd(
     parts: list[Stats] = []
     dhidden_ND = torch.empty_like(scored.hidden_ND)
     totals = [torch.zeros_like(p, dtype=torch.float32) for p in parameters]
+    scored = _summing(scored, parameters, totals)
     for part in scored.chunks():
         with torch.enable_grad():
             hidden_CD = scored.hidden_ND[part].detach().requires_grad_()
@@ -224,6 +225,15 @@ def _by_autograd(
         if not all(torch.equal(slopes[stat], constant[stat]) for stat in needs):
             raise ValueError("linear: expected a derivative that no statistic changes")
     return dhidden_ND, [t.to(p.dtype) for t, p in zip(totals, parameters, strict=True)]
+
+
+def _summing(scored: Scored, parameters: list[nn.Parameter], totals: list[Tensor]) -> Scored:
+    """Returns the tokens with a head that adds its weight's gradient to its total itself."""
+    is_linear = isinstance(scored.head.module, nn.Linear)
+    for parameter, total in zip(parameters, totals, strict=True):
+        if is_linear and parameter is scored.head.weight_VD:
+            return replace(scored, head=replace(scored.head, sum_VD=total))
+    return scored
 
 
 def _devices(x: Tensor) -> list[int]:

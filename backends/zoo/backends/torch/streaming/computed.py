@@ -1,0 +1,85 @@
+"""Linear layers whose weights are computed when they are used, and not kept.
+
+A weight is computed for the forward pass and again for the backward pass, which needs it for the
+gradient of the inputs; the gradient of the weight is passed on as soon as it is known. So one
+weight and one gradient are in memory at a time, and the base stays in its files.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from zoo.backends.torch.vocabulary.head import find_head
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[np.float32]
+
+Weights = Callable[[str], "FloatArray | None"]
+Receive = Callable[[str, "FloatArray"], None]
+
+
+def compute_linear(model: nn.Module, weights: Weights, receive: Receive) -> set[str]:
+    """Replaces the products of linear layers but the head, and returns their weights' names.
+
+    Args:
+        model: a model in float32 but for these weights.
+        weights: returns a weight by its parameter's name, float32 in its shape; None for one that
+            is as in the model.
+        receive: called with the name and the gradient of one pass; it may keep neither.
+    """
+    head = find_head(model).module
+    anchor = torch.zeros((), requires_grad=True)
+    names: set[str] = set()
+    for path, module in model.named_modules():
+        if type(module) is nn.Linear and module is not head:
+            name = f"{path}.weight"
+            layer = _Layer(name, module, weights, receive)
+            replaced: Any = module
+            replaced.forward = partial(_forward, module, layer, anchor)
+            names.add(name)
+    return names
+
+
+class _Layer:
+    def __init__(self, name: str, module: nn.Linear, weights: Weights, receive: Receive) -> None:
+        self.name, self._module, self._weights, self._receive = name, module, weights, receive
+
+    def weight(self) -> Tensor:
+        values = self._weights(self.name)
+        return self._module.weight.float() if values is None else torch.from_numpy(values)
+
+    def send(self, gradient: Tensor) -> None:
+        self._receive(self.name, gradient.numpy())
+
+
+def _forward(module: nn.Linear, layer: _Layer, anchor: Tensor, inputs: Tensor) -> Tensor:
+    product: Tensor = _Product.apply(inputs, anchor, layer)  # type: ignore[no-untyped-call]
+    return product if module.bias is None else product + module.bias
+
+
+class _Product(torch.autograd.Function):
+    """inputs @ weight.T, where neither the weight nor its gradient is kept.
+
+    The anchor has the result differentiated where no input is.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, anchor: Tensor, layer: _Layer) -> Tensor:  # noqa: ANN401
+        del anchor
+        ctx.save_for_backward(inputs)
+        ctx.layer = layer
+        return nn.functional.linear(inputs, layer.weight())
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, None, None]:  # noqa: ANN401
+        (inputs,) = ctx.saved_tensors
+        (above,) = grads
+        ctx.layer.send(above.flatten(0, -2).T @ inputs.flatten(0, -2))
+        below = above @ ctx.layer.weight() if ctx.needs_input_grad[0] else None
+        return below, None, None
