@@ -1,6 +1,7 @@
 """From a fine-tune to a delta: what is coded, what is skipped, what is refused."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tests.gym.delta import models_on_disk as disk
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta import Origin, create_delta, difference, load_delta
 from zoo.gym.delta.distilled import Distilled
+from zoo.gym.delta.file.terms import IntTerm
 from zoo.gym.errors import InputError, NotAvailableError, StorageError
 from zoo.models import pico_folder
 
@@ -54,6 +56,35 @@ def test_a_matrix_scale_is_one_for_all_rows(base32: Path, tmp_path: Path) -> Non
 def test_unchanged_tensors_are_left_out(base32: Path, tmp_path: Path) -> None:
     source = disk.write_model(tmp_path / "tuned", disk.plus(BASE, {Q: CHANGE[Q]}))
     assert set(make(source, base32, tmp_path)) == {Q}
+
+
+def test_layers_have_codings_of_their_own_the_first_that_fits(
+    base: Path, tuned: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "d.safetensors"
+    layers = {Q.removesuffix(".weight"): DeltaConfig(bits=8), "*.q_proj": DeltaConfig(bits=4)}
+    config = DeltaConfig(codec="sparse")
+    create_delta(tuned, base=base, out=out, config=config, layers=layers)
+    terms = {each.name: each.terms[0] for each in load_delta(out).header.tensors}
+    coded = {name: term.bits for name, term in terms.items() if isinstance(term, IntTerm)}
+    assert coded == {Q: 8, Q.replace("layers.0", "layers.1"): 4}
+    others = {term.kind for name, term in terms.items() if name not in coded}
+    assert others == {"sparse"}
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ({NORM: DeltaConfig(bits=4)}, "expected the name of a matrix of the base, got 'model.norm"),
+        ({"*": DeltaConfig(), Q: DeltaConfig(bits=4)}, f"expected '{Q}' before the others"),
+        ({"*": {"bits": 4}}, "*: expected DeltaConfig, got a mapping"),
+    ],
+)
+def test_layers_without_effect_are_refused(
+    layers: Any, message: str, base: Path, tuned: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=re.escape(f"layers: {message}")):
+        create_delta(tuned, base=base, out=tmp_path / "d.safetensors", layers=layers)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])

@@ -16,7 +16,13 @@ from zoo.gym.arguments import StrPath, instance_of, model_folder, path_of, text_
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.data.own_tokenizer import TOKENIZER_KEY, own_parts
 from zoo.gym.delta.changes import adapter_names, encode_adapted, encode_weight, weight_names
-from zoo.gym.delta.codecs.options import Coding, LowRank, choose_coding, form_of
+from zoo.gym.delta.codecs.options import (
+    Coding,
+    LowRank,
+    choose_coding,
+    choose_layer_codings,
+    form_of,
+)
 from zoo.gym.delta.codecs.tensor import Encoded
 from zoo.gym.delta.distilled import Distilled, replace_trained
 from zoo.gym.delta.file.header import (
@@ -112,6 +118,7 @@ def create_delta(
     base_revision: str | None = None,
     out: StrPath,
     config: DeltaConfig | None = None,
+    layers: Mapping[str, DeltaConfig] | None = None,
     origin: Origin | None = None,
     quality: QualityInput | None = None,
     force: bool = False,
@@ -130,6 +137,8 @@ def create_delta(
         base_revision: its revision.
         out: the file to write.
         config: how the delta is coded; by default `DeltaConfig()`.
+        layers: how some matrices are coded instead, by their names in the base, with or without
+            `.weight`, or by patterns such as `*.down_proj`; the first that fits counts.
         origin: recipe, seed and data fingerprint of the fine-tune.
         quality: the examples to measure the delta on, as `quality_input` returns them; None does
             not measure it.
@@ -141,7 +150,7 @@ def create_delta(
         NotAvailableError: the source or the base is missing.
         InputError: an argument has the wrong type, `out` exists, the source is a delta, the base's
             name contains control characters, source and base do not match, a value is not finite,
-            nothing changed, or the form is impossible for this source.
+            nothing changed, the form is impossible for this source, or it has no such layer.
         StorageError: the file cannot be written.
 
     Warns:
@@ -173,6 +182,11 @@ def create_delta(
         if adapter is None
         else adapter_names(adapter, base_weights)
     )
+    codings = choose_layer_codings(
+        layers or {},
+        [name for name in names if len(base_weights.shape(name)) > 1],
+        from_adapter=from_adapter,
+    )
     sizes = {
         name: base_weights.nbytes(name) + _tuned_bytes(adapter, tuned_weights, name)
         for name in names
@@ -184,7 +198,7 @@ def create_delta(
         hasher = IdentityHasher(base_weights)
         tensors: list[TensorTerms] = []
         for name, _ in zip(passing(sizes, watch), ahead, strict=True):
-            change = _encode(adapter, base_weights, tuned_weights, name, coding)
+            change = _encode(adapter, base_weights, tuned_weights, name, codings.get(name, coding))
             if change is not None:
                 spool.add_tensor(change)
                 hasher.add(name)

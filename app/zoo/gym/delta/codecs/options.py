@@ -1,8 +1,11 @@
 """Chooses the coding of each tensor from the settings, and refuses contradicting settings."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias, TypeVar
 
+from zoo.gym.arguments import instance_of
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta.file.header import Form
 from zoo.gym.delta.file.terms import FactorCodec, IntBits, Scale
@@ -77,6 +80,48 @@ def choose_coding(config: DeltaConfig, *, from_adapter: bool) -> Coding:
     if not (isinstance(coding, Dense) and coding.codec == "sign"):
         _refuse_sign_options(config, "lowrank" if from_adapter else coding.codec)
     return coding
+
+
+def choose_layer_codings(
+    layers: Mapping[str, DeltaConfig], names: Sequence[str], *, from_adapter: bool
+) -> dict[str, Coding]:
+    """Returns the codings of tensors whose settings are their own, by name.
+
+    Args:
+        layers: the settings by name or pattern, see `names_layer`; the first that fits counts.
+        names: the tensors that a coding applies to.
+        from_adapter: whether the source is a LoRA adapter, not full weights.
+
+    Raises:
+        InputError: a layer is none of the tensors, earlier ones have all of its tensors, or its
+            settings do not apply to this source.
+    """
+    codings: dict[str, Coding] = {}
+    for layer, config in layers.items():
+        instance_of(f"layers: {layer}", config, DeltaConfig)
+        fitting = [name for name in names if names_layer(layer, name)]
+        if not fitting:
+            what = "layer of the adapter" if from_adapter else "matrix of the base"
+            raise InputError(
+                f"layers: expected the name of a {what}, got {layer!r}", code="delta.no_such_layer"
+            )
+        if codings.keys() >= set(fitting):
+            raise InputError(
+                f"layers: expected {layer!r} before the others that it is among: the first counts",
+                code="delta.no_such_layer",
+            )
+        coding = choose_coding(config, from_adapter=from_adapter)
+        codings = dict.fromkeys(fitting, coding) | codings
+    return codings
+
+
+def names_layer(layer: str, name: str) -> bool:
+    """Returns whether a tensor is that layer, named without `.weight` or by a pattern.
+
+    >>> names_layer("*.down_proj", "model.layers.0.mlp.down_proj.weight")
+    True
+    """
+    return any(fnmatchcase(each, layer) for each in (name, name.removesuffix(".weight")))
 
 
 def _dense(config: DeltaConfig) -> Dense:
