@@ -219,6 +219,9 @@ assert rewards == {'alice': 500, 'bob': 500}
 assert aggregated_model.report["usable"] is False and aggregated_model.delta.header.privacy
 """,
     ),
+    Python(
+        "B2", after="assert (config.method, config.bits, config.group_size) == ('int4', 4, 128)"
+    ),
     Python("B3", after="assert config.method == 'byzantine_robust' and config.enable_rewards"),
     Python("B8", prelude=SOUP + "config = None", refused="got 2 of 3"),
     Python(
@@ -275,7 +278,6 @@ ABSENT_PYTHON = (
     Python("A5", only="train_grpo", refused="train_grpo"),
     Python("A5", only="train_variant", refused="train_variant"),
     Python("B1", refused="BitDeltaQuantizer"),
-    Python("B2", refused="DeltaQuantConfig"),
     Python("B6", refused="BitDeltaQuantizer"),
     Python("B7", refused="PersonalizedTrainer"),
     Python("C16", only="train_grpo", refused="train_grpo"),

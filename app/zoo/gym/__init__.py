@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from zoo.gym.config import TrainConfig as TrainConfig
     from zoo.gym.config.bitdelta import BitDeltaConfig as BitDeltaConfig
     from zoo.gym.config.delta import DeltaConfig as DeltaConfig
+    from zoo.gym.config.deltaquant import DeltaQuantConfig as DeltaQuantConfig
+    from zoo.gym.config.deltaquant import QuantMethod as QuantMethod
     from zoo.gym.delta import DeltaReport as DeltaReport
     from zoo.gym.delta import Origin as Origin
     from zoo.gym.delta import QualityInput as QualityInput
@@ -68,6 +70,7 @@ _HOMES = {
     "ContributorProfile": "zoo.gym.published.soup.contributors",
     "CommunityLearningServer": "zoo.gym.rounds.server.run",
     "DeltaConfig": "zoo.gym.config.delta",
+    "DeltaQuantConfig": "zoo.gym.config.deltaquant",
     "DeltaReport": "zoo.gym.delta",
     "DeltaSoup": "zoo.gym.published.soup.soup",
     "DeltaSoupConfig": "zoo.gym.published.soup.config",
@@ -83,6 +86,7 @@ _HOMES = {
     "NotAvailableError": "zoo.gym.errors",
     "Origin": "zoo.gym.delta",
     "QualityInput": "zoo.gym.delta",
+    "QuantMethod": "zoo.gym.config.deltaquant",
     "RunResult": "zoo.gym.jobs.run",
     "StorageError": "zoo.gym.errors",
     "TrainConfig": "zoo.gym.config",
@@ -112,6 +116,7 @@ __all__ = [
     "CommunityLearningServer",
     "ContributorProfile",
     "DeltaConfig",
+    "DeltaQuantConfig",
     "DeltaReport",
     "DeltaSoup",
     "DeltaSoupConfig",
@@ -127,6 +132,7 @@ __all__ = [
     "NotAvailableError",
     "Origin",
     "QualityInput",
+    "QuantMethod",
     "RunResult",
     "StorageError",
     "TrainConfig",

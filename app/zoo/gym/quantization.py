@@ -1,6 +1,7 @@
 """The published names of deltas and rounds in one place; the objects are those of `zoo.gym`."""
 
 from zoo.gym.config.bitdelta import BitDeltaConfig
+from zoo.gym.config.deltaquant import DeltaQuantConfig, QuantMethod
 from zoo.gym.published.absent import no_such_name
 from zoo.gym.published.soup.config import DeltaSoupConfig
 from zoo.gym.published.soup.contributors import ContributorProfile
@@ -11,8 +12,10 @@ __all__ = [
     "AggregationMethod",
     "BitDeltaConfig",
     "ContributorProfile",
+    "DeltaQuantConfig",
     "DeltaSoup",
     "DeltaSoupConfig",
+    "QuantMethod",
 ]
 
 

@@ -10,7 +10,9 @@ import pytest
 from zoo.gym.chat import open_chat
 from zoo.gym.config import load_config
 from zoo.gym.config.bitdelta import BitDeltaConfig
+from zoo.gym.config.deltaquant import DeltaQuantConfig, QuantMethod
 from zoo.gym.config.values import listed
+from zoo.gym.delta.file.terms import LowRankTerm
 from zoo.gym.errors import GymError, GymWarning, InputError, NotAvailableError
 from zoo.gym.jobs import open_run
 from zoo.gym.published.trainer import DELTA_FILE, Trainer, TrainingConfig
@@ -48,6 +50,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"learning_rte": 1}, "learning_rte: no such setting. Did you mean 'learning_rate'?"),
     ({"quantization": "bitdelta"}, "quantization: training towards a delta of few bits is not"),
     ({"quantization": {"method": "BitDelta", "bits": 1}}, "quantization: training towards a delta"),
+    ({"quantization": "deltaquant"}, "quantization: training towards a delta of few bits is not"),
     ({"quantization": "awq"}, "quantization: expected 4, 8, nf4, fp4, int8 or {method: bnb"),
     ({"serving": {"model_format": "gguf"}}, "serving: serving models is not supported yet"),
     ({"distributed": {"strategy": "deepspeed"}}, "distributed: strategy: DeepSpeed is not"),
@@ -149,32 +152,43 @@ def test_a_compressed_model_is_a_delta_that_answers(home: Path) -> None:
 
 
 @pytest.mark.slow
+def test_deltaquant_codes_layers_and_measures_as_many_rows_as_its_settings_say(home: Path) -> None:
+    trainer = Trainer(config(dataset=ROWS, val_size=4))
+    trainer.train()
+    for method in (QuantMethod.INT4, QuantMethod.BINARY):
+        settings = DeltaQuantConfig(
+            method=method, sensitive_layers=("*.q_proj",), calibration_samples=3
+        )
+        delta = trainer.compress_deltas(settings)
+        assert delta.header.quality is not None
+        assert delta.header.quality.rows == 3
+        codecs = {
+            tensor.name: term.A
+            for tensor in delta.header.tensors
+            for term in tensor.terms
+            if isinstance(term, LowRankTerm)
+        }
+        for name, codec in codecs.items():
+            others = "sign" if method is QuantMethod.BINARY else "int4"
+            assert codec == ("int8" if "q_proj" in name else others)
+        assert any("q_proj" in name for name in codecs)
+    folder = trainer.save_model(home / "out")
+    with open_chat("zen-pico", delta=folder / DELTA_FILE, max_new_tokens=2) as session:
+        session.answer("Say 1.")
+
+
+def test_a_delta_of_other_settings_is_refused(home: Path) -> None:
+    wrong: Any = {"bits": 1}
+    with pytest.raises(InputError, match="config: expected BitDeltaConfig, got a mapping"):
+        Trainer(config()).compress_deltas(wrong)
+
+
+@pytest.mark.slow
 def test_a_safety_threshold_warns_that_nothing_measures_it(home: Path) -> None:
     trainer = Trainer(config())
     trainer.train(ROWS)
     with pytest.warns(GymWarning, match="safety_threshold: without effect"):
         trainer.compress_deltas(BitDeltaConfig(safety_threshold=0.6))
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"enable_deltasoup": True},
-            "enable_deltasoup: a delta is contributed by DeltaSoup or "
-            "`zoo-gym round contribute`: expected false",
-        ),
-        ({"group_size": 64}, "group_size: expected 128, got 64"),
-        ({"bits": 3}, "bits: expected 1, 2, 4 or 8, got 3"),
-        ({"clip_outliers": True}, "clip_outliers: no such setting"),
-    ],
-)
-def test_a_delta_setting_that_would_be_ignored_is_refused(
-    settings: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError) as caught:
-        BitDeltaConfig(**settings)
-    assert caught.value.message == message
 
 
 def test_columns_of_a_dataset_become_rows() -> None:

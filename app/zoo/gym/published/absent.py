@@ -1,17 +1,14 @@
 """Published names of Python that do not exist here, each with what there is instead."""
 
 _TENSORS = "expected zoo.gym.create_delta, which compresses a fine-tune, not single tensors"
-_CODING = "expected zoo.gym.DeltaConfig, which has the form and the bits of a delta"
 
 ABSENT = {
     "BitDeltaQuantizer": _TENSORS,
-    "DeltaQuantConfig": _CODING,
     "DeltaQuantizer": _TENSORS,
     "PersonalizedServer": "serving models is not supported yet: expected zoo.gym.open_chat with the"
     " delta of one user",
     "PersonalizedTrainer": "a fine-tune for each user is not one call yet: expected zoo.gym.Trainer"
     " with the rows of one user, and then zoo.gym.create_delta",
-    "QuantMethod": _CODING,
 }
 """Names of `zoo.gym` and its modules in published texts, with the error message."""
 

@@ -12,6 +12,7 @@ writes the same run folder as `zoo-gym train`. Exports and serving are not here 
 import shutil
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,14 @@ from typing import TYPE_CHECKING, Any
 from zoo.gym.arguments import StrPath, instance_of, path_of
 from zoo.gym.config import Loaded, load_values
 from zoo.gym.config.bitdelta import BitDeltaConfig
+from zoo.gym.config.deltaquant import DeltaQuantConfig
 from zoo.gym.config.load import ours
 from zoo.gym.config.values import listed
 from zoo.gym.errors import GymError, GymWarning, InputError, NotAvailableError
 from zoo.gym.published.hparams import Arguments
 
 if TYPE_CHECKING:
+    from zoo.gym.config.delta import DeltaConfig
     from zoo.gym.config.values import Data
     from zoo.gym.delta.file.reader import Delta
     from zoo.gym.jobs.run import RunResult
@@ -106,13 +109,14 @@ class Trained:
             )
         return self._result
 
-    def compress_deltas(self, config: BitDeltaConfig | None = None) -> "Delta":
+    def compress_deltas(self, config: BitDeltaConfig | DeltaQuantConfig | None = None) -> "Delta":
         """Compresses the trained model to a delta file in the run folder, and measures it.
 
         A delta of one bit is trained to predict what the model predicts, for sixty steps.
 
         Args:
-            config: the coding; by default one bit per value.
+            config: the coding; by default one bit per value. The `calibration_samples` of a
+                `DeltaQuantConfig` are the most held-out rows that the delta is measured on.
 
         Raises:
             GymError: `train` has not finished yet.
@@ -122,22 +126,33 @@ class Trained:
             GymWarning: the delta is worse than its base, or a setting has no effect.
         """
         from zoo.gym.delta import create_delta, load_delta
+        from zoo.gym.delta.reading.adapter import is_adapter
         from zoo.gym.jobs.run import open_run
         from zoo.gym.published.distilled import distill_delta
 
         chosen = BitDeltaConfig() if config is None else config
-        instance_of("config", chosen, BitDeltaConfig, hint="BitDeltaConfig(bits=1)")
-        for sentence in chosen.without_effect():
-            warnings.warn(sentence, GymWarning, stacklevel=2)
+        if not isinstance(chosen, DeltaQuantConfig):
+            hint = "BitDeltaConfig(bits=1) or DeltaQuantConfig(method='int4')"
+            instance_of("config", chosen, BitDeltaConfig, hint=hint)
+            for sentence in chosen.without_effect():
+                warnings.warn(sentence, GymWarning, stacklevel=2)
         result = self.result
         source, file = result.folder / "result", result.folder / DELTA_FILE
+        adapted = is_adapter(source)
         base, quality = measured_on(result)
+        layers: dict[str, DeltaConfig] = {}
+        if isinstance(chosen, DeltaQuantConfig):
+            layers = chosen.layers(from_adapter=adapted)
+            if quality is not None:
+                rows = quality.examples[: chosen.calibration_samples]
+                quality = replace(quality, examples=rows)
         distill = partial(distill_delta, base=base, tuned=source, run=open_run(result.run))
         create_delta(
             source,
             base=base,
             out=file,
-            config=chosen.as_delta(),
+            config=chosen.as_delta(from_adapter=adapted),
+            layers=layers,
             quality=quality,
             distill=distill if chosen.bits == 1 else None,
             force=True,
