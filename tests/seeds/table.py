@@ -200,6 +200,16 @@ run_sft(*get_train_args(settings | {"max_steps": 1}))
 """
 """An adapter in the folder that the blocks name."""
 
+ROUND_TRIP = """
+import torch
+base_weight = torch.randn(1024, 1024)
+weight = base_weight + 0.1 * torch.randn(1024, 1024)
+signs, {0} = quantizer.quantize_delta(weight, base_weight, "layer.0.weight")
+change = quantizer.dequantize_delta(signs, {0})
+assert (change - (weight - base_weight)).abs().mean() < 0.05 and {1}
+"""
+"""A tensor of the size in published code, coded and decoded."""
+
 PYTHON = (
     Python(
         "A5",
@@ -219,9 +229,17 @@ assert rewards == {'alice': 500, 'bob': 500}
 assert aggregated_model.report["usable"] is False and aggregated_model.delta.header.privacy
 """,
     ),
+    Python("B1", after=ROUND_TRIP.format("scales", "signs.unique().tolist() == [-1, 1]")),
     Python(
-        "B2", after="assert (config.method, config.bits, config.group_size) == ('int4', 4, 128)"
+        "B2",
+        after="""
+from zoo.gym.quantization import DeltaQuantizer
+quantizer = DeltaQuantizer(config)
+assert (config.bits, config.group_size) == (4, 128)
+"""
+        + ROUND_TRIP.format("params", "params['bits'] == 4"),
     ),
+    Python("B6", refused="quantization: training towards a delta of few bits is not"),
     Python("B3", after="assert config.method == 'byzantine_robust' and config.enable_rewards"),
     Python("B8", prelude=SOUP + "config = None", refused="got 2 of 3"),
     Python(
@@ -277,8 +295,6 @@ ABSENT_PYTHON = (
     Python("A3", refused="PersonalizedTrainer"),
     Python("A5", only="train_grpo", refused="train_grpo"),
     Python("A5", only="train_variant", refused="train_variant"),
-    Python("B1", refused="BitDeltaQuantizer"),
-    Python("B6", refused="BitDeltaQuantizer"),
     Python("B7", refused="PersonalizedTrainer"),
     Python("C16", only="train_grpo", refused="train_grpo"),
     Python("C16", only="create", refused="chat"),

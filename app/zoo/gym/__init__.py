@@ -8,6 +8,8 @@ Train:  `run_training(TrainConfig(model_name_or_path="zen-pico", dataset="my.jso
         `TrainingFreeGRPO("deepseek/MODEL", GRPOConfig()).train(rows, function)` learns lessons
 Chat:   `generate("zen-pico", ["a prompt"], adapter=...)`, or `with open_chat(...)` for turns
 Deltas: `create_delta`, `apply_delta`, `check_delta`, `load_delta`
+        `BitDeltaQuantizer(BitDeltaConfig()).quantize_delta(weight, base_weight)` of one tensor
+        `DeltaQuantizer(DeltaQuantConfig(method=QuantMethod.INT4))` likewise
 Share:  `DeltaSoup(DeltaSoupConfig()).contribute(user, model)`, then `aggregate()`
 Errors: every failure that a caller can handle is a `GymError`
 
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from zoo.gym.published.hparams import get_train_args as get_train_args
     from zoo.gym.published.hparams import run_sft as run_sft
     from zoo.gym.published.live_progress import show_progress as show_progress
+    from zoo.gym.published.quantizers import BitDeltaQuantizer as BitDeltaQuantizer
+    from zoo.gym.published.quantizers import DeltaQuantizer as DeltaQuantizer
     from zoo.gym.published.soup.config import DeltaSoupConfig as DeltaSoupConfig
     from zoo.gym.published.soup.contributors import ContributorProfile as ContributorProfile
     from zoo.gym.published.soup.result import AggregateResult as AggregateResult
@@ -66,11 +70,13 @@ _HOMES = {
     "AggregateResult": "zoo.gym.published.soup.result",
     "AggregationMethod": "zoo.gym.rounds.rules.method",
     "BitDeltaConfig": "zoo.gym.config.bitdelta",
+    "BitDeltaQuantizer": "zoo.gym.published.quantizers",
     "ChatSession": "zoo.gym.chat",
     "ContributorProfile": "zoo.gym.published.soup.contributors",
     "CommunityLearningServer": "zoo.gym.rounds.server.run",
     "DeltaConfig": "zoo.gym.config.delta",
     "DeltaQuantConfig": "zoo.gym.config.deltaquant",
+    "DeltaQuantizer": "zoo.gym.published.quantizers",
     "DeltaReport": "zoo.gym.delta",
     "DeltaSoup": "zoo.gym.published.soup.soup",
     "DeltaSoupConfig": "zoo.gym.published.soup.config",
@@ -112,11 +118,13 @@ __all__ = [
     "AggregateResult",
     "AggregationMethod",
     "BitDeltaConfig",
+    "BitDeltaQuantizer",
     "ChatSession",
     "CommunityLearningServer",
     "ContributorProfile",
     "DeltaConfig",
     "DeltaQuantConfig",
+    "DeltaQuantizer",
     "DeltaReport",
     "DeltaSoup",
     "DeltaSoupConfig",

@@ -3,6 +3,7 @@
 from zoo.gym.config.bitdelta import BitDeltaConfig
 from zoo.gym.config.deltaquant import DeltaQuantConfig, QuantMethod
 from zoo.gym.published.absent import no_such_name
+from zoo.gym.published.quantizers import BitDeltaQuantizer, DeltaQuantizer
 from zoo.gym.published.soup.config import DeltaSoupConfig
 from zoo.gym.published.soup.contributors import ContributorProfile
 from zoo.gym.published.soup.soup import DeltaSoup
@@ -11,8 +12,10 @@ from zoo.gym.rounds.rules.method import AggregationMethod
 __all__ = [
     "AggregationMethod",
     "BitDeltaConfig",
+    "BitDeltaQuantizer",
     "ContributorProfile",
     "DeltaQuantConfig",
+    "DeltaQuantizer",
     "DeltaSoup",
     "DeltaSoupConfig",
     "QuantMethod",

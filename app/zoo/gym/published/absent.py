@@ -1,10 +1,6 @@
 """Published names of Python that do not exist here, each with what there is instead."""
 
-_TENSORS = "expected zoo.gym.create_delta, which compresses a fine-tune, not single tensors"
-
 ABSENT = {
-    "BitDeltaQuantizer": _TENSORS,
-    "DeltaQuantizer": _TENSORS,
     "PersonalizedServer": "serving models is not supported yet: expected zoo.gym.open_chat with the"
     " delta of one user",
     "PersonalizedTrainer": "a fine-tune for each user is not one call yet: expected zoo.gym.Trainer"
