@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from zoo.backends.base import Backend, Policy
+
 
 @dataclass(frozen=True)
 class Loadable:
@@ -39,6 +41,23 @@ class Loadable:
 
     folder: Path
     adapter: Path | None
+
+    def load(self, backend: "Backend | None", dtype: str) -> "Policy":
+        """Loads it; by default with the best engine of this machine."""
+        from zoo.backends.base import LoadSpec
+        from zoo.gym.engine import engine_for
+
+        engine = backend or engine_for(self.folder, self.adapter)
+        return engine.load(self.folder, LoadSpec(adapter=self.adapter, dtype=dtype))
+
+
+def dtype_of(delta: Delta) -> str:
+    """Returns the type to load a delta, its base and its fine-tune in, so that they compare.
+
+    Low-rank deltas are adapters on the base as stored; dense ones need float32, the type that a
+    full fine-tune is saved in.
+    """
+    return "f32" if delta.header.form == "dense" else "auto"
 
 
 @contextmanager

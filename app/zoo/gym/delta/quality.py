@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from zoo.gym.delta.controls import Make, controls
 from zoo.gym.delta.file.header import Control, Quality, recovered
 from zoo.gym.delta.file.reader import Delta
-from zoo.gym.delta.loadable import Loadable, delta_model, tuned_model
+from zoo.gym.delta.loadable import Loadable, delta_model, dtype_of, tuned_model
 from zoo.gym.errors import InputError
 from zoo.gym.measure import Divergence, divergence, held_out
 from zoo.gym.retention import Measured, compare, text_loss
@@ -121,8 +121,6 @@ def measure_quality(
 
     Base and delta are also scored on plain text, and if the base answers general questions, so is
     the delta.
-    Low-rank deltas are measured as adapters on the base as stored, dense ones in float32, the type
-    that a full fine-tune is saved in.
 
     Args:
         base: the base's model folder.
@@ -142,15 +140,16 @@ def measure_quality(
             "quality: expected held-out rows with learned tokens, got none",
             code="delta.no_held_out_rows",
         )
-    dtype = "f32" if delta.header.form == "dense" else "auto"
+    dtype = dtype_of(delta)
     base_loss, base_retention, base_text = _of_base(base, measure, dtype)
     tuned_loss: float | None = None
     apart: Divergence | None = None
     with delta_model(delta, base, scaled=scaled) as rebuilt, ExitStack() as stack:
-        policy = _load(rebuilt, measure, dtype)
+        policy = rebuilt.load(measure.backend, dtype)
         delta_loss = _score(policy, measure)
         if tuned is not None:
-            original = _load(stack.enter_context(tuned_model(tuned, base)), measure, dtype)
+            fine_tune = stack.enter_context(tuned_model(tuned, base))
+            original = fine_tune.load(measure.backend, dtype)
             tuned_loss = _score(original, measure).loss
             apart = divergence(
                 original, policy, measure.examples, max_batch_tokens=measure.max_batch_tokens
@@ -201,7 +200,7 @@ def _of_base(
 
     Its memory is then free.
     """
-    policy = _load(Loadable(base, None), measure, dtype)
+    policy = Loadable(base, None).load(measure.backend, dtype)
     retention = measure_retention(policy, base)
     text = text_loss(policy, base) if retention.text_loss is None else retention.text_loss
     return _score(policy, measure), retention, text
@@ -210,16 +209,8 @@ def _of_base(
 def _loss_of(make: Make, measure: QualityInput, dtype: str) -> float:
     """Returns the loss of a control."""
     with make() as model:
-        return _score(_load(model, measure, dtype), measure).loss
+        return _score(model.load(measure.backend, dtype), measure).loss
 
 
 def _score(policy: "Policy", measure: QualityInput) -> "Score":
     return held_out(policy, measure.examples, max_batch_tokens=measure.max_batch_tokens)
-
-
-def _load(model: Loadable, measure: QualityInput, dtype: str) -> "Policy":
-    from zoo.backends.base import LoadSpec
-    from zoo.gym.engine import engine_for
-
-    backend = measure.backend or engine_for(model.folder, model.adapter)
-    return backend.load(model.folder, LoadSpec(adapter=model.adapter, dtype=dtype))
