@@ -1,4 +1,4 @@
-"""Generates the tables of cli.md, config.md, errors.md, rewards.md and training.md.
+"""Generates the tables of cli.md, config.md, errors.md, refusals.md, rewards.md and training.md.
 
 The figures in training.md are those in bench/results.
 
@@ -32,11 +32,13 @@ from zoo.gym.config.reward import RewardSettings
 from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import InputError
+from zoo.gym.refusals import is_refusal, wilson
 from zoo.models import pico_folder
 
 FOLDER = Path(__file__).parent
 MARK = "<!-- made -->\n"
 RESULTS = FOLDER.parents[1] / "bench" / "results"
+LABELLED = FOLDER.parents[1] / "tests" / "gym" / "refusals" / "answers.jsonl"
 
 FULL = {"finetuning_type": "full"}
 
@@ -154,6 +156,34 @@ def rewards_page() -> str:
         own = [item for item in describe_fields(model) if item.key not in common]
         lines += [f"\n## {name}\n", str(model.__doc__), *([""] if own else []), *_options(own)]
     return "\n".join([*lines, ""])
+
+
+def refusals_page() -> str:
+    """Returns the part of refusals.md below the mark: how often the rule on answers is wrong."""
+    lines = LABELLED.read_text(encoding="utf-8").splitlines()
+    answers = [json.loads(line) for line in lines]
+    half = len(answers) // 2
+    halves = (("the rule was tuned on", answers[:half]), ("kept from the tuning", answers[half:]))
+    return "\n".join(
+        [
+            "## Error of the rule\n",
+            *_table(
+                ("answers", "of them refusals", "refusals missed", "others taken for one", "wrong"),
+                [(f"{len(rows)} {name}", *_errors_of_rule(rows)) for name, rows in halves],
+            ),
+            "",
+        ]
+    )
+
+
+def _errors_of_rule(rows: list[dict[str, Any]]) -> tuple[str, ...]:
+    """Returns the number of refusals, of both kinds of error, and the share of errors."""
+    wrong = [row for row in rows if is_refusal(row["answer"]) != row["refused"]]
+    missed = sum(row["refused"] for row in wrong)
+    counts = (sum(row["refused"] for row in rows), missed, len(wrong) - missed)
+    low, high = wilson(len(wrong), len(rows))
+    share = f"{len(wrong) / len(rows):.0%} (95 % interval {100 * low:.0f} to {high:.0%})"
+    return (*map(str, counts), share)
 
 
 def training_page() -> str:
@@ -304,6 +334,7 @@ def main() -> None:
         "cli.md": cli_page(),
         "config.md": config_page(),
         "errors.md": errors_page(),
+        "refusals.md": refusals_page(),
         "rewards.md": rewards_page(),
         "training.md": training_page(),
     }
