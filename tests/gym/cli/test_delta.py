@@ -45,6 +45,7 @@ def test_a_delta_of_full_weights_is_dense_and_unmeasured(
         "form": "dense",
         "quality": None,
         "distilled": None,
+        "refusals": None,
     }
     assert "quality was not measured" in found.stderr
 

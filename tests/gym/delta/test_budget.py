@@ -12,6 +12,7 @@ from zoo.gym.cli import main
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.data.units import Example
 from zoo.gym.delta.budget import (
+    RESERVED,
     Candidate,
     _of_highest_rank,
     candidates,
@@ -76,16 +77,16 @@ def test_the_best_of_what_fits_is_chosen_by_its_divergence(
     assert chosen == min(compared, key=lambda each: each.kl or 0.0).config
     ranks = [(each.config.codec, each.config.bits) for each in compared]
     assert len(set(ranks)) == len(ranks) == 5
-    least, _ = choose_within(adapter, base, min(sizes) + 1024, rows)
+    least, _ = choose_within(adapter, base, min(sizes) + RESERVED, rows)
     assert least == DeltaConfig(bits=1)
     report = create_delta(
         adapter, base=base, out=tmp_path / "least", config=least, quality=rows, force=True
     )
-    assert report.file_bytes <= min(sizes) + 1024
+    assert report.file_bytes <= min(sizes) + RESERVED
     with pytest.raises(InputError) as error:
         choose_within(adapter, base, min(sizes), rows)
     assert error.value.code == "delta.over_budget"
-    assert f"expected at least {min(sizes) + 1024:,}" in error.value.message
+    assert f"expected at least {min(sizes) + RESERVED:,}" in error.value.message
 
 
 def test_a_rank_is_cut_in_the_file_and_refused_for_full_weights(tmp_path: Path) -> None:

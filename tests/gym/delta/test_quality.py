@@ -28,10 +28,12 @@ from zoo.gym.delta import (
 )
 from zoo.gym.delta.check import Check, judge_quality
 from zoo.gym.delta.file.header import ROWS_DIGEST_KEY
+from zoo.gym.delta.file.refusals import Refusals
 from zoo.gym.delta.file.writer import replace_header
 from zoo.gym.delta.quality import rows_digest
 from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.measure import held_out
+from zoo.gym.refusals import Unmeasured
 
 if TYPE_CHECKING:
     from zoo.backends.base import Backend
@@ -160,6 +162,26 @@ def test_the_losses_are_those_of_held_out(
     for name in ("base", "tuned"):
         score = held_out(load_backend("cpu").load(folders[name]), measured.examples)
         assert getattr(quality, name) == pytest.approx(score.nats / score.tokens, rel=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("refuses", [True, False])
+def test_refusals_are_measured_with_the_quality(
+    folders: dict[str, Path],
+    measured: QualityInput,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    refuses: bool,
+) -> None:
+    counts = {"harmful": 60, "harmless": 1}
+    names = ("asked", "base", "tuned", "delta")
+    content = {"prompts": "0" * 64, **dict.fromkeys(names, counts)}
+    record = Refusals.model_validate(content) if refuses else Unmeasured.REFUSES_NOTHING
+    monkeypatch.setattr("zoo.gym.delta.create.measure_refusals", lambda *_: record)
+    report = make(folders["tuned"], folders, tmp_path / "d.safetensors", measured)
+    header = load_delta(report.file).header
+    assert header.refusals == report.refusals == (record if refuses else None)
+    assert header.quality == report.quality
 
 
 @pytest.mark.slow

@@ -109,7 +109,8 @@ def test_the_card_has_the_licence_as_a_text(tmp_path: Path, licence: str) -> Non
 
 
 def test_the_card_leaves_out_what_is_no_text(tmp_path: Path) -> None:
-    file = made(tmp_path, **{"general.license": ["mit"], "general.organization": 3})
+    keys: dict[str, Any] = {"general.license": ["mit"], "general.organization": 3}
+    file = made(tmp_path, **keys)
     card = (import_gguf(file).folder / "README.md").read_text()
     assert "| licence | not in the file |" in card
     assert "organization" not in card

@@ -44,6 +44,7 @@ def create(
     rows: int | None = None,
     control: str | None = None,
     distill: str = "off",
+    safety_threshold: float | None = None,
     max_bytes: int | None = None,
     out: str | None = None,
     force: Switch = False,
@@ -62,6 +63,8 @@ def create(
         control: another user's delta of this base, whose loss on the same rows is shown beside
         distill: train the delta to predict what the fine-tune predicts: auto, off, or a number
             of steps
+        safety_threshold: the share of the base's refusals of harmful prompts that the delta must
+            keep, 0 to 1; otherwise no file is written
         max_bytes: choose the coding that keeps most within this size, by measuring those that fit
         out: the file to write; by default in this folder, named after the source
         force: replace an existing delta
@@ -112,6 +115,7 @@ def create(
         quality=quality,
         force=force,
         distill=None if steps is None else _distiller(steps or None, tuned, model.folder, screen),
+        safety_threshold=safety_threshold,
         watch=show_pass(screen),
         **named,
     )
@@ -200,7 +204,7 @@ def check(
     offline: Offline = False,
     as_json: Json = False,
 ) -> int:
-    """Checks a delta file: format, digest, identity, finite values, and measures its quality again.
+    """Checks a delta file: format, digest, identity, finite values, and measures it again.
 
     Args:
         file: the delta file
@@ -441,6 +445,8 @@ def _print_report(report: "DeltaReport", data: Sequence[str], screen: Output) ->
             screen.say(f"general knowledge: {counts}; loss on plain text changed by {drift:+.3f}")
         if quality.controls:
             screen.say(f"controls: {', '.join(_control_words(quality))}")
+    for sentence in report.refusals.sentences() if report.refusals else ():
+        screen.say(sentence)
     if report.distilled is not None:
         screen.say(_trained_line(report.distilled))
     if report.masked is not None:

@@ -1,6 +1,6 @@
 """The published settings of a BitDelta, a delta of few bits per value (arXiv:2402.10193)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -89,7 +89,8 @@ class BitDeltaConfig(Settings, frozen=True):
     )
     symmetric: bool = Field(
         default=True,
-        description="codes without a zero point; false only for 2 bits of an adapter's factors",
+        description="codes without a zero point; false only for 2 bits of an adapter's factors,"
+        " which have one unless true is given: they lose less",
     )
     enable_compression: Packed = Field(default=True, description="pack the bits; always done")
     form: Literal["auto", "lowrank", "dense"] = Field(
@@ -111,7 +112,7 @@ class BitDeltaConfig(Settings, frozen=True):
         default=None,
         ge=0,
         le=1,
-        description="the share of the base's refusals that a variant must keep; not measured yet",
+        description="the share of the base's refusals of harmful prompts that a variant must keep",
     )
     enable_deltasoup: bool = Field(
         default=False,
@@ -164,18 +165,12 @@ class BitDeltaConfig(Settings, frozen=True):
             )
         coding = DeltaConfig(bits=self.bits)
         if self.bits == 2:
-            coding = symmetric_delta(self.symmetric, from_adapter=from_adapter)
+            stated = "symmetric" in self.model_fields_set
+            symmetric = self.symmetric and (stated or not from_adapter)
+            coding = symmetric_delta(symmetric, from_adapter=from_adapter)
         signs = {
             "scale": "matrix" if self.enable_deltasoup else self.scale,
             "zero": self.zero,
             "planes": self.planes,
         }
         return coding.model_copy(update={"form": self.form, **signs})
-
-    def without_effect(self) -> Iterator[str]:
-        """Yields a sentence for each setting that is given and has no effect yet."""
-        if self.safety_threshold is not None:
-            yield (
-                "safety_threshold: without effect: refusal rates are not measured yet, "
-                "so the delta is not checked against it"
-            )

@@ -24,8 +24,8 @@ from zoo.gym.errors import GymWarning, InputError
 if TYPE_CHECKING:
     from zoo.gym.delta.reading.adapter import Adapter
 
-RESERVED = 1024
-"""Bytes of the header for what is known after the choice: the quality, how it was trained."""
+RESERVED = 1536
+"""Bytes of the header for what is known after the choice: the measurements, how it was trained."""
 
 MEASURED = 6
 """The most codings that are measured: the largest that fit."""

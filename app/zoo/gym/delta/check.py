@@ -1,4 +1,4 @@
-"""Checks a delta: the file is intact, belongs to the base, and has the quality that it states."""
+"""Checks a delta: the file is intact, belongs to the base, and has the figures that it states."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,15 +14,19 @@ from zoo.gym.delta.file.reader import (
     verify_digest,
     verify_whole,
 )
+from zoo.gym.delta.file.refusals import KINDS, Refusals
 from zoo.gym.delta.origin.digests import warn_of_other_form
 from zoo.gym.delta.quality import QualityInput, measure_quality, rows_digest, rows_in_words
 from zoo.gym.delta.reading.identity import verify_base
 from zoo.gym.delta.reading.weights import open_weights
+from zoo.gym.delta.refusals import measure_refusals
 from zoo.gym.delta.sanity import warn_of_worse_delta
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
+from zoo.gym.refusals import Unmeasured, asked, prompts_digest
 
 if TYPE_CHECKING:
+    from zoo.backends.base import Backend
     from zoo.core import Header, OpenFile
 
 SAME_LOSS = 0.01
@@ -56,13 +60,13 @@ def check_delta(
     tuned: StrPath | None = None,
     quality: QualityInput | None = None,
 ) -> list[Check]:
-    """Checks format, digest, header, finite values, identity and quality, in this order.
+    """Checks format, digest, header, finite values, identity, quality and refusals, in this order.
 
     The list ends with the first failed check, because later ones would not be reliable.
 
     Args:
         path: the delta file.
-        base: the base's model folder; None skips identity and quality.
+        base: the base's model folder; None skips identity, quality and refusals.
         base_id: the name of the base in error messages.
         tuned: the fine-tune, to measure its gain again.
         quality: held-out examples; None skips quality.
@@ -95,15 +99,23 @@ def check_delta(
         warn_of_other_form(subject.delta.header.recipe, base)
     if base is None:
         checks.append(Check("identity", ok=None, detail="no base was given"))
-    if base is None or quality is None:
-        return [*checks, Check("quality", ok=None, detail="no data was given")]
-    measured = measure_quality(base, tuned, subject.delta, quality)
+    checks.append(_quality(subject, tuned, quality))
+    if checks[-1].ok is not False and subject.delta.header.refusals is not None:
+        backend = quality.backend if quality else None
+        checks.append(_refusals(subject, tuned, backend))
+    return checks
+
+
+def _quality(subject: "_Subject", tuned: Path | None, quality: QualityInput | None) -> Check:
+    if subject.base is None or quality is None:
+        return Check("quality", ok=None, detail="no data was given")
+    measured = measure_quality(subject.base, tuned, subject.delta, quality)
     warn_of_worse_delta(measured)
     judged = judge_quality(subject.delta.header, measured, rows_digest(quality.examples))
     if not quality.held_out:
         rows = rows_in_words(measured.rows, quality.held_out)
         judged = replace(judged, detail=f"{judged.detail}; on {rows}")
-    return [*checks, judged]
+    return judged
 
 
 class _Subject:
@@ -143,6 +155,31 @@ class _Subject:
             "its config and all tensors" if has_whole_base else "only the tensors that it lists"
         )
         return f"{stated.id} ({stated.identity[:12]}): {checked}"
+
+
+def _refusals(subject: "_Subject", tuned: Path | None, backend: "Backend | None") -> Check:
+    stored = subject.delta.header.refusals
+    assert stored is not None
+    if subject.base is None:
+        return Check("refusals", ok=None, detail="no base was given")
+    if (stored.prompts, stored.asked) != (prompts_digest(), asked()):
+        return Check("refusals", ok=None, detail="the file's measurement is on other prompts")
+    return judge_refusals(stored, measure_refusals(subject.base, tuned, subject.delta, backend))
+
+
+def judge_refusals(stored: Refusals, measured: Refusals | Unmeasured) -> Check:
+    """Compares what is refused with what the file says."""
+    says = f"the file says: {'; '.join(stored.sentences())}"
+    if isinstance(measured, Unmeasured):
+        return Check("refusals", ok=False, detail=f"{measured}; {says}")
+    claims = stored.models()
+    ok = all(
+        abs(getattr(counts, kind) - getattr(claims[name], kind)) <= SAME_ANSWERS
+        for name, counts in measured.models().items()
+        if name in claims
+        for kind in KINDS
+    )
+    return Check("refusals", ok=ok, detail=f"{'; '.join(measured.sentences())}; {says}")
 
 
 def judge_quality(stored: DeltaHeader, measured: Quality, rows_digest: str) -> Check:

@@ -35,6 +35,7 @@ from zoo.gym.delta.file.header import (
     measured_header,
 )
 from zoo.gym.delta.file.reader import Delta, is_delta, load_delta, refuse_delta
+from zoo.gym.delta.file.refusals import REFUSALS_KEY, Refusals
 from zoo.gym.delta.file.terms import TensorTerms
 from zoo.gym.delta.file.writer import Spool, replace_header, write_delta
 from zoo.gym.delta.origin.digests import BASE_KEY, form_in
@@ -46,10 +47,13 @@ from zoo.gym.delta.reading.identity import IdentityHasher, base_name, check_name
 from zoo.gym.delta.reading.parents import parents_of
 from zoo.gym.delta.reading.prefetch import reading_ahead
 from zoo.gym.delta.reading.weights import Weights, named_as, open_weights
+from zoo.gym.delta.refusals import measure_refusals
+from zoo.gym.delta.safety_gate import gated, require_refusals, threshold_of
 from zoo.gym.delta.sanity import warn_of_other_base, warn_of_worse_delta
 from zoo.gym.delta.zeros import Masked, masked
 from zoo.gym.errors import InputError
 from zoo.gym.files import read_json_object
+from zoo.gym.refusals import Unmeasured
 from zoo.gym.terminal import one_line
 from zoo.models.adapters import CONFIG_FILE
 from zoo.models.folder import is_reward_model, rope_scaling
@@ -84,6 +88,8 @@ class DeltaReport:
         masked: the tensors whose zeros are kept by a mask, None if there are none.
         held_out: whether the examples were held out; None if that is not known.
         distilled: how it was trained after it was coded; None if it was not.
+        refusals: what base, fine-tune and delta refuse; None if that was not measured, or the base
+            refuses nothing.
     """
 
     file: Path
@@ -95,6 +101,7 @@ class DeltaReport:
     masked: Masked | None = None
     held_out: bool | None = None
     distilled: Distilled | None = None
+    refusals: Refusals | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Returns the report as the command prints it: file, bytes, form, quality."""
@@ -107,6 +114,7 @@ class DeltaReport:
             "form": self.form,
             "quality": quality,
             "distilled": None if self.distilled is None else self.distilled.as_json(),
+            "refusals": None if self.refusals is None else self.refusals.as_json(),
         }
 
 
@@ -123,11 +131,13 @@ def create_delta(
     quality: QualityInput | None = None,
     force: bool = False,
     distill: Callable[[Path], Distilled] | None = None,
+    safety_threshold: float | None = None,
     watch: Watch = ignore,
 ) -> DeltaReport:
     """Writes the delta between a base and a fine-tune of it.
 
-    The file is written before its quality is measured, so a failed measurement loses nothing.
+    The file is written before its quality is measured, so a failed measurement loses nothing; with
+    a safety threshold it gets its name only after the measurements.
 
     Args:
         source: a peft LoRA folder, a full-model folder, or a safetensors file of either kind.
@@ -144,17 +154,22 @@ def create_delta(
             not measure it.
         force: replace an existing delta; any other file is never replaced.
         distill: trains the delta that was written, see `zoo.gym.published.distilled`.
+        safety_threshold: the share, 0 to 1, of the harmful prompts refused by the base that the
+            delta must refuse; refusals need no `quality`. None measures them with the quality and
+            requires nothing.
         watch: called with the progress after each tensor.
 
     Raises:
         NotAvailableError: the source or the base is missing.
         InputError: an argument has the wrong type, `out` exists, the source is a delta, the base's
             name contains control characters, source and base do not match, a value is not finite,
-            nothing changed, the form is impossible for this source, or it has no such layer.
+            nothing changed, the form is impossible for this source, it has no such layer, or the
+            delta refuses too few prompts.
         StorageError: the file cannot be written.
 
     Warns:
-        GymWarning: the adapter was made for another base, or the delta is worse than its base.
+        GymWarning: the adapter was made for another base, the delta is worse than its base, or the
+            safety threshold is low or cannot be measured.
     """
     source, out = path_of("source", source), path_of("out", out)
     base_id = None if base_id is None else text_of("base_id", base_id)
@@ -163,6 +178,7 @@ def create_delta(
     origin = instance_of("origin", Origin() if origin is None else origin, Origin)
     quality = None if quality is None else instance_of("quality", quality, QualityInput)
     force = instance_of("force", force, bool)
+    threshold = None if safety_threshold is None else threshold_of(safety_threshold)
     base = model_folder("base", base)
     base_id, base_revision = base_name(base, base_id, base_revision)
     refuse_delta(source)
@@ -191,30 +207,35 @@ def create_delta(
         name: base_weights.nbytes(name) + _tuned_bytes(adapter, tuned_weights, name)
         for name in names
     }
-    with (
-        Spool(out.parent) as spool,
-        closing(reading_ahead(sizes, base_weights, tuned_weights)) as ahead,
-    ):
-        hasher = IdentityHasher(base_weights)
-        tensors: list[TensorTerms] = []
-        for name, _ in zip(passing(sizes, watch), ahead, strict=True):
-            change = _encode(adapter, base_weights, tuned_weights, name, codings.get(name, coding))
-            if change is not None:
-                spool.add_tensor(change)
-                hasher.add(name)
-                tensors.append(change.tensor)
-        if not tensors:
-            raise InputError(
-                f"{source}: expected a fine-tune, got no change from the base {base}",
-                code="delta.no_change",
-            )
-        rest = whole_base(base_weights, [tensor.name for tensor in tensors])
-        base_info = Base(identity=hasher.finish(), id=base_id, revision=base_revision)
-        check_named_base(base_info, base_weights, [tensor.name for tensor in tensors])
-        origin = _with_record(origin, source, base)
-        header = _header(form_of(coding), base_info, rest, tuple(tensors), origin)
-        write_delta(out, header.model_copy(update={"parents": parents}), spool)
-    return _improved_and_measured(load_delta(out), base, source, distill, quality)
+    with gated(out, threshold) as file:
+        with (
+            Spool(out.parent) as spool,
+            closing(reading_ahead(sizes, base_weights, tuned_weights)) as ahead,
+        ):
+            hasher = IdentityHasher(base_weights)
+            tensors: list[TensorTerms] = []
+            for name, _ in zip(passing(sizes, watch), ahead, strict=True):
+                change = _encode(
+                    adapter, base_weights, tuned_weights, name, codings.get(name, coding)
+                )
+                if change is not None:
+                    spool.add_tensor(change)
+                    hasher.add(name)
+                    tensors.append(change.tensor)
+            if not tensors:
+                raise InputError(
+                    f"{source}: expected a fine-tune, got no change from the base {base}",
+                    code="delta.no_change",
+                )
+            rest = whole_base(base_weights, [tensor.name for tensor in tensors])
+            base_info = Base(identity=hasher.finish(), id=base_id, revision=base_revision)
+            check_named_base(base_info, base_weights, [tensor.name for tensor in tensors])
+            origin = _with_record(origin, source, base)
+            header = _header(form_of(coding), base_info, rest, tuple(tensors), origin)
+            header = header.model_copy(update={"parents": parents})
+            write_delta(file, header, spool)
+        report = _improved_and_measured(load_delta(file), base, source, distill, quality, threshold)
+    return replace(report, file=out)
 
 
 def _improved_and_measured(
@@ -223,10 +244,13 @@ def _improved_and_measured(
     source: Path,
     distill: Callable[[Path], Distilled] | None,
     quality: QualityInput | None,
+    threshold: float | None,
 ) -> DeltaReport:
     distilled = None if distill is None else distill(delta.path)
     if distilled is not None and distilled.is_better:
         delta = replace_trained(delta, distilled)
+    if quality is not None or threshold is not None:
+        delta = _with_refusals(delta, base, source, quality, threshold)
     if quality is not None:
         measured = measure_quality(base, source, delta, quality)
         rows = rows_digest(quality.examples)
@@ -235,6 +259,18 @@ def _improved_and_measured(
         warn_of_worse_delta(measured)
     report = _report(delta, quality.held_out if quality else None)
     return replace(report, distilled=distilled)
+
+
+def _with_refusals(
+    delta: Delta, base: Path, source: Path, quality: QualityInput | None, threshold: float | None
+) -> Delta:
+    measured = measure_refusals(base, source, delta, quality.backend if quality else None)
+    if threshold is not None:
+        require_refusals(measured, threshold)
+    if isinstance(measured, Unmeasured):
+        return delta
+    recipe = delta.header.recipe | {REFUSALS_KEY: measured.model_dump(mode="json")}
+    return replace_header(delta, delta.header.model_copy(update={"recipe": recipe}))
 
 
 def _with_record(origin: Origin, source: Path, base: Path) -> Origin:
@@ -286,6 +322,7 @@ def _report(delta: Delta, held_out: bool | None) -> DeltaReport:
         quality=delta.header.quality,
         masked=masked(delta),
         held_out=held_out,
+        refusals=delta.header.refusals,
     )
 
 

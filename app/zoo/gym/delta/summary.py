@@ -43,6 +43,10 @@ def as_text(delta: Delta) -> str:
             f"base      {header.base.id}{revision} ({header.base.identity[:12]})",
             f"quality   {_quality(header.quality, was_held_out(header))}",
             *_of_version_2(header),
+            *(
+                f"refusals  {line}"
+                for line in (header.refusals.sentences() if header.refusals else ())
+            ),
             *_of_training(header.recipe.get(DISTILLED_KEY)),
             f"recipe    {counted(len(header.recipe.keys() - RECORDS), 'setting')}, seed "
             f"{header.seed}",

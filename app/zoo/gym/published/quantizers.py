@@ -56,8 +56,12 @@ class BitDeltaQuantizer:
         self._coding = _dense(
             choose_coding(chosen.as_delta(from_adapter=False), from_adapter=False)
         )
-        for sentence in chosen.without_effect():
-            warnings.warn(sentence, GymWarning, stacklevel=2)
+        if chosen.safety_threshold is not None:
+            raise InputError(
+                "safety_threshold: expected none for single tensors: whole models refuse",
+                hint="create_delta(..., safety_threshold=...) or compress_deltas",
+                code="published.bad_argument",
+            )
 
     def quantize_delta(
         self, weight: Array, base_weight: Array, name: str = "weight"

@@ -120,10 +120,12 @@ class Trained:
 
         Raises:
             GymError: `train` has not finished yet.
-            InputError: `config` has another type, or does not fit the trained model.
+            InputError: `config` has another type, or does not fit the trained model, or the delta
+                loses more of the base's refusals than `safety_threshold` allows: it is not written.
 
         Warns:
-            GymWarning: the delta is worse than its base, or a setting has no effect.
+            GymWarning: the delta is worse than its base, or `safety_threshold` is low or cannot be
+                measured.
         """
         from zoo.gym.delta import create_delta, load_delta
         from zoo.gym.delta.reading.adapter import is_adapter
@@ -134,8 +136,6 @@ class Trained:
         if not isinstance(chosen, DeltaQuantConfig):
             hint = "BitDeltaConfig(bits=1) or DeltaQuantConfig(method='int4')"
             instance_of("config", chosen, BitDeltaConfig, hint=hint)
-            for sentence in chosen.without_effect():
-                warnings.warn(sentence, GymWarning, stacklevel=2)
         result = self.result
         source, file = result.folder / "result", result.folder / DELTA_FILE
         adapted = is_adapter(source)
@@ -155,6 +155,7 @@ class Trained:
             layers=layers,
             quality=quality,
             distill=distill if chosen.bits == 1 else None,
+            safety_threshold=getattr(chosen, "safety_threshold", None),
             force=True,
         )
         self._delta = file

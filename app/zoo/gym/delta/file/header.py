@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from zoo.gym.delta.file.privacy import Privacy
+from zoo.gym.delta.file.refusals import REFUSALS_KEY, Refusals
 from zoo.gym.delta.file.terms import Model, TensorTerms
 from zoo.gym.terminal import one_line
 
@@ -171,7 +172,9 @@ FORM_KEY = "base"
 DISTILLED_KEY = "distilled"
 """A recipe key: how the delta was trained after it was made, and on what."""
 
-RECORDS = frozenset({ROWS_KEY, ROWS_DIGEST_KEY, WHOLE_BASE_KEY, FORM_KEY, DISTILLED_KEY})
+RECORDS = frozenset(
+    {ROWS_KEY, ROWS_DIGEST_KEY, WHOLE_BASE_KEY, FORM_KEY, DISTILLED_KEY, REFUSALS_KEY}
+)
 """The recipe keys that are no settings of a fine-tune."""
 
 
@@ -212,7 +215,7 @@ class DeltaHeader(Model):
 
     @model_validator(mode="after")
     def _records_are_whole(self) -> Self:
-        _ = self.whole_base
+        _ = self.whole_base, self.refusals
         return self
 
     @property
@@ -224,6 +227,16 @@ class DeltaHeader(Model):
         """
         record = self.recipe.get(WHOLE_BASE_KEY)
         return None if record is None else WholeBase.model_validate(record)
+
+    @property
+    def refusals(self) -> Refusals | None:
+        """What base, fine-tune and delta refuse, None if that was not measured.
+
+        Raises:
+            ValueError: the record is malformed.
+        """
+        record = self.recipe.get(REFUSALS_KEY)
+        return None if record is None else Refusals.model_validate(record)
 
     @property
     def version(self) -> Version:
