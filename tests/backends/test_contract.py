@@ -90,8 +90,8 @@ def test_weights_that_are_computed_on_use_have_the_gradient_of_kept_ones(
     assert names >= changed.keys()
     assert names.isdisjoint(name for name, _ in policy.trained())
     needs = frozenset({Stat.LOGPROBS})
-    scores = [each.score(batch, needs)[Stat.LOGPROBS] for each in (policy, whole)]
-    np.testing.assert_allclose(*scores, rtol=1e-5)
+    one, other = (each.score(batch, needs)[Stat.LOGPROBS] for each in (policy, whole))
+    np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
 def test_weights_are_computed_on_use_of_a_base_in_its_files_alone(engine: str, tied: Path) -> None:

@@ -203,10 +203,7 @@ def create_delta(
         [name for name in names if len(base_weights.shape(name)) > 1],
         from_adapter=from_adapter,
     )
-    sizes = {
-        name: base_weights.nbytes(name) + _tuned_bytes(adapter, tuned_weights, name)
-        for name in names
-    }
+    sizes = {name: _bytes_of(name, base_weights, adapter, tuned_weights) for name in names}
     with gated(out, threshold) as file:
         with (
             Spool(out.parent) as spool,
@@ -339,10 +336,10 @@ def _encode(
     return encode_weight(base_weights, tuned_weights, name, coding)
 
 
-def _tuned_bytes(adapter: Adapter | None, tuned_weights: Weights, name: str) -> int:
-    if adapter is None:
-        return tuned_weights.nbytes(name)
-    return sum(tuned_weights.nbytes(factor) for factor in adapter.factors[name])
+def _bytes_of(name: str, base: Weights, adapter: Adapter | None, tuned: Weights) -> int:
+    """Returns the bytes that are read to compare a tensor."""
+    names = (name,) if adapter is None else adapter.factors[name]
+    return base.nbytes(name) + sum(map(tuned.nbytes, names))
 
 
 def _refuse_name(*names: str | None) -> None:
