@@ -21,7 +21,8 @@ EFFECTIVE: list[tuple[type[Config], str, Settings, Settings, Settings]] = [
     (BitDeltaConfig, "full", {}, {"bits": 2}, {"kind": "int", "bits": 2}),
     (BitDeltaConfig, "full", {}, {"bits": 8}, {"kind": "int", "bits": 8}),
     (BitDeltaConfig, "adapter", {}, {"bits": 4}, {"A": "int4", "B": "int4"}),
-    (BitDeltaConfig, "adapter", {"bits": 2}, {"symmetric": False}, {"A": "codes2"}),
+    (BitDeltaConfig, "adapter", {"bits": 2}, {"symmetric": True}, {"A": "int2", "B": "int2"}),
+    (BitDeltaConfig, "adapter", {}, {"bits": 2}, {"A": "codes2", "B": "codes2"}),
     (BitDeltaConfig, "full", {}, {"scale": "column"}, {"scale": "column"}),
     (BitDeltaConfig, "full", {}, {"scale": "group", "group_size": 128}, {"group": 128}),
     (BitDeltaConfig, "full", {}, {"zero": "mask"}, {"zero": "mask"}),
@@ -245,7 +246,7 @@ def test_each_layer_is_coded_as_it_would_be_alone(
         bits: coded(
             sources[source],
             base,
-            BitDeltaConfig(bits=bits),
+            BitDeltaConfig(bits=bits, symmetric=True),
             tmp_path / f"{bits}.safetensors",
             adapted=adapted,
         )

@@ -183,35 +183,6 @@ def test_a_delta_of_other_settings_is_refused(home: Path) -> None:
         Trainer(config()).compress_deltas(wrong)
 
 
-@pytest.mark.slow
-def test_a_safety_threshold_warns_that_nothing_measures_it(home: Path) -> None:
-    trainer = Trainer(config())
-    trainer.train(ROWS)
-    with pytest.warns(GymWarning, match="safety_threshold: without effect"):
-        trainer.compress_deltas(BitDeltaConfig(safety_threshold=0.6))
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"enable_deltasoup": True},
-            "enable_deltasoup: a delta is contributed by DeltaSoup or "
-            "`zoo-gym round contribute`: expected false",
-        ),
-        ({"group_size": 64}, "group_size: expected 128, got 64"),
-        ({"bits": 3}, "bits: expected 1, 2, 4 or 8, got 3"),
-        ({"clip_outliers": True}, "clip_outliers: no such setting"),
-    ],
-)
-def test_a_delta_setting_that_would_be_ignored_is_refused(
-    settings: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError) as caught:
-        BitDeltaConfig(**settings)
-    assert caught.value.message == message
-
-
 def test_columns_of_a_dataset_become_rows() -> None:
     assert listed({"a": [1, 2], "b": [3, 4]}) == [{"a": 1, "b": 3}, {"a": 2, "b": 4}]
     ragged: dict[str, list[int]] = {"a": [1, 2], "b": [3]}
