@@ -3,8 +3,9 @@
 usage: python -m bench real [--model FOLDER]      fifteen minutes of two cores, 4 GB
 
 LoRA, on one thread and two: steps of ours and of the plain loop in turns in one process, those of
-TRL's trainer in another, as `bench.real_steps` says. All have the default settings of the
-allocator. Chat: see `bench.real_chat`.
+TRL's trainer in another, as `bench.real_steps` says: all in float32, and ours also in the number
+format that a run chooses here. All have the default settings of the allocator. Chat: see
+`bench.real_chat`.
 """
 
 from collections.abc import Iterator
@@ -50,11 +51,12 @@ def lora(folder: Path, threads: int) -> Iterator[Case | Skipped]:
         words = (way, str(folder), "--threads", str(threads), *options)
         return own_process("bench.real_steps", *words, joined=False)
 
-    both = steps("both")
+    turns = steps("turns")
     alone = {way: steps(way, "--steps", PEAK_STEPS)[way] for way in ("ours", "plain")}
-    name, mine = "transformers and peft", both["ours"]
-    yield faster(title, mine, both["plain"], name, ">= 1.3")
-    yield same_losses(title, mine, both["plain"], name)
+    name, mine, plain = "transformers and peft", turns["ours"], turns["plain"]
+    yield faster(title, mine, plain, name, ">= 1.3")
+    yield same_losses(title, mine, plain, name)
+    yield faster(f"{title}, format chosen here", turns["chosen"], plain, name, "")
     yield peak(title, alone["ours"], alone["plain"], name)
     if find_spec("trl") is None:
         yield Skipped(title, "trl is not installed")
