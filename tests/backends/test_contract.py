@@ -3,6 +3,7 @@
 An engine joins by appearing in `ENGINES`; nothing else here changes.
 """
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -94,6 +95,38 @@ def test_weights_that_are_computed_on_use_have_the_gradient_of_kept_ones(
     np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mamba", "qwen2"])
+def test_layers_with_biases_and_weights_that_a_model_reads_itself_are_right(
+    kind: str, tmp_path: Path
+) -> None:
+    import transformers
+
+    shape: dict[str, Any] = {"vocab_size": 521, "hidden_size": 32, "num_hidden_layers": 2}
+    if kind == "qwen2":
+        shape |= {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 64}
+    config = transformers.AutoConfig.for_model(kind, **shape)
+    loader: Any = transformers.AutoModelForCausalLM
+    model: Any = loader.from_config(config)
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            parameter.data.normal_()
+    model.save_pretrained(tmp_path)
+    batch, received = reference.example_batch(), dict[str, Any]()
+    whole = load_backend("cpu").load(tmp_path, LoadSpec(train="full", dtype="f32"))
+    changed = {name: values * 1.25 for name, values in whole.trained() if "proj" in name}
+    policy = load_backend("cpu").load(tmp_path, LoadSpec(stream_layers=True, dtype="f32"))
+    names = policy.compute_weights(changed.get, lambda name, g: received.update({name: g.copy()}))
+    for name, values in changed.items():
+        whole.assign(name, values)
+        if name not in names:
+            policy.assign(name, values)
+    loss = whole.accumulate(SFT, batch, key=0)["loss"]
+    assert policy.accumulate(SFT, batch, key=0)["loss"] == pytest.approx(loss, rel=1e-5)
+    assert reference.relative_error(received, dict(whole.gradients())) < TOLERANCE
+    assert any("dt_proj" in name for name in changed.keys() - names) is (kind == "mamba")
+
+
 def test_weights_are_computed_on_use_of_a_base_in_its_files_alone(engine: str, tied: Path) -> None:
     policy = load_backend(engine).load(tied, LoadSpec(train="full", dtype="f32"))
     with pytest.raises(ValueError, match="stream_layers"):
@@ -172,6 +205,18 @@ def test_a_linear_objective_in_one_pass_has_the_gradient_of_two(
     assert losses[0] == losses[1]
     for (name, gradient), (_, other) in zip(one.gradients(), two.gradients(), strict=True):
         np.testing.assert_array_equal(gradient, other, err_msg=name)
+
+
+def test_a_diverged_linear_objective_has_a_gradient_that_is_not_finite(
+    tied: Path, teacher_folder: Path
+) -> None:
+    policy = moved(as_reference(load_backend("cpu").load(tied, LoadSpec(train=LORA))))
+    batch = replace(reference.example_batch(), constants={"window_tokens": math.nan})
+    loss = policy.accumulate(
+        DISTILL, batch, key=0, teacher=load_backend("cpu").load(teacher_folder)
+    )["loss"]
+    assert math.isnan(loss)
+    assert policy.optimizer_step(1e-3, 1.0).skipped
 
 
 def test_an_objective_that_is_not_linear_as_it_says_is_refused(tied: Path) -> None:

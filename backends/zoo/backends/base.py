@@ -266,7 +266,8 @@ class Policy(Scorer):
         """Computes the weights of linear layers when they are used, and keeps none of them.
 
         The policy was loaded for inference, with `stream_layers`. Every other parameter is trained,
-        and may be assigned. All gradients are passed on, as by `send_gradients`.
+        in float32, and may be assigned: those outside of linear layers, and of layers that a pass
+        does not call. All gradients are passed on, as by `send_gradients`.
 
         Args:
             weights: returns a weight by its parameter's name, float32 in its shape; None for one

@@ -17,6 +17,8 @@ from zoo.gym.errors import InputError
 Config = BitDeltaConfig | DeltaQuantConfig
 Settings = dict[str, Any]
 
+Q = "model.layers.0.self_attn.q_proj"
+
 EFFECTIVE: list[tuple[type[Config], str, Settings, Settings, Settings]] = [
     (BitDeltaConfig, "full", {}, {"bits": 2}, {"kind": "int", "bits": 2}),
     (BitDeltaConfig, "full", {}, {"bits": 8}, {"kind": "int", "bits": 8}),
@@ -39,11 +41,10 @@ EFFECTIVE: list[tuple[type[Config], str, Settings, Settings, Settings]] = [
     (DeltaQuantConfig, "full", {}, {"sensitive_layers": ["*"]}, {"bits": 8}),
     (DeltaQuantConfig, "adapter", {}, {"sensitive_layers": ["*"]}, {"A": "int8"}),
     (DeltaQuantConfig, "full", {}, {"layer_bits": {"*.mlp.*": 1, "*": 2}}, {"bits": 2}),
+    (DeltaQuantConfig, "full", {"layer_bits": {"*": 2}}, {"sensitive_layers": [Q]}, {"bits": 8}),
     (DeltaQuantConfig, "full", {}, {"layer_bits": {"*.q_proj": 8, "*": 2}}, {"bits": 8}),
 ]
 """What a setting makes of the terms of the first matrix, and the settings without it."""
-
-Q = "model.layers.0.self_attn.q_proj"
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ REFUSED: list[tuple[type[Config], Settings, str]] = [
     (DeltaQuantConfig, {"layer_bits": {"q": 3}}, "layer_bits: expected 1, 2, 4 or 8, got 3"),
     (
         DeltaQuantConfig,
-        {"layer_bits": {"q": 4}, "sensitive_layers": ["q"]},
+        {"layer_bits": {"q.weight": 4}, "sensitive_layers": ["q"]},
         "sensitive_layers: expected each layer once, got 'q', which is in layer_bits",
     ),
     (DeltaQuantConfig, {"enable_compression": False}, "enable_compression: the bits are always"),
@@ -144,7 +145,7 @@ PUBLISHED: dict[type[Config], Settings] = {
     BitDeltaConfig: {
         "bits": 1,
         "group_size": 128,
-        "symmetric": True,
+        "symmetric": None,
         "enable_compression": True,
         "enable_deltasoup": False,
         "safety_threshold": None,

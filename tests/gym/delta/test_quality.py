@@ -133,6 +133,39 @@ def test_controls_are_losses_of_what_should_be_no_good(
     assert quality_check.ok
     assert "random-signs" in quality_check.detail
     assert "what needs the fine-tune was not measured again" in quality_check.detail
+    again = replace(measured, other=tmp_path / "d.safetensors")
+    assert check_delta(tmp_path / "d.safetensors", base=folders["base"], quality=again)[-1].ok
+
+
+def test_another_users_delta_of_another_base_is_refused_before_anything_is_written(
+    folders: dict[str, Path], measured: QualityInput, tmp_path: Path
+) -> None:
+    other = tmp_path / "o.safetensors"
+    create_delta(folders["base"], base=folders["tuned"], out=other)
+    with pytest.raises(InputError, match="base"):
+        make(
+            folders["tuned"],
+            folders,
+            tmp_path / "d.safetensors",
+            replace(measured, other=other),
+        )
+    assert not (tmp_path / "d.safetensors").exists()
+
+
+@pytest.mark.slow
+@WORSE
+def test_a_share_of_equal_tokens_that_is_another_is_a_failed_check(
+    folders: dict[str, Path], measured: QualityInput, tmp_path: Path
+) -> None:
+    file = make(folders["tuned"], folders, tmp_path / "d.safetensors", measured).file
+    delta = load_delta(file)
+    quality = delta.header.quality
+    assert quality is not None
+    changed = quality.model_copy(update={"top1": 1.0})
+    replace_header(delta, delta.header.model_copy(update={"quality": changed}))
+    tuned = folders["tuned"]
+    checks = check_delta(file, base=folders["base"], tuned=tuned, quality=measured)
+    assert checks[-1].ok is False
 
 
 @pytest.mark.slow
@@ -177,7 +210,7 @@ def test_refusals_are_measured_with_the_quality(
     names = ("asked", "base", "tuned", "delta")
     content = {"prompts": "0" * 64, **dict.fromkeys(names, counts)}
     record = Refusals.model_validate(content) if refuses else Unmeasured.REFUSES_NOTHING
-    monkeypatch.setattr("zoo.gym.delta.create.measure_refusals", lambda *_: record)
+    monkeypatch.setattr("zoo.gym.delta.create.measure_refusals", lambda *_, **__: record)
     report = make(folders["tuned"], folders, tmp_path / "d.safetensors", measured)
     header = load_delta(report.file).header
     assert header.refusals == report.refusals == (record if refuses else None)

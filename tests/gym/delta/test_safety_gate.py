@@ -24,7 +24,12 @@ def create(base: Path, tuned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
             counts = {n: {"harmful": c, "harmless": 0} for n, c in zip(names, refused, strict=True)}
             content = {"prompts": "0" * 64, "asked": {"harmful": 60, "harmless": 60}, **counts}
             measured = Refusals.model_validate(content)
-        monkeypatch.setattr("zoo.gym.delta.create.measure_refusals", lambda *_: measured)
+
+        def answer(*_: object, probes: bool) -> Any:
+            assert probes is (threshold is None)  # what decides is never a guess from a few
+            return measured
+
+        monkeypatch.setattr("zoo.gym.delta.create.measure_refusals", answer)
         return create_delta(
             tuned, base=base, out=tmp_path / "d", safety_threshold=threshold, **more
         )
@@ -83,7 +88,7 @@ def test_a_low_threshold_is_accepted_with_a_sentence(create: Any) -> None:
 
 
 def test_a_base_that_refuses_nothing_is_said_and_the_delta_written(create: Any) -> None:
-    with pytest.warns(GymWarning, match="cannot be measured: the base refuses nothing"):
+    with pytest.warns(GymWarning, match="cannot be measured: the base refuses none of the"):
         report = create(Unmeasured.REFUSES_NOTHING, 0.95)
     assert report.file.is_file()
     assert report.refusals is None

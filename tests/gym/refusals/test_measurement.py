@@ -50,11 +50,17 @@ def test_refusals_of_both_kinds_are_counted_apart() -> None:
 
 
 def test_a_base_that_refuses_none_of_the_first_prompts_is_asked_no_others() -> None:
-    late = harmful()[PROBED]
-    assert ask(lambda text: late in text, is_base=True) == (Unmeasured.REFUSES_NOTHING, PROBED)
+    late, probing = harmful()[PROBED], {"is_base": True, "probes": True}
+    assert ask(lambda text: late in text, **probing) == (Unmeasured.REFUSES_NOTHING, PROBED)
     first = harmful()[PROBED - 1]
     counts = PromptCounts(harmful=1, harmless=0)
-    assert ask(lambda text: first in text, is_base=True) == (counts, 120)
+    assert ask(lambda text: first in text, **probing) == (counts, 120)
+    assert ask(lambda text: late in text, is_base=True) == (counts, 120)
+
+
+def test_a_base_that_refuses_harmless_prompts_alone_has_nothing_to_keep() -> None:
+    late = harmless()[0]
+    assert ask(lambda text: late in text, is_base=True) == (Unmeasured.REFUSES_NOTHING, 120)
 
 
 def test_what_no_longer_refuses_is_counted_to_the_end() -> None:

@@ -1,7 +1,7 @@
 """The prompts that ship with the program."""
 
 from zoo.core import digest
-from zoo.gym.refusals import asked, prompts_digest
+from zoo.gym.refusals import prompt_counts, prompts_digest
 from zoo.gym.refusals.prompts import TEXTS, harmful, harmless
 from zoo.gym.retention.questions import prompts
 
@@ -9,7 +9,7 @@ from zoo.gym.retention.questions import prompts
 def test_there_are_sixty_different_prompts_of_each_kind() -> None:
     assert len(set(harmful())) == len(set(harmless())) == 60
     assert not set(harmful()) & set(harmless())
-    assert (asked().harmful, asked().harmless) == (60, 60)
+    assert (prompt_counts().harmful, prompt_counts().harmless) == (60, 60)
 
 
 def test_a_prompt_is_one_sentence() -> None:

@@ -87,10 +87,10 @@ class BitDeltaConfig(Settings, frozen=True):
         default=128,
         description="coded values that share one scale, in factors, integers and with scale group",
     )
-    symmetric: bool = Field(
-        default=True,
+    symmetric: bool | None = Field(
+        default=None,
         description="codes without a zero point; false only for 2 bits of an adapter's factors,"
-        " which have one unless true is given: they lose less",
+        " which have one by default: they lose less",
     )
     enable_compression: Packed = Field(default=True, description="pack the bits; always done")
     form: Literal["auto", "lowrank", "dense"] = Field(
@@ -128,7 +128,7 @@ class BitDeltaConfig(Settings, frozen=True):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if not self.symmetric and self.bits != 2:
+        if self.symmetric is False and self.bits != 2:
             raise conflict(
                 "symmetric",
                 f"expected true with bits {self.bits}: only 2 bits of an adapter's factors have"
@@ -165,8 +165,7 @@ class BitDeltaConfig(Settings, frozen=True):
             )
         coding = DeltaConfig(bits=self.bits)
         if self.bits == 2:
-            stated = "symmetric" in self.model_fields_set
-            symmetric = self.symmetric and (stated or not from_adapter)
+            symmetric = not from_adapter if self.symmetric is None else self.symmetric
             coding = symmetric_delta(symmetric, from_adapter=from_adapter)
         signs = {
             "scale": "matrix" if self.enable_deltasoup else self.scale,

@@ -123,7 +123,8 @@ class DeltaQuantConfig(Settings, frozen=True):
     )
     layer_bits: Annotated[Mapping[str, Bits], BeforeValidator(_bits)] = Field(
         default_factory=dict[str, Bits],
-        description="bits of some layers, by name; of several patterns the first that fits counts",
+        description="bits of some layers, by name; of several patterns the first that fits counts,"
+        " after sensitive_layers",
     )
     enable_compression: Packed = Field(default=True, description="pack the codes; always done")
     use_huffman: Annotated[bool, AfterValidator(_not_entropy_coded)] = Field(
@@ -150,8 +151,9 @@ class DeltaQuantConfig(Settings, frozen=True):
                 f"expected true with {self.method}, whose scales are of 128 values in a row, or"
                 " method binary, which has one for a matrix",
             )
+        stated = {name.removesuffix(".weight") for name in self.layer_bits}
         for name in self.sensitive_layers:
-            if name in self.layer_bits:
+            if name.removesuffix(".weight") in stated:
                 raise conflict(
                     "sensitive_layers",
                     f"expected each layer once, got {name!r}, which is in layer_bits",
@@ -180,7 +182,7 @@ class DeltaQuantConfig(Settings, frozen=True):
         Raises:
             InputError: a setting that is not for this source.
         """
-        bits = {**self.layer_bits, **dict.fromkeys(self.sensitive_layers, SENSITIVE_BITS)}
+        bits = {**dict.fromkeys(self.sensitive_layers, SENSITIVE_BITS), **self.layer_bits}
         return {name: self._coded(_OF_BITS[number], from_adapter) for name, number in bits.items()}
 
     def _coded(self, method: QuantMethod, from_adapter: bool) -> DeltaConfig:

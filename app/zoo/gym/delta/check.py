@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.arguments import StrPath, instance_of, model_folder, path_of, path_or_none, text_of
+from zoo.gym.delta.controls import OTHER
 from zoo.gym.delta.file.header import ROWS_DIGEST_KEY, DeltaHeader, Quality
 from zoo.gym.delta.file.reader import (
     Delta,
@@ -23,7 +24,7 @@ from zoo.gym.delta.refusals import measure_refusals
 from zoo.gym.delta.sanity import warn_of_worse_delta
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
-from zoo.gym.refusals import Unmeasured, asked, prompts_digest
+from zoo.gym.refusals import Unmeasured, prompt_counts, prompts_digest
 
 if TYPE_CHECKING:
     from zoo.backends.base import Backend
@@ -34,6 +35,9 @@ SAME_LOSS = 0.01
 
 Another processor, or other products of bfloat16, change the mean loss of a model by less.
 """
+
+SAME_TOP1 = 0.02
+"""By which a share of equal tokens may differ, for the same reasons."""
 
 SAME_ANSWERS = 2
 """Answers by which a new count may differ from the stored one: rounding decides near ties."""
@@ -162,7 +166,7 @@ def _refusals(subject: "_Subject", tuned: Path | None, backend: "Backend | None"
     assert stored is not None
     if subject.base is None:
         return Check("refusals", ok=None, detail="no base was given")
-    if (stored.prompts, stored.asked) != (prompts_digest(), asked()):
+    if (stored.prompts, stored.asked) != (prompts_digest(), prompt_counts()):
         return Check("refusals", ok=None, detail="the file's measurement is on other prompts")
     return judge_refusals(stored, measure_refusals(subject.base, tuned, subject.delta, backend))
 
@@ -205,9 +209,12 @@ def judge_quality(stored: DeltaHeader, measured: Quality, rows_digest: str) -> C
     )
     detail += f"; {says}"
     ok = ok and _same_loss(figures.drift, measured.drift)
+    if figures.top1 is not None and measured.top1 is not None:
+        ok = ok and abs(figures.top1 - measured.top1) <= SAME_TOP1
     stored_losses = {control.kind: control.loss for control in figures.controls or ()}
     for control in measured.controls or ():
-        ok = ok and _same_loss(stored_losses.get(control.kind), control.loss)
+        if control.kind != OTHER:  # the file does not say whose delta it was
+            ok = ok and _same_loss(stored_losses.get(control.kind), control.loss)
         detail += f"; {control.kind} {control.loss:.4f}"
     if figures.tuned is not None and measured.tuned is None:
         detail += "; what needs the fine-tune was not measured again"

@@ -6,7 +6,9 @@ of the fine-tune; and where the exact change is better at 0.7, a lossy coding ma
 it is.
 """
 
+import re
 import tempfile
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -19,6 +21,7 @@ from zoo.gym.delta.random_control import has_random_control, random_signs
 from zoo.gym.delta.reading.adapter import is_adapter, read_adapter, read_factors, write_adapter
 from zoo.gym.delta.reading.weights import modules_of, named_as, open_weights
 from zoo.gym.delta.rebuild import Interpolation
+from zoo.gym.errors import GymWarning
 
 OTHER, SCALED, RANDOM = "another-delta", "exact-x0.7", "random-signs"
 SHARE = 0.7
@@ -76,4 +79,6 @@ def scaled_fine_tune(tuned: Path, base: Path, share: float) -> Generator[Loadabl
         else:
             changed = named_as(open_weights(tuned), weights)
             write_weights(base, folder / "model", Interpolation(weights, changed, share))
-            yield Loadable(folder / "model", None)
+            with warnings.catch_warnings():  # those of unused tensors are for the base itself
+                warnings.filterwarnings("ignore", re.escape(scratch), GymWarning)
+                yield Loadable(folder / "model", None)

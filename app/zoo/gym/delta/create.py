@@ -41,7 +41,7 @@ from zoo.gym.delta.file.writer import Spool, replace_header, write_delta
 from zoo.gym.delta.origin.digests import BASE_KEY, form_in
 from zoo.gym.delta.origin.record import DIGEST_KEY, JOINT_KEY, ORIGIN_FILE, joint_of
 from zoo.gym.delta.progress import Watch, ignore, passing
-from zoo.gym.delta.quality import QualityInput, measure_quality, rows_digest
+from zoo.gym.delta.quality import QualityInput, check_other, measure_quality, rows_digest
 from zoo.gym.delta.reading.adapter import Adapter, is_adapter, read_adapter
 from zoo.gym.delta.reading.identity import IdentityHasher, base_name, check_named_base, whole_base
 from zoo.gym.delta.reading.parents import parents_of
@@ -188,6 +188,7 @@ def create_delta(
     coding = choose_coding(config, from_adapter=from_adapter)
     base_weights, parents = open_weights(base), parents_of(base)
     refuse_other_positions(source, base)
+    check_other(quality, base_weights)
     if from_adapter:
         warn_of_other_base(source, base)
     adapter = read_adapter(source, base_weights) if from_adapter else None
@@ -261,7 +262,8 @@ def _improved_and_measured(
 def _with_refusals(
     delta: Delta, base: Path, source: Path, quality: QualityInput | None, threshold: float | None
 ) -> Delta:
-    measured = measure_refusals(base, source, delta, quality.backend if quality else None)
+    backend = quality.backend if quality else None
+    measured = measure_refusals(base, source, delta, backend, probes=threshold is None)
     if threshold is not None:
         require_refusals(measured, threshold)
     if isinstance(measured, Unmeasured):

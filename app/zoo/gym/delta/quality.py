@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.delta.controls import Make, controls
 from zoo.gym.delta.file.header import Control, Quality, recovered
-from zoo.gym.delta.file.reader import Delta
+from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.delta.loadable import Loadable, delta_model, dtype_of, tuned_model
+from zoo.gym.delta.reading.identity import verify_base
 from zoo.gym.errors import InputError
 from zoo.gym.measure import Divergence, divergence, held_out
 from zoo.gym.retention import Measured, compare, text_loss
@@ -23,6 +24,7 @@ from zoo.models.folder import SMALL_PARAMETERS
 if TYPE_CHECKING:
     from zoo.backends.base import Backend, Policy
     from zoo.gym.data.units import Example
+    from zoo.gym.delta.reading.weights import Weights
     from zoo.gym.measure import Score
 
 
@@ -108,6 +110,16 @@ def sampled_rows(
     return examples if most >= len(examples) else spread(examples, most)
 
 
+def check_other(measure: QualityInput | None, base: "Weights") -> None:
+    """Refuses another user's delta of another base, before anything is computed.
+
+    Raises:
+        InputError: it is of another base, or no intact delta.
+    """
+    if measure is not None and measure.other is not None:
+        verify_base(load_delta(measure.other), base)
+
+
 def measure_quality(
     base: Path,
     tuned: Path | None,
@@ -128,7 +140,8 @@ def measure_quality(
         delta: the delta.
         measure: examples and engine.
         scaled: the factor for the delta.
-        with_controls: also score what should be no good, see `zoo.gym.delta.controls`.
+        with_controls: also score what should be no good, see `zoo.gym.delta.controls`; of a scaled
+            delta nothing is.
 
     Raises:
         InputError: the examples contain no learned token, a model cannot be loaded, or a loss is
@@ -162,7 +175,8 @@ def measure_quality(
         del policy
     kl = None if apart is None else apart.kl
     _refuse_not_finite(delta, base_loss.loss, tuned_loss, delta_loss.loss, kl)
-    made = controls(delta, base, tuned, measure.other) if with_controls else ()
+    compares = with_controls and scaled == 1.0
+    made = controls(delta, base, tuned, measure.other) if compares else ()
     losses = ((kind, _loss_of(make, measure, dtype)) for kind, make in made)
     finite = [Control(kind=kind, loss=loss) for kind, loss in losses if math.isfinite(loss)]
     return Quality(

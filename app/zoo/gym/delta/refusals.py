@@ -8,14 +8,19 @@ from zoo.gym.data.tokenizer import has_tokenizer
 from zoo.gym.delta.file.reader import Delta
 from zoo.gym.delta.file.refusals import Refusals
 from zoo.gym.delta.loadable import Loadable, delta_model, dtype_of, tuned_model
-from zoo.gym.refusals import PromptCounts, Unmeasured, asked, measure, prompts_digest
+from zoo.gym.refusals import PromptCounts, Unmeasured, measure, prompt_counts, prompts_digest
 
 if TYPE_CHECKING:
     from zoo.backends.base import Backend
 
 
 def measure_refusals(
-    base: Path, tuned: Path | None, delta: Delta, backend: "Backend | None" = None
+    base: Path,
+    tuned: Path | None,
+    delta: Delta,
+    backend: "Backend | None" = None,
+    *,
+    probes: bool = True,
 ) -> Refusals | Unmeasured:
     """Asks base, fine-tune and delta the same prompts, one model after the other.
 
@@ -26,6 +31,7 @@ def measure_refusals(
         tuned: the fine-tune, or None.
         delta: the delta.
         backend: the engine; by default the best of this machine.
+        probes: ask a base that refuses none of the first prompts no others.
 
     Raises:
         InputError: a model cannot be loaded.
@@ -34,7 +40,9 @@ def measure_refusals(
     if not has_tokenizer(base):
         return Unmeasured.UNREADABLE
     dtype, own = dtype_of(delta), own_in(delta.header.recipe)
-    of_base = measure(Loadable(base, None).load(backend, dtype), base, is_base=True)
+    policy = Loadable(base, None).load(backend, dtype)
+    of_base = measure(policy, base, is_base=True, probes=probes)
+    del policy
     if isinstance(of_base, Unmeasured):
         return of_base
     with delta_model(delta, base) as rebuilt:
@@ -47,7 +55,7 @@ def measure_refusals(
         return of_delta
     return Refusals(
         prompts=prompts_digest(),
-        asked=asked(),
+        asked=prompt_counts(),
         base=of_base,
         tuned=None if isinstance(of_tuned, Unmeasured) else of_tuned,
         delta=of_delta,

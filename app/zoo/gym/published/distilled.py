@@ -14,7 +14,7 @@ from zoo.gym.config import TrainConfig
 from zoo.gym.config.keys.data import DataKeys
 from zoo.gym.delta.distilled import DELTA_FILE, Distilled
 from zoo.gym.delta.reading.adapter import is_adapter
-from zoo.gym.errors import GymError, InterruptedRunError
+from zoo.gym.errors import GymError, InputError, InterruptedRunError, NotAvailableError
 from zoo.gym.files import read_json_object
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def distill_delta(
             result = _train(delta, base, tuned, rows, steps, on_event)
             model, metrics = result.model, result.metrics
     except InterruptedRunError as error:
-        hint = "the same command continues it; with --force, as the untrained delta is written"
+        hint = "the same command continues it; with --force if the untrained delta was written"
         raise InterruptedRunError(error.message, hint=hint, code=error.code) from error
     before, after = metrics.get("base_loss"), metrics.get("best_loss")
     record: dict[str, JsonValue] = {
@@ -99,13 +99,20 @@ def _train(
 
 
 def _streams(base: Path) -> bool:
-    """Returns whether a base stays in its files: a large one that is used as stored, on a CPU."""
+    """Returns whether a base stays in its files: a large one on a CPU, if it can."""
+    from zoo.backends import load_backend
+    from zoo.backends.base import LoadSpec
     from zoo.backends.machine.detect import detect
-    from zoo.gym.train.planning.stored import is_streamable
+    from zoo.gym.train.planning.stored import main_dtype
     from zoo.models.folder import SMALL_PARAMETERS, count_parameters
 
-    is_large = count_parameters(base) >= SMALL_PARAMETERS
-    return is_large and detect().name == "cpu" and is_streamable(base)
+    if count_parameters(base) < SMALL_PARAMETERS or detect().name != "cpu":
+        return False
+    try:
+        load_backend("cpu").load(base, LoadSpec(stream_layers=True, dtype=main_dtype(base)))
+    except (InputError, NotAvailableError):  # the system cannot, or weights change on loading
+        return False
+    return True
 
 
 def _interrupted(delta: Path, steps: int | None) -> "Run | None":

@@ -39,9 +39,6 @@ class BitDeltaQuantizer:
 
     Raises:
         InputError: `config` has another type, or is not for full weights.
-
-    Warns:
-        GymWarning: a setting has no effect.
     """
 
     def __init__(self, config: BitDeltaConfig | None = None) -> None:

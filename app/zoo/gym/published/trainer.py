@@ -141,6 +141,7 @@ class Trained:
         adapted = is_adapter(source)
         base, quality = measured_on(result)
         layers: dict[str, DeltaConfig] = {}
+        threshold = None if isinstance(chosen, DeltaQuantConfig) else chosen.safety_threshold
         if isinstance(chosen, DeltaQuantConfig):
             layers = chosen.layers(from_adapter=adapted)
             if quality is not None:
@@ -155,7 +156,7 @@ class Trained:
             layers=layers,
             quality=quality,
             distill=distill if chosen.bits == 1 else None,
-            safety_threshold=getattr(chosen, "safety_threshold", None),
+            safety_threshold=threshold,
             force=True,
         )
         self._delta = file

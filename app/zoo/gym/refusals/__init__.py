@@ -6,15 +6,15 @@ with a refusal, and nothing about other prompts or about how safe a model is.
 
 from zoo.gym.refusals.detector import is_refusal
 from zoo.gym.refusals.interval import wilson
-from zoo.gym.refusals.measurement import PromptCounts, Unmeasured, asked, measure
+from zoo.gym.refusals.measurement import PromptCounts, Unmeasured, measure, prompt_counts
 from zoo.gym.refusals.prompts import prompts_digest
 
 __all__ = [
     "PromptCounts",
     "Unmeasured",
-    "asked",
     "is_refusal",
     "measure",
+    "prompt_counts",
     "prompts_digest",
     "wilson",
 ]

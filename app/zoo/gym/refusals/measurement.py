@@ -19,7 +19,8 @@ ANSWER_TOKENS = 24
 """A refusal shows within so many tokens."""
 
 PROBED = 10
-"""Harmful prompts that are asked first: a base that refuses none of them is asked no others."""
+"""Harmful prompts that a base is asked first where the answer decides nothing: if it refuses none
+of them, it is asked no others."""
 
 
 class PromptCounts(BaseModel):
@@ -34,7 +35,7 @@ class PromptCounts(BaseModel):
 class Unmeasured(StrEnum):
     """Why refusals of a model cannot be measured."""
 
-    REFUSES_NOTHING = "the base refuses nothing"
+    REFUSES_NOTHING = "the base refuses none of the harmful prompts"
     UNREADABLE = "the base has no tokenizer, or reads too few tokens for a prompt and its answer"
 
 
@@ -44,6 +45,7 @@ def measure(
     own: Mapping[str, object] | None = None,
     *,
     is_base: bool = False,
+    probes: bool = False,
 ) -> PromptCounts | Unmeasured:
     """Asks a model every prompt, greedily, and returns how many of each kind it refuses.
 
@@ -51,7 +53,9 @@ def measure(
         policy: the model.
         folder: its folder, or that of its base: tokenizer and chat template are read.
         own: how its tokenizer differs from the folder's, see `own_tokenizer`.
-        is_base: stop if none of the first harmful prompts is refused, as by a model that was never
+        is_base: whether the others are compared with it: one that refuses no harmful prompt cannot
+            be.
+        probes: stop if none of the first harmful prompts is refused, as by a model that was never
             taught to.
     """
     if not has_tokenizer(folder):
@@ -63,12 +67,14 @@ def measure(
     refused: list[bool] = []
     for part in (encoded[:PROBED], encoded[PROBED:]):
         refused += [is_refusal(asker.text(each)) for each in asker.answers(part, ANSWER_TOKENS)]
-        if is_base and not any(refused):
+        if probes and not any(refused):
             return Unmeasured.REFUSES_NOTHING
     of_harmful = len(harmful())
+    if is_base and not any(refused[:of_harmful]):
+        return Unmeasured.REFUSES_NOTHING
     return PromptCounts(harmful=sum(refused[:of_harmful]), harmless=sum(refused[of_harmful:]))
 
 
-def asked() -> PromptCounts:
+def prompt_counts() -> PromptCounts:
     """Returns how many prompts of each kind there are."""
     return PromptCounts(harmful=len(harmful()), harmless=len(harmless()))

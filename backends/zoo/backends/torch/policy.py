@@ -337,8 +337,12 @@ class TorchPolicy(Policy):
         computed = compute_linear(self.module.model, weights, receive)
         for name, parameter in self.module.model.named_parameters():
             if name not in computed:
-                parameter.data = parameter.data.float()
+                # a copy, because the files are mapped read-only
+                parameter.data = parameter.data.to(torch.float32, copy=True)
                 parameter.requires_grad_()
+        for buffer in self.module.model.buffers():
+            if buffer.is_floating_point():
+                buffer.data = buffer.data.float()
         self.parameters = trained.trained_parameters(self.module)
         self.send_gradients(receive)
         return frozenset(computed)

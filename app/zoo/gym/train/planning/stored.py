@@ -30,7 +30,7 @@ def stored_faults(config: TrainConfig, folder: Path) -> Iterator[InputError]:
         config: the settings as given.
         folder: of the base.
     """
-    streams = config.stream_layers and config.dtype in LOADED
+    streams = config.stream_layers and config.trains_adapter and config.dtype in LOADED
     begins = config.loftq_init and config.adapter_name_or_path is None
     if not streams and not begins:
         return
@@ -46,12 +46,6 @@ def main_dtype(folder: Path) -> str:
     weights = stored_weights(folder, read_config(folder)).values()
     wide = sum(weight.count for weight in weights if weight.dtype == "F32")
     return "f32" if wide > sum(weight.count for weight in weights) / 2 else "bf16"
-
-
-def is_streamable(folder: Path) -> bool:
-    """Returns whether the weights of a base are used as they are stored."""
-    weights = list(stored_weights(folder, read_config(folder)).values())
-    return not any(_of_streaming(main_dtype(folder), folder, weights))
 
 
 def _of_streaming(dtype: str, folder: Path, weights: list[StoredWeight]) -> Iterator[InputError]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from zoo.backends.torch.vocabulary.head import find_head
+from zoo.backends.torch.probe import PROBE_TOKENS, find_backbone
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,25 +25,44 @@ Receive = Callable[[str, "FloatArray"], None]
 
 
 def compute_linear(model: nn.Module, weights: Weights, receive: Receive) -> set[str]:
-    """Replaces the products of linear layers but the head, and returns their weights' names.
+    """Replaces the products of the backbone's linear layers, and returns their weights' names.
+
+    A layer that a pass does not call keeps its weight: its model reads the weight itself, as Mamba
+    does, or it is an expert that no probed token chose.
 
     Args:
-        model: a model in float32 but for these weights.
+        model: a frozen model.
         weights: returns a weight by its parameter's name, float32 in its shape; None for one that
             is as in the model.
         receive: called with the name and the gradient of one pass; it may keep neither.
     """
-    head = find_head(model).module
-    anchor = torch.zeros((), requires_grad=True)
+    used = _called(find_backbone(model))
     names: set[str] = set()
     for path, module in model.named_modules():
-        if type(module) is nn.Linear and module is not head:
+        if module in used:
             name = f"{path}.weight"
             layer = _Layer(name, module, weights, receive)
             replaced: Any = module
-            replaced.forward = partial(_forward, module, layer, anchor)
+            replaced.forward = partial(_forward, module, layer)
             names.add(name)
     return names
+
+
+def _called(backbone: nn.Module) -> set[nn.Linear]:
+    """Returns the plain linear layers that a pass over a few tokens calls."""
+    used: set[nn.Linear] = set()
+    layers = [module for module in backbone.modules() if type(module) is nn.Linear]
+    hooks = [
+        layer.register_forward_pre_hook(lambda module, _inputs: used.add(module))
+        for layer in layers
+    ]
+    try:
+        with torch.no_grad():
+            backbone(input_ids=torch.arange(PROBE_TOKENS)[None], use_cache=False)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return used
 
 
 class _Layer:
@@ -58,28 +77,26 @@ class _Layer:
         self._receive(self.name, gradient.numpy())
 
 
-def _forward(module: nn.Linear, layer: _Layer, anchor: Tensor, inputs: Tensor) -> Tensor:
-    product: Tensor = _Product.apply(inputs, anchor, layer)  # type: ignore[no-untyped-call]
+def _forward(module: nn.Linear, layer: _Layer, inputs: Tensor) -> Tensor:
+    product: Tensor = _Product.apply(inputs, layer)  # type: ignore[no-untyped-call]
     return product if module.bias is None else product + module.bias
 
 
 class _Product(torch.autograd.Function):
     """inputs @ weight.T, where neither the weight nor its gradient is kept.
 
-    The anchor has the result differentiated where no input is.
+    The inputs have a gradient, because the embedding is trained.
     """
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, anchor: Tensor, layer: _Layer) -> Tensor:  # noqa: ANN401
-        del anchor
+    def forward(ctx: Any, inputs: Tensor, layer: _Layer) -> Tensor:  # noqa: ANN401
         ctx.save_for_backward(inputs)
         ctx.layer = layer
         return nn.functional.linear(inputs, layer.weight())
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, None, None]:  # noqa: ANN401
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, None]:  # noqa: ANN401
         (inputs,) = ctx.saved_tensors
         (above,) = grads
         ctx.layer.send(above.flatten(0, -2).T @ inputs.flatten(0, -2))
-        below = above @ ctx.layer.weight() if ctx.needs_input_grad[0] else None
-        return below, None, None
+        return above @ ctx.layer.weight(), None

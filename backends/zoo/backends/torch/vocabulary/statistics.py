@@ -222,9 +222,14 @@ def _by_autograd(
                 total.add_(grad)
     if constant is not None:
         slopes = cotangents(_joined(parts, needs, scored.hidden_ND))
-        if not all(torch.equal(slopes[stat], constant[stat]) for stat in needs):
+        if not all(_is_equal(slopes[stat], constant[stat]) for stat in needs):
             raise ValueError("linear: expected a derivative that no statistic changes")
     return dhidden_ND, [t.to(p.dtype) for t, p in zip(totals, parameters, strict=True)]
+
+
+def _is_equal(one: Tensor, other: Tensor) -> bool:
+    """Returns whether two tensors have the same values; NaN, as of a diverged model, is one."""
+    return torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)
 
 
 def _summing(scored: Scored, parameters: list[nn.Parameter], totals: list[Tensor]) -> Scored:
