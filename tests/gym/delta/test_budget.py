@@ -90,10 +90,15 @@ def test_the_best_of_what_fits_is_chosen_by_its_divergence(
 
 
 def test_a_rank_is_cut_in_the_file_and_refused_for_full_weights(tmp_path: Path) -> None:
-    adapter = write_lora(tmp_path / "adapter")
+    adapter = write_random_adapter(tmp_path / "adapter")
     file = create_delta(
         adapter, base=pico_folder(), out=tmp_path / "d", config=DeltaConfig(rank=1)
     ).file
+    for rank in (4, 99):
+        with pytest.raises(InputError, match="rank: expected below 4, that of the adapter, got"):
+            create_delta(
+                adapter, base=pico_folder(), out=tmp_path / "e", config=DeltaConfig(rank=rank)
+            )
     assert {term.rank for tensor in load_delta(file).header.tensors for term in tensor.terms} == {1}  # type: ignore[union-attr]
     with pytest.raises(InputError, match="rank: expected none"):
         create_delta(

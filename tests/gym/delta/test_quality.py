@@ -31,7 +31,7 @@ from zoo.gym.delta.file.header import ROWS_DIGEST_KEY
 from zoo.gym.delta.file.refusals import Refusals
 from zoo.gym.delta.file.writer import replace_header
 from zoo.gym.delta.quality import rows_digest
-from zoo.gym.errors import GymWarning, InputError
+from zoo.gym.errors import GymWarning, InputError, InterruptedRunError
 from zoo.gym.measure import held_out
 from zoo.gym.refusals import Unmeasured
 
@@ -150,6 +150,57 @@ def test_another_users_delta_of_another_base_is_refused_before_anything_is_writt
             replace(measured, other=other),
         )
     assert not (tmp_path / "d.safetensors").exists()
+
+
+def test_the_file_that_is_replaced_is_no_control(
+    folders: dict[str, Path], measured: QualityInput, tmp_path: Path
+) -> None:
+    out = make(folders["tuned"], folders, tmp_path / "d.safetensors", None).file
+    before = out.read_bytes()
+    with pytest.raises(InputError, match="control: expected another file than the output"):
+        create_delta(
+            folders["tuned"],
+            base=folders["base"],
+            out=out,
+            quality=replace(measured, other=out),
+            force=True,
+        )
+    assert out.read_bytes() == before
+
+
+@pytest.mark.parametrize("fails", ["training", "measurement"])
+def test_an_older_delta_stays_where_the_new_one_is_not_finished(
+    folders: dict[str, Path], measured: QualityInput, tmp_path: Path, fails: str
+) -> None:
+    def stopped(_: Path) -> Any:
+        raise InterruptedRunError("stopped", code="train.stopped")
+
+    out = make(folders["tuned"], folders, tmp_path / "d.safetensors", None).file
+    before = out.read_bytes()
+    broken = replace(measured, backend=_Breaks("cpu"))
+    with pytest.raises((InputError, InterruptedRunError)):
+        create_delta(
+            folders["lora"],
+            base=folders["base"],
+            out=out,
+            quality=broken,
+            force=True,
+            distill=stopped if fails == "training" else None,
+        )
+    assert out.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.slow
+@WORSE
+def test_a_control_is_shown_on_other_rows_than_the_file_s(
+    folders: dict[str, Path], measured: QualityInput, tmp_path: Path
+) -> None:
+    file = make(folders["tuned"], folders, tmp_path / "d.safetensors", measured).file
+    other = QualityInput(measured.examples[:2], backend=measured.backend, other=file)
+    detail = check_delta(file, base=folders["base"], quality=other)[-1].detail
+    assert "; another-delta " in detail
+    assert "on other examples" in detail
 
 
 @pytest.mark.slow

@@ -468,7 +468,7 @@ def _trained_line(distilled: "Distilled") -> str:
     """Returns what training a delta gained, in a sentence."""
     steps, before, after = distilled.record["steps"], distilled.before, distilled.after
     if before is None or after is None:
-        return f"trained for {steps} steps; too few rows to measure what that gained"
+        return "one row is too few to tell whether training helps: the delta is as it was coded"
     change = f"KL to the fine-tune {before:.4f} -> {after:.4f} nats per token"
     if not distilled.is_better:
         return f"training it gained nothing ({change}): the delta is as it was coded"

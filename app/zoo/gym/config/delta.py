@@ -41,7 +41,9 @@ class DeltaConfig(Settings, frozen=True):
         default=1,
         description="planes of signs, 1 to 8, each coding the residual of the previous ones",
     )
-    rank: Annotated[int, Field(ge=1, le=4096)] | None = Field(
+    rank: int | None = Field(
         default=None,
+        ge=1,
+        le=4096,
         description="cut the factors of an adapter to this rank before coding; none: its own",
     )

@@ -22,7 +22,7 @@ from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import GymWarning, InputError
 
 if TYPE_CHECKING:
-    from zoo.gym.delta.reading.adapter import Adapter
+    pass
 
 RESERVED = 1536
 """Bytes of the header for what is known after the choice: the measurements, how it was trained."""
@@ -150,12 +150,8 @@ def candidates(source: Path, base: Path) -> Iterator[DeltaConfig]:
     adapter = read_adapter(source, open_weights(base))
     for config in FACTORS:
         yield config
-        for rank in lower_ranks(_rank(adapter)):
+        for rank in lower_ranks(adapter.rank):
             yield config.model_copy(update={"rank": rank})
-
-
-def _rank(adapter: "Adapter") -> int:
-    return max(adapter.weights.shape(names[0])[0] for names in adapter.factors.values())
 
 
 def lower_ranks(rank: int) -> list[int]:

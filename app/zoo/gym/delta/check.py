@@ -194,6 +194,8 @@ def judge_quality(stored: DeltaHeader, measured: Quality, rows_digest: str) -> C
     """
     figures, digest = stored.quality, stored.recipe.get(ROWS_DIGEST_KEY)
     detail = f"base {measured.base:.4f}, delta {measured.delta:.4f} nats per token"
+    controls = measured.controls or ()
+    detail += "".join(f"; {control.kind} {control.loss:.4f}" for control in controls)
     if figures is None:
         return Check("quality", ok=True, detail=f"{detail}; the file has no measurement")
     same_counts = (figures.rows, figures.tokens) == (measured.rows, measured.tokens)
@@ -212,10 +214,9 @@ def judge_quality(stored: DeltaHeader, measured: Quality, rows_digest: str) -> C
     if figures.top1 is not None and measured.top1 is not None:
         ok = ok and abs(figures.top1 - measured.top1) <= SAME_TOP1
     stored_losses = {control.kind: control.loss for control in figures.controls or ()}
-    for control in measured.controls or ():
+    for control in controls:
         if control.kind != OTHER:  # the file does not say whose delta it was
             ok = ok and _same_loss(stored_losses.get(control.kind), control.loss)
-        detail += f"; {control.kind} {control.loss:.4f}"
     if figures.tuned is not None and measured.tuned is None:
         detail += "; what needs the fine-tune was not measured again"
     if figures.kept is not None and measured.kept is not None:

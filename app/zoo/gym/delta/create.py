@@ -48,7 +48,7 @@ from zoo.gym.delta.reading.parents import parents_of
 from zoo.gym.delta.reading.prefetch import reading_ahead
 from zoo.gym.delta.reading.weights import Weights, named_as, open_weights
 from zoo.gym.delta.refusals import measure_refusals
-from zoo.gym.delta.safety_gate import gated, require_refusals, threshold_of
+from zoo.gym.delta.safety_gate import named_last, require_refusals, threshold_of
 from zoo.gym.delta.sanity import warn_of_other_base, warn_of_worse_delta
 from zoo.gym.delta.zeros import Masked, masked
 from zoo.gym.errors import InputError
@@ -136,8 +136,9 @@ def create_delta(
 ) -> DeltaReport:
     """Writes the delta between a base and a fine-tune of it.
 
-    The file is written before its quality is measured, so a failed measurement loses nothing; with
-    a safety threshold it gets its name only after the measurements.
+    A new file is written before its quality is measured: a failed measurement loses nothing. With a
+    safety threshold, a training or an older file it gets its name last, after the measurements:
+    until then there is no file, or the older one.
 
     Args:
         source: a peft LoRA folder, a full-model folder, or a safetensors file of either kind.
@@ -188,10 +189,8 @@ def create_delta(
     coding = choose_coding(config, from_adapter=from_adapter)
     base_weights, parents = open_weights(base), parents_of(base)
     refuse_other_positions(source, base)
-    check_other(quality, base_weights)
-    if from_adapter:
-        warn_of_other_base(source, base)
-    adapter = read_adapter(source, base_weights) if from_adapter else None
+    check_other(quality, base_weights, out)
+    adapter = _adapter_for(source, base_weights, config.rank) if from_adapter else None
     tuned_weights = adapter.weights if adapter else named_as(open_weights(source), base_weights)
     _refuse_overwriting(out, base_weights, tuned_weights, force=force)
     names = (
@@ -205,7 +204,8 @@ def create_delta(
         from_adapter=from_adapter,
     )
     sizes = {name: _bytes_of(name, base_weights, adapter, tuned_weights) for name in names}
-    with gated(out, threshold) as file:
+    last = threshold is not None or distill is not None or out.exists()
+    with named_last(out, last=last) as file:
         with (
             Spool(out.parent) as spool,
             closing(reading_ahead(sizes, base_weights, tuned_weights)) as ahead,
@@ -336,6 +336,13 @@ def _encode(
         assert adapter is not None
         return encode_adapted(adapter, name, coding)
     return encode_weight(base_weights, tuned_weights, name, coding)
+
+
+def _adapter_for(source: Path, base: Weights, rank: int | None) -> Adapter:
+    warn_of_other_base(source, base.source)
+    adapter = read_adapter(source, base)
+    adapter.require_rank(rank)
+    return adapter
 
 
 def _bytes_of(name: str, base: Weights, adapter: Adapter | None, tuned: Weights) -> int:

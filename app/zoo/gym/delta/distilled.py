@@ -24,7 +24,7 @@ class Distilled:
         file: the delta.
         record: how it was trained, for the recipe.
         before: KL(fine-tune || delta) before training, on rows that were not learned from, in nats
-            per token; None if there were too few rows.
+            per token; None if there was only one row.
         after: the same after it.
     """
 
@@ -35,8 +35,8 @@ class Distilled:
 
     @property
     def is_better(self) -> bool:
-        """Whether the divergence fell; True where it was not measured."""
-        return self.before is None or self.after is None or self.after < self.before
+        """Whether the divergence is known to have fallen."""
+        return self.before is not None and self.after is not None and self.after < self.before
 
     def as_json(self) -> dict[str, JsonValue]:
         """Returns the record, and what the training gained."""

@@ -110,14 +110,23 @@ def sampled_rows(
     return examples if most >= len(examples) else spread(examples, most)
 
 
-def check_other(measure: QualityInput | None, base: "Weights") -> None:
-    """Refuses another user's delta of another base, before anything is computed.
+def check_other(measure: QualityInput | None, base: "Weights", out: Path) -> None:
+    """Refuses another user's delta that cannot be compared with, before anything is computed.
 
     Raises:
-        InputError: it is of another base, or no intact delta.
+        InputError: it is the file to be written, of another base, or no intact delta.
     """
-    if measure is not None and measure.other is not None:
+    if measure is None or measure.other is None:
+        return
+    if out.exists() and measure.other.samefile(out):
+        raise InputError(
+            f"control: expected another file than the output {str(out)!r}, which replaces it",
+            code="delta.bad_control",
+        )
+    try:
         verify_base(load_delta(measure.other), base)
+    except InputError as error:
+        raise InputError(f"control: {error.message}", code=error.code) from error
 
 
 def measure_quality(

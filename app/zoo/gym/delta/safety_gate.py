@@ -46,16 +46,16 @@ def threshold_of(value: object) -> float:
 
 
 @contextmanager
-def gated(out: Path, threshold: float | None) -> Generator[Path]:
-    """Yields the file to write a delta to; with a threshold, it becomes `out` at the block's end.
+def named_last(out: Path, *, last: bool) -> Generator[Path]:
+    """Yields the file to write a delta to; if `last`, it becomes `out` at the block's end.
 
-    If the block raises, there is nothing new at `out`, and nothing beside it. The name beside it is
-    always the same, so that an interrupted training of the same delta is continued.
+    If the block then raises, there is nothing new at `out`, and nothing beside it. The name beside
+    it is always the same, so that an interrupted training of the same delta is continued.
 
     Raises:
         StorageError: the file cannot be moved.
     """
-    if threshold is None:
+    if not last:
         yield out
         return
     beside = out.with_name(f".{out.name}.unchecked")

@@ -61,7 +61,7 @@ def distill_delta(
             result = _train(delta, base, tuned, rows, steps, on_event)
             model, metrics = result.model, result.metrics
     except InterruptedRunError as error:
-        hint = "the same command continues it; with --force if the untrained delta was written"
+        hint = "the same command continues it"
         raise InterruptedRunError(error.message, hint=hint, code=error.code) from error
     before, after = metrics.get("base_loss"), metrics.get("best_loss")
     record: dict[str, JsonValue] = {

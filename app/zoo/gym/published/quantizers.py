@@ -11,7 +11,7 @@ two dimensions is a matrix of its last one; a vector is one row.
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from zoo.gym.arguments import instance_of, text_of, whole_of
 from zoo.gym.config.bitdelta import BitDeltaConfig
@@ -205,10 +205,16 @@ class DeltaQuantizer:
                 "params: expected what quantize_delta returned with the codes",
                 code="published.bad_argument",
             )
+        scale = params["scale"]
+        if scale not in get_args(Scale):
+            raise InputError(
+                f"params: scale: expected {', '.join(get_args(Scale))}, got {shown(scale)}",
+                code="published.bad_argument",
+            )
         levels = array_of("quantized", quantized, "codes")
         scales = array_of("scales", params["scales"], "codes")
         matrix = levels.reshape(rows_and_columns(levels.shape))
-        change = _times(matrix, scales, params["scale"], "codes")
+        change = _times(matrix, scales, scale, "codes")
         shape = levels.shape if original_shape is None else original_shape
         return tensor_like(quantized, _shaped(change, shape, "codes"))
 
@@ -302,7 +308,7 @@ def _shaped(change: "NDArray[np.float32]", shape: object, where: str) -> "NDArra
             code="published.bad_tensor",
         )
     sizes = tuple(whole_of("original_shape", size) for size in shape)
-    if math.prod(sizes) != change.size:
+    if math.prod(sizes) != change.size or min(sizes, default=0) < 0:
         raise _misfit(where, f"codes for shape {list(sizes)}", change.shape)
     return change.reshape(sizes)
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias, TypeVar
 
-from zoo.gym.arguments import instance_of
+from zoo.gym.arguments import instance_of, text_of
 from zoo.gym.config.delta import DeltaConfig
+from zoo.gym.config.report import shown
 from zoo.gym.delta.file.header import Form
 from zoo.gym.delta.file.terms import FactorCodec, IntBits, Scale
 from zoo.gym.errors import InputError
@@ -97,7 +98,13 @@ def choose_layer_codings(
             settings do not apply to this source.
     """
     codings: dict[str, Coding] = {}
+    if not isinstance(layers, Mapping):
+        raise InputError(
+            f"layers: expected a mapping of names to DeltaConfig, got {shown(layers)}",
+            code="delta.no_such_layer",
+        )
     for layer, config in layers.items():
+        text_of("layers", layer)
         instance_of(f"layers: {layer}", config, DeltaConfig)
         fitting = [name for name in names if names_layer(layer, name)]
         if not fitting:

@@ -68,6 +68,23 @@ class Adapter:
     factors: Mapping[str, tuple[str, str]]
     transposed: frozenset[str] = frozenset()
 
+    @property
+    def rank(self) -> int:
+        """The highest rank of its factors."""
+        return max(self.weights.shape(names[0])[0] for names in self.factors.values())
+
+    def require_rank(self, cut: int | None) -> None:
+        """Refuses a rank to cut to that none of its factors exceeds.
+
+        Raises:
+            InputError: the cut would have no effect.
+        """
+        if cut is not None and cut >= self.rank:
+            raise InputError(
+                f"rank: expected below {self.rank}, that of the adapter, got {cut}",
+                code="delta.bad_rank",
+            )
+
 
 def is_adapter(source: Path) -> bool:
     """Returns whether `source` is a peft folder or a file of LoRA factors.

@@ -110,7 +110,8 @@ class DistillDelta(Distillation):
         folder: Path,
     ) -> None:
         del held_out  # they measure the delta afterwards
-        count = min(MOST_EVALUATED, int(len(units) * EVALUATED_SHARE))
+        least = min(1, len(units) - 1)  # without one, nothing says whether training helps
+        count = max(least, min(MOST_EVALUATED, int(len(units) * EVALUATED_SHARE)))
         learned, evaluated = units[: len(units) - count], units[len(units) - count :]
         super().__init__(policy, plan, learned, evaluated, folder)
         self._open = ExitStack()
