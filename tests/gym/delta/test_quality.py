@@ -31,6 +31,7 @@ from zoo.gym.delta.file.header import ROWS_DIGEST_KEY
 from zoo.gym.delta.file.refusals import Refusals
 from zoo.gym.delta.file.writer import replace_header
 from zoo.gym.delta.quality import rows_digest
+from zoo.gym.delta.refusals import RefusalCounter
 from zoo.gym.errors import GymWarning, InputError, InterruptedRunError
 from zoo.gym.measure import held_out
 from zoo.gym.refusals import Unmeasured
@@ -261,7 +262,7 @@ def test_refusals_are_measured_with_the_quality(
     names = ("asked", "base", "tuned", "delta")
     content = {"prompts": "0" * 64, **dict.fromkeys(names, counts)}
     record = Refusals.model_validate(content) if refuses else Unmeasured.REFUSES_NOTHING
-    monkeypatch.setattr("zoo.gym.delta.create.measure_refusals", lambda *_, **__: record)
+    monkeypatch.setattr(RefusalCounter, "result", lambda _: record)
     report = make(folders["tuned"], folders, tmp_path / "d.safetensors", measured)
     header = load_delta(report.file).header
     assert header.refusals == report.refusals == (record if refuses else None)

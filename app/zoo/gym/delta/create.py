@@ -47,7 +47,7 @@ from zoo.gym.delta.reading.identity import IdentityHasher, base_name, check_name
 from zoo.gym.delta.reading.parents import parents_of
 from zoo.gym.delta.reading.prefetch import reading_ahead
 from zoo.gym.delta.reading.weights import Weights, named_as, open_weights
-from zoo.gym.delta.refusals import measure_refusals
+from zoo.gym.delta.refusals import RefusalCounter, measure_refusals
 from zoo.gym.delta.safety_gate import named_last, require_refusals, threshold_of
 from zoo.gym.delta.sanity import warn_of_other_base, warn_of_worse_delta
 from zoo.gym.delta.zeros import Masked, masked
@@ -247,23 +247,22 @@ def _improved_and_measured(
     distilled = None if distill is None else distill(delta.path)
     if distilled is not None and distilled.is_better:
         delta = replace_trained(delta, distilled)
-    if quality is not None or threshold is not None:
-        delta = _with_refusals(delta, base, source, quality, threshold)
     if quality is not None:
-        measured = measure_quality(base, source, delta, quality)
+        counter = RefusalCounter(base, delta, probes=threshold is None)
+        measured = measure_quality(base, source, delta, quality, visit=counter.visit)
+        delta = _with_refusals(delta, counter.result(), threshold)
         rows = rows_digest(quality.examples)
         header = measured_header(delta.header, measured, quality.held_out, rows)
         delta = replace_header(delta, header)
         warn_of_worse_delta(measured)
+    elif threshold is not None:
+        refusals = measure_refusals(base, source, delta, probes=False)
+        delta = _with_refusals(delta, refusals, threshold)
     report = _report(delta, quality.held_out if quality else None)
     return replace(report, distilled=distilled)
 
 
-def _with_refusals(
-    delta: Delta, base: Path, source: Path, quality: QualityInput | None, threshold: float | None
-) -> Delta:
-    backend = quality.backend if quality else None
-    measured = measure_refusals(base, source, delta, backend, probes=threshold is None)
+def _with_refusals(delta: Delta, measured: Refusals | Unmeasured, threshold: float | None) -> Delta:
     if threshold is not None:
         require_refusals(measured, threshold)
     if isinstance(measured, Unmeasured):

@@ -13,7 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from zoo.gym.delta.apply import apply_delta
 from zoo.gym.delta.codecs.lowrank import decode_factors
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zoo.backends.base import Backend, Policy
+
+
+Role: TypeAlias = Literal["base", "tuned", "delta"]
+"""What a model is in a measurement."""
 
 
 @dataclass(frozen=True)

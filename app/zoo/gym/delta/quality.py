@@ -4,16 +4,16 @@ Models are loaded one after the other; only the divergence needs two at once.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from zoo.gym.delta.controls import Make, controls
 from zoo.gym.delta.file.header import Control, Quality, recovered
 from zoo.gym.delta.file.reader import Delta, load_delta
-from zoo.gym.delta.loadable import Loadable, delta_model, dtype_of, tuned_model
+from zoo.gym.delta.loadable import Loadable, Role, delta_model, dtype_of, tuned_model
 from zoo.gym.delta.reading.identity import verify_base
 from zoo.gym.errors import InputError
 from zoo.gym.measure import Divergence, divergence, held_out
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from zoo.gym.delta.reading.weights import Weights
     from zoo.gym.measure import Score
 
+
+Visit: TypeAlias = Callable[[Role, "Policy"], None]
 
 TOKENS, TOKENS_OF_A_SMALL_MODEL = 8192, 262_144
 """The number of tokens to measure: one or a few minutes on a CPU.
@@ -137,6 +139,7 @@ def measure_quality(
     *,
     scaled: float = 1.0,
     with_controls: bool = True,
+    visit: Visit | None = None,
 ) -> Quality:
     """Scores base, fine-tune, delta and controls on the same examples.
 
@@ -151,6 +154,7 @@ def measure_quality(
         scaled: the factor for the delta.
         with_controls: also score what should be no good, see `zoo.gym.delta.controls`; of a scaled
             delta nothing is.
+        visit: called with each of base, delta and fine-tune while it is loaded, the base first.
 
     Raises:
         InputError: the examples contain no learned token, a model cannot be loaded, or a loss is
@@ -163,12 +167,14 @@ def measure_quality(
             code="delta.no_held_out_rows",
         )
     dtype = dtype_of(delta)
-    base_loss, base_retention, base_text = _of_base(base, measure, dtype)
+    base_loss, base_retention, base_text = _of_base(base, measure, dtype, visit)
     tuned_loss: float | None = None
     apart: Divergence | None = None
     with delta_model(delta, base, scaled=scaled) as rebuilt, ExitStack() as stack:
         policy = rebuilt.load(measure.backend, dtype)
         delta_loss = _score(policy, measure)
+        if visit is not None:
+            visit("delta", policy)
         if tuned is not None:
             fine_tune = stack.enter_context(tuned_model(tuned, base))
             original = fine_tune.load(measure.backend, dtype)
@@ -176,6 +182,8 @@ def measure_quality(
             apart = divergence(
                 original, policy, measure.examples, max_batch_tokens=measure.max_batch_tokens
             )
+            if visit is not None:
+                visit("tuned", original)
             del original
         retained = None
         if base_retention.answers_questions:
@@ -217,7 +225,7 @@ def _refuse_not_finite(
 
 
 def _of_base(
-    base: Path, measure: QualityInput, dtype: str
+    base: Path, measure: QualityInput, dtype: str, visit: Visit | None
 ) -> "tuple[Score, Measured, float | None]":
     """Returns the base's score on the rows, its answers and its loss on plain text.
 
@@ -225,6 +233,8 @@ def _of_base(
     """
     policy = Loadable(base, None).load(measure.backend, dtype)
     retention = measure_retention(policy, base)
+    if visit is not None:
+        visit("base", policy)
     text = text_loss(policy, base) if retention.text_loss is None else retention.text_loss
     return _score(policy, measure), retention, text
 
