@@ -114,10 +114,14 @@ class ScaledTensor(TrainableTensor):
 
     def parameters(self, parts: "Parts | None" = None) -> "Iterator[tuple[str, FloatArray]]":
         """Yields the weight: base plus change, float32 in the tensor's shape."""
+        import numpy as np
+
         R, C = rows_and_columns(self.tensor.shape)
-        values = self._base().float32(slice(0, R * C)).reshape(R, C)
+        base, values = self._base(), np.empty((R, C), np.float32)
         arrays = self.encoded().arrays if parts is None else parts
-        apply_rows(self.tensor, arrays, slice(0, R), values)
+        for rows in _blocks(R, C):
+            values[rows] = base.float32(slice(rows.start * C, rows.stop * C)).reshape(-1, C)
+            apply_rows(self.tensor, arrays, rows, values[rows])
         yield self.parameter_names[0], values.reshape(self.tensor.shape)
 
     def gradients(self, parameter: str, gradient: "FloatArray") -> "dict[str, FloatArray]":
@@ -127,8 +131,7 @@ class ScaledTensor(TrainableTensor):
         del parameter
         R, C = rows_and_columns(self.tensor.shape)
         sums = {name: np.zeros(values.shape, "f8") for name, values in self.trained.items()}
-        step = max(1, _WEIGHTS_AT_ONCE // C)
-        for rows in (slice(start, min(R, start + step)) for start in range(0, R, step)):
+        for rows in _blocks(R, C):
             above = gradient.reshape(R, C)[rows]
             for each in self._trainables:
                 _add_gradient(sums[each.part], each, above, rows)
@@ -140,6 +143,12 @@ class ScaledTensor(TrainableTensor):
             name: values.astype(self._parts[name].dtype) for name, values in self.trained.items()
         }
         return Encoded(self.tensor, {**self._parts, **trained})
+
+
+def _blocks(R: int, C: int) -> Iterator[slice]:
+    """Yields slices of rows with about as many weights as stay in a processor's cache."""
+    step = max(1, _WEIGHTS_AT_ONCE // C)
+    yield from (slice(start, min(R, start + step)) for start in range(0, R, step))
 
 
 def _unit(values: "FloatArray", trainable: Trainable) -> "FloatArray":

@@ -334,7 +334,8 @@ class TorchPolicy(Policy):
         """
         if self.parameters or not self.spec.stream_layers:
             raise ValueError("compute_weights: expected a frozen policy with stream_layers")
-        computed = compute_linear(self.module.model, weights, receive)
+        recomputes = self.spec.gradient_checkpointing
+        computed = compute_linear(self.module.model, weights, receive, recomputes=recomputes)
         for name, parameter in self.module.model.named_parameters():
             if name not in computed:
                 # a copy, because the files are mapped read-only

@@ -2,7 +2,8 @@
 
 A weight is computed for the forward pass and again for the backward pass, which needs it for the
 gradient of the inputs; the gradient of the weight is passed on as soon as it is known. So one
-weight and one gradient are in memory at a time, and the base stays in its files.
+weight and one gradient are in memory at a time, and the base stays in its files. Where activations
+are recomputed, a layer's weights are kept from that until its backward pass, which follows.
 """
 
 from collections.abc import Callable
@@ -24,7 +25,9 @@ Weights = Callable[[str], "FloatArray | None"]
 Receive = Callable[[str, "FloatArray"], None]
 
 
-def compute_linear(model: nn.Module, weights: Weights, receive: Receive) -> set[str]:
+def compute_linear(
+    model: nn.Module, weights: Weights, receive: Receive, *, recomputes: bool
+) -> set[str]:
     """Replaces the products of the backbone's linear layers, and returns their weights' names.
 
     A layer that a pass does not call keeps its weight: its model reads the weight itself, as Mamba
@@ -35,13 +38,14 @@ def compute_linear(model: nn.Module, weights: Weights, receive: Receive) -> set[
         weights: returns a weight by its parameter's name, float32 in its shape; None for one that
             is as in the model.
         receive: called with the name and the gradient of one pass; it may keep neither.
+        recomputes: whether the model recomputes its activations.
     """
     used = _called(find_backbone(model))
     names: set[str] = set()
     for path, module in model.named_modules():
         if module in used:
             name = f"{path}.weight"
-            layer = _Layer(name, module, weights, receive)
+            layer = _Layer(name, module, weights, receive, keeps=recomputes)
             replaced: Any = module
             replaced.forward = partial(_forward, module, layer)
             names.add(name)
@@ -66,8 +70,11 @@ def _called(backbone: nn.Module) -> set[nn.Linear]:
 
 
 class _Layer:
-    def __init__(self, name: str, module: nn.Linear, weights: Weights, receive: Receive) -> None:
+    def __init__(
+        self, name: str, module: nn.Linear, weights: Weights, receive: Receive, *, keeps: bool
+    ) -> None:
         self.name, self._module, self._weights, self._receive = name, module, weights, receive
+        self.keeps = keeps
 
     def weight(self) -> Tensor:
         values = self._weights(self.name)
@@ -90,13 +97,15 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, layer: _Layer) -> Tensor:  # noqa: ANN401
-        ctx.save_for_backward(inputs)
+        weight = layer.weight()
+        # recomputing discards what the first forward pass saves
+        ctx.save_for_backward(inputs, weight if layer.keeps else None)
         ctx.layer = layer
-        return nn.functional.linear(inputs, layer.weight())
+        return nn.functional.linear(inputs, weight)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor, None]:  # noqa: ANN401
-        (inputs,) = ctx.saved_tensors
+        inputs, weight = ctx.saved_tensors
         (above,) = grads
         ctx.layer.send(above.flatten(0, -2).T @ inputs.flatten(0, -2))
-        return above @ ctx.layer.weight(), None
+        return above @ (ctx.layer.weight() if weight is None else weight), None
