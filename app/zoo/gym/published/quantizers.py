@@ -200,7 +200,10 @@ class DeltaQuantizer:
         Raises:
             InputError: codes and scales do not fit each other or the shape.
         """
-        if not isinstance(params, Mapping) or not params.keys() >= {"scale", "scales"}:
+        if not isinstance(cast("object", params), Mapping) or not params.keys() >= {
+            "scale",
+            "scales",
+        }:
             raise InputError(
                 "params: expected what quantize_delta returned with the codes",
                 code="published.bad_argument",

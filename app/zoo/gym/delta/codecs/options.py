@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar, cast
 
 from zoo.gym.arguments import instance_of, text_of
 from zoo.gym.config.delta import DeltaConfig
@@ -98,7 +98,7 @@ def choose_layer_codings(
             settings do not apply to this source.
     """
     codings: dict[str, Coding] = {}
-    if not isinstance(layers, Mapping):
+    if not isinstance(cast("object", layers), Mapping):
         raise InputError(
             f"layers: expected a mapping of names to DeltaConfig, got {shown(layers)}",
             code="delta.no_such_layer",

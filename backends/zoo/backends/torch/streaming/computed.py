@@ -43,7 +43,7 @@ def compute_linear(
     used = _called(find_backbone(model))
     names: set[str] = set()
     for path, module in model.named_modules():
-        if module in used:
+        if isinstance(module, nn.Linear) and module in used:
             name = f"{path}.weight"
             layer = _Layer(name, module, weights, receive, keeps=recomputes)
             replaced: Any = module
@@ -55,11 +55,12 @@ def compute_linear(
 def _called(backbone: nn.Module) -> set[nn.Linear]:
     """Returns the plain linear layers that a pass over a few tokens calls."""
     used: set[nn.Linear] = set()
+
+    def use(module: Any, _inputs: object) -> None:  # noqa: ANN401
+        used.add(module)
+
     layers = [module for module in backbone.modules() if type(module) is nn.Linear]
-    hooks = [
-        layer.register_forward_pre_hook(lambda module, _inputs: used.add(module))
-        for layer in layers
-    ]
+    hooks = [layer.register_forward_pre_hook(use) for layer in layers]
     try:
         with torch.no_grad():
             backbone(input_ids=torch.arange(PROBE_TOKENS)[None], use_cache=False)
