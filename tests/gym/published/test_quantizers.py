@@ -201,7 +201,7 @@ def test_settings_that_are_not_for_single_tensors_are_refused() -> None:
         DeltaQuantizer(DeltaQuantConfig(method=QuantMethod.INT2, symmetric=False))
     with pytest.warns(GymWarning, match="calibration_samples: without effect on single tensors"):
         DeltaQuantizer(DeltaQuantConfig(calibration_samples=256))
-    with pytest.raises(InputError, match="safety_threshold: expected none for single tensors"):
+    with pytest.warns(GymWarning, match="safety_threshold: without effect on single tensors"):
         BitDeltaQuantizer(BitDeltaConfig(safety_threshold=0.6))
 
 

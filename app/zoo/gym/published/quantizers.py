@@ -39,6 +39,9 @@ class BitDeltaQuantizer:
 
     Raises:
         InputError: `config` has another type, or is not for full weights.
+
+    Warns:
+        GymWarning: `safety_threshold` is given.
     """
 
     def __init__(self, config: BitDeltaConfig | None = None) -> None:
@@ -54,10 +57,11 @@ class BitDeltaQuantizer:
             choose_coding(chosen.as_delta(from_adapter=False), from_adapter=False)
         )
         if chosen.safety_threshold is not None:
-            raise InputError(
-                "safety_threshold: expected none for single tensors: whole models refuse",
-                hint="create_delta(..., safety_threshold=...) or compress_deltas",
-                code="published.bad_argument",
+            warnings.warn(
+                "safety_threshold: without effect on single tensors: compress_deltas measures what a"
+                " whole model refuses",
+                GymWarning,
+                stacklevel=2,
             )
 
     def quantize_delta(
