@@ -58,8 +58,8 @@ class BitDeltaQuantizer:
         )
         if chosen.safety_threshold is not None:
             warnings.warn(
-                "safety_threshold: without effect on single tensors: compress_deltas measures what a"
-                " whole model refuses",
+                "safety_threshold: without effect on single tensors: compress_deltas measures what"
+                " a whole model refuses",
                 GymWarning,
                 stacklevel=2,
             )
