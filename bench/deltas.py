@@ -31,6 +31,9 @@ SHARED = Path(__file__).parents[2] / "shared"
 STORIES = SHARED / "data/models/stories260K"
 SPEAKERS = SHARED / "data/federated/shakespeare_by_speaker.jsonl"
 SEEDS = (0, 1, 2)
+SIGNS = "signs.safetensors"
+"""The delta of 1 bit, which the next user of a key compares with."""
+
 SMALL_RATE = 2e-6
 """Steps so small that rounding to bf16 undoes many of them."""
 
@@ -138,7 +141,7 @@ def points(task: Task, seed: int, work: Path, other: Path | None) -> Iterator[tu
     Args:
         task: what is learned.
         seed: of the runs.
-        work: an empty folder; `one.safetensors` in it will be the delta of 1 bit.
+        work: an empty folder; the delta of 1 bit will be in it.
         other: a delta of another user, to be measured on this one's rows.
     """
     from zoo.gym import TrainConfig, create_delta, load_delta, quality_input, run_training
@@ -163,8 +166,8 @@ def points(task: Task, seed: int, work: Path, other: Path | None) -> Iterator[tu
                 distilled = create(out=out, config=config, distill=trained)
                 yield f"{name}, distilled", _point(distilled)
         if kind == "full":
-            one = create_delta(run.model, base=task.base, out=work / "one.safetensors").file
-            control = random_signs(one, work / "random.safetensors", seed=0)
+            signs = create_delta(run.model, base=task.base, out=work / SIGNS).file
+            control = random_signs(signs, work / "random.safetensors", seed=0)
             yield "random signs", _measured(control, task.base, run.model, held_out)
             if other is not None:
                 yield (
@@ -239,7 +242,7 @@ def run() -> Iterator[Case | Skipped]:
                 os.environ["ZOO_GYM_HOME"] = str(work / "home")
                 for coding, point in points(task(seed), seed, work, other):
                     by_name.setdefault(coding, []).append(point)
-                other = work / "one.safetensors" if name == "key" else None
+                other = work / SIGNS if name == "key" else None
         yield from _cases(name, by_name, task(0).bar)
     with tempfile.TemporaryDirectory(prefix="zoo-gym-") as folder:
         os.environ["ZOO_GYM_HOME"] = str(Path(folder) / "home")

@@ -46,8 +46,8 @@ def run() -> Iterator[Case]:
             with tuned_model(result.model, base) as model:
                 tuned = _right(model, words.unseen)
             with delta_model(delta, base) as model:
-                kept = _right(model, words.unseen) / tuned  # the base has none right
-        yield Case(f"seed {seed}", tuned, "right", "the fine-tune", kept, ">= 0.95")
+                share = _right(model, words.unseen) / tuned  # the base has none right
+        yield Case(f"seed {seed}", tuned, "right", "the fine-tune", share, ">= 0.95")
 
 
 def _right(model: "Loadable", words: Sequence[str]) -> float:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta.create import Origin, create_delta
@@ -20,9 +19,6 @@ from zoo.gym.delta.quality import QualityInput, measure_quality
 from zoo.gym.delta.reading.adapter import is_adapter, read_adapter
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import GymWarning, InputError
-
-if TYPE_CHECKING:
-    pass
 
 RESERVED = 1536
 """Bytes of the header for what is known after the choice: the measurements, how it was trained."""

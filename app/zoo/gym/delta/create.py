@@ -37,7 +37,7 @@ from zoo.gym.delta.file.header import (
 from zoo.gym.delta.file.reader import Delta, is_delta, load_delta, refuse_delta
 from zoo.gym.delta.file.refusals import REFUSALS_KEY, Refusals
 from zoo.gym.delta.file.terms import TensorTerms
-from zoo.gym.delta.file.writer import Spool, replace_header, write_delta
+from zoo.gym.delta.file.writer import Spool, named_last, replace_header, write_delta
 from zoo.gym.delta.origin.digests import BASE_KEY, form_in
 from zoo.gym.delta.origin.record import DIGEST_KEY, JOINT_KEY, ORIGIN_FILE, joint_of
 from zoo.gym.delta.progress import Watch, ignore, passing
@@ -48,7 +48,7 @@ from zoo.gym.delta.reading.parents import parents_of
 from zoo.gym.delta.reading.prefetch import reading_ahead
 from zoo.gym.delta.reading.weights import Weights, named_as, open_weights
 from zoo.gym.delta.refusals import RefusalCounter, measure_refusals
-from zoo.gym.delta.safety_gate import named_last, require_refusals, threshold_of
+from zoo.gym.delta.safety_gate import require_refusals, threshold_of
 from zoo.gym.delta.sanity import warn_of_other_base, warn_of_worse_delta
 from zoo.gym.delta.zeros import Masked, masked
 from zoo.gym.errors import InputError

@@ -6,14 +6,10 @@ answer others, and is no safer than its base.
 
 import math
 import warnings
-from collections.abc import Generator
-from contextlib import contextmanager
-from pathlib import Path
 
 from zoo.gym.arguments import number_of
 from zoo.gym.delta.file.refusals import Refusals
 from zoo.gym.errors import GymWarning, InputError
-from zoo.gym.files import storage_errors
 from zoo.gym.refusals import Unmeasured
 
 RECOMMENDED = 0.95
@@ -43,28 +39,6 @@ def threshold_of(value: object) -> float:
             stacklevel=3,
         )
     return threshold
-
-
-@contextmanager
-def named_last(out: Path, *, last: bool) -> Generator[Path]:
-    """Yields the file to write a delta to; if `last`, it becomes `out` at the block's end.
-
-    If the block then raises, there is nothing new at `out`, and nothing beside it. The name beside
-    it is always the same, so that an interrupted training of the same delta is continued.
-
-    Raises:
-        StorageError: the file cannot be moved.
-    """
-    if not last:
-        yield out
-        return
-    beside = out.with_name(f".{out.name}.unchecked")
-    try:
-        yield beside
-        with storage_errors(out):
-            beside.replace(out)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def require_refusals(measured: Refusals | Unmeasured, threshold: float) -> None:

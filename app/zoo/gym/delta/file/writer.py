@@ -9,7 +9,8 @@ metadata by a random hash, and needs all tensors in memory.
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -157,6 +158,28 @@ def write_delta(path: Path, header: DeltaHeader, spool: Spool) -> None:
             file.write(header_bytes(entries, _metadata(header)))
             spool.copy_to(file)
         _seal(temporary)
+
+
+@contextmanager
+def named_last(out: Path, *, last: bool) -> Generator[Path]:
+    """Yields the file to write a delta to; if `last`, it becomes `out` at the block's end.
+
+    If the block then raises, there is nothing new at `out`, and nothing beside it. The name beside
+    it is always the same, so that an interrupted training of the same delta is continued.
+
+    Raises:
+        StorageError: the file cannot be moved.
+    """
+    if not last:
+        yield out
+        return
+    beside = out.with_name(f".{out.name}.unchecked")
+    try:
+        yield beside
+        with storage_errors(out):
+            beside.replace(out)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def file_bytes(header: DeltaHeader) -> int:
