@@ -60,7 +60,7 @@ def create(
         base: the base model's name or folder; a run and most peft folders specify it
         data: held-out examples to measure on; a run has its own
         rows: the maximum number of them; by default as many as take a few minutes
-        control: another user's delta of this base, whose loss on the same rows is shown beside
+        control: another user's delta of this base; its loss on the same rows is reported, too
         distill: train the delta to predict what the fine-tune predicts: auto, off, or a number
             of steps
         safety_threshold: the share of the base's refusals of harmful prompts that the delta must
@@ -212,7 +212,7 @@ def check(
             here
         data: held-out examples to measure on
         rows: the maximum number of them; by default as many as create uses
-        control: another user's delta of this base, whose loss on the same rows is shown beside
+        control: another user's delta of this base; its loss on the same rows is reported, too
         yes: download without asking
         offline: never use the network
         as_json: print one JSON object as stdout's last line
