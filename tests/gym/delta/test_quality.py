@@ -257,6 +257,56 @@ def test_refusals_are_measured_with_the_quality(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("threshold", [None, 0.95])
+def test_only_where_nothing_depends_on_them_refusals_are_probed(
+    folders: dict[str, Path],
+    measured: QualityInput,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    threshold: float | None,
+) -> None:
+    probing: list[bool] = []
+
+    class Counter:
+        def __init__(self, *_: object, probes: bool) -> None:
+            probing.append(probes)
+
+        def visit(self, *_: object) -> None:
+            """Asks nothing."""
+
+        def result(self) -> Refusals:
+            names = ("asked", "base", "tuned", "delta")
+            counts = {name: {"harmful": 60, "harmless": 1} for name in names}
+            return Refusals.model_validate({"prompts": "0" * 64, **counts})
+
+    monkeypatch.setattr("zoo.gym.delta.create.RefusalCounter", Counter)
+    create_delta(
+        folders["tuned"],
+        base=folders["base"],
+        out=tmp_path / "d.safetensors",
+        quality=measured,
+        safety_threshold=threshold,
+    )
+    assert probing == [threshold is None]
+
+
+@pytest.mark.slow
+def test_each_model_is_visited_while_it_is_loaded(
+    folders: dict[str, Path], measured: QualityInput, tmp_path: Path
+) -> None:
+    delta = load_delta(make(folders["tuned"], folders, tmp_path / "d.safetensors", None).file)
+    losses: dict[str, float] = {}
+
+    def visit(role: str, policy: Any) -> None:
+        losses[role] = held_out(policy, measured.examples).loss
+
+    quality = measure_quality(folders["base"], folders["tuned"], delta, measured, visit=visit)
+    assert list(losses) == ["base", "delta", "tuned"]
+    for role, loss in losses.items():
+        assert getattr(quality, role) == pytest.approx(loss, rel=1e-5)
+
+
+@pytest.mark.slow
 @WORSE
 def test_the_quality_of_a_lowrank_delta_is_in_its_file(
     folders: dict[str, Path], measured: QualityInput, tmp_path: Path
