@@ -22,6 +22,7 @@ from zoo.gym.config import TrainConfig, dump_config
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.data.batches import collate
 from zoo.gym.data.units import Example, alone
+from zoo.gym.delta.distilled import Distilled
 from zoo.gym.delta.file.reader import tensor_parts
 from zoo.gym.delta.summary import as_text
 from zoo.gym.errors import InputError, InterruptedRunError
@@ -290,6 +291,18 @@ def test_both_engines_train_the_same_scales(tuned: Path, delta: Path) -> None:
         for name in ("cpu", "mlx")
     ]
     assert ends[0] == pytest.approx(ends[1], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_better"),
+    [(1.0, 0.5, True), (0.5, 0.5, False), (None, None, False)],
+)
+def test_a_trained_delta_is_used_where_it_is_known_to_be_closer(
+    before: float | None, after: float | None, is_better: bool
+) -> None:
+    trained = Distilled(Path("d.safetensors"), {}, before, after)
+    assert trained.is_better is is_better
+    assert trained.as_json()["used"] is is_better
 
 
 @pytest.mark.parametrize(("count", "evaluated"), [(1, 0), (2, 1), (9, 1), (40, 4), (2000, 64)])
