@@ -4,7 +4,8 @@ Speakers: stories260K learns the lines of one of Shakespeare's speakers, another
 Spelling: zen-pico spells words backwards, as in the demo. Key: zen-pico learns the secret
 substitution of a user, another each seed. Each task is learned with full weights and with an
 adapter. A delta's divergence is KL(fine-tune || delta) in nats per token on rows that nothing has
-learned. The gain that the delta of a key gives to the user of the next is measured as well.
+learned; an adapter that is trained in 1 bit is compared with the one that is not. The gain that
+the delta of a key gives to the user of the next is measured as well.
 
 usage: python -m bench deltas                 speakers need ../shared/data
 """
@@ -62,6 +63,7 @@ KEPT = {
     "adapter, 4 bits": ">= 0.98",
     "adapter, 2 bits": ">= 0.93",
     "adapter, 1 bit, distilled": ">= 0.85",
+    "adapter, trained in 1 bit": ">= 0.85",
     "random signs": "<= 0.1",
     "the delta of another key": "<= 0.1",
 }
@@ -165,6 +167,15 @@ def points(task: Task, seed: int, work: Path, other: Path | None) -> Iterator[tu
             if name in TRAINED:
                 distilled = create(out=out, config=config, distill=trained)
                 yield f"{name}, distilled", _point(distilled)
+        if kind == "lora":
+            coded = run_training(TrainConfig(**shared, **settings, delta_bits=1))
+            delta = create_delta(
+                coded.model, base=task.base, out=work / "coded", config=DeltaConfig(bits=1)
+            )
+            yield (
+                "adapter, trained in 1 bit",
+                _measured(load_delta(delta.file), task.base, run.model, held_out),
+            )
         if kind == "full":
             signs = create_delta(run.model, base=task.base, out=work / SIGNS).file
             control = random_signs(signs, work / "random.safetensors", seed=0)

@@ -18,6 +18,7 @@ P = TypeVar("P", bound=Policy)
 
 LORA = LoraSpec(rank=4, alpha=8.0)
 FREEZE = FreezeSpec(layers=1, modules=("self_attn", "up_proj"), extra=("norm",))
+SIGNS = LoraSpec(rank=4, alpha=8.0, delta_bits=1)
 DORA = LoraSpec(rank=4, alpha=8.0, dora=True)
 
 PISSA = LoraSpec(rank=4, alpha=8.0, init="pissa", pissa_iter=-1)
@@ -25,6 +26,7 @@ OFT = OftSpec(block_size=16)
 
 KINDS: dict[str, Train] = {
     "lora": LORA,
+    "1 bit": SIGNS,
     "dora": DORA,
     "pissa": PISSA,
     "oft": OFT,

@@ -239,7 +239,15 @@ assert (config.bits, config.group_size) == (4, 128)
 """
         + ROUND_TRIP.format("params", "params['bits'] == 4"),
     ),
-    Python("B6", refused="quantization: training towards a delta of few bits is not"),
+    Python(
+        "B6",
+        prelude="""
+import functools, shutil, zoo.gym
+shutil.copyfile("alpaca_en_demo", "alpaca_gpt4_en")
+zoo.gym.TrainingConfig = functools.partial(zoo.gym.TrainingConfig, max_steps=1)
+""",
+        refused="export: exporting models is not supported yet",
+    ),
     Python("B3", after="assert config.method == 'byzantine_robust' and config.enable_rewards"),
     Python("B8", prelude=SOUP + "config = None", refused="got 2 of 3"),
     Python(
@@ -321,6 +329,7 @@ COMMANDS = (
         ),
     ),
     Command("D3", 3, prelude=ADAPTED, more=("--json",), says=('"prompt": "Hello"',)),
+    Command("B5", 2, more=ONE_STEP),
     Command("C18", 2, more=("max_steps=1",), says=("1. a reward model learns from the pairs",)),
     Command("E2", 1, more=ONE_STEP),
     Command("E2", 2, more=ON_SUMS),
@@ -329,7 +338,6 @@ COMMANDS = (
 
 ABSENT_COMMANDS = (
     Command("A7", 2, refused="variants"),
-    Command("B5", 2, refused="configs/bitdelta_training.yaml"),
     Command("B5", 3, refused="webui"),
     Command("B5", 4, refused="export"),
     Command("C18", 1, refused="start"),
@@ -356,8 +364,8 @@ FILES = (
     ),
     File(
         "B9",
-        more=("dataset=alpaca_en_demo",),
-        refused="quantization: training towards a delta of few bits is not",
+        more=("dataset=alpaca_en_demo", "max_steps=1"),
+        says=("without effect: use_unsloth", "quantization: enable_deltasoup"),
     ),
     File(
         "B10",

@@ -20,6 +20,7 @@ INITS = ("default", "pissa", "loftq")
 ATTENTION = ("auto", "sdpa", "eager")
 PACKING = ("off", "preferred", "required")
 BITS = (2, 3, 4, 6, 8)
+DELTA_BITS = (1, 2, 4, 8)
 KINDS = ("nf4", "fp4")
 METHODS = ("auto", "bnb", "mlx")
 
@@ -38,6 +39,8 @@ class LoraSpec:
         whole: the ends of the names of modules that are trained whole, beside the adapter.
         fixed_a: the seed of a factor A that everybody derives and that is not trained
             (`zoo.models.fixed_factor`), 64 hexadecimal digits; B alone learns.
+        delta_bits: the layers compute with the factors as a delta of 1, 2, 4 or 8 bits a value
+            stores them, and such an adapter is saved; None: as they are.
 
     Raises:
         ValueError: a value is out of its range.
@@ -53,6 +56,7 @@ class LoraSpec:
     pissa_iter: int = 16
     whole: tuple[str, ...] = ()
     fixed_a: str | None = None
+    delta_bits: Literal[1, 2, 4, 8] | None = None
 
     def __post_init__(self) -> None:
         _require("rank", self.rank, "1 or more", valid=self.rank >= 1)
@@ -68,6 +72,9 @@ class LoraSpec:
         plain = self.init == "default" and not self.dora and not self.whole
         seed = self.fixed_a is None or (plain and re.fullmatch("[0-9a-f]{64}", self.fixed_a))
         _require("fixed_a", self.fixed_a, "a seed, with a plain LoRA alone", valid=bool(seed))
+        bits, plain = self.delta_bits, plain and self.fixed_a is None
+        coded = bits is None or (plain and bits in DELTA_BITS)
+        _require("delta_bits", bits, "1, 2, 4 or 8, with a plain LoRA alone", valid=coded)
 
 
 @dataclass(frozen=True)
@@ -275,7 +282,8 @@ class LoadSpec:
         divisible = not (self.quantization or self.stream_layers or self.liger)
         divisible = divisible and not self.offload_activations
         divisible = divisible and self.optimizer.name in ELEMENTWISE
-        expected = "False with this base, kernel or optimizer"
+        divisible = divisible and getattr(self.train, "delta_bits", None) is None
+        expected = "False with this base, kernel, optimizer or adapter"
         _require("sharded", self.sharded, expected, valid=divisible or not self.sharded)
         scores = self.value_head or not self.reward_model
         _require("value_head", self.value_head, "True for a reward model", valid=scores)

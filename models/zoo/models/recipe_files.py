@@ -4,6 +4,7 @@ from pathlib import Path
 
 PUBLISHED = {
     "models/nano/configs/gspo_training.yaml": "zen-nano-gspo.yaml",
+    "configs/bitdelta_training.yaml": "zen-nano-bitdelta.yaml",
     "configs/zen_nano_lora.yaml": "zen-nano-lora.yaml",
     "configs/zen_eco_grpo.yaml": "zen-eco-grpo.yaml",
     "configs/zen_agent_dpo.yaml": "zen-eco-dpo.yaml",

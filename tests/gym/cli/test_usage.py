@@ -37,7 +37,6 @@ MISTAKES = [
     ("train absent.yaml", 4, "absent.yaml: no such file: expected a YAML file of settings"),
     ("train --config absent", 4, "absent: no such file: expected a YAML file of settings"),
     ("train lora_rank", 2, "lora_rank: no such file: expected a file of examples, a .yaml file or"),
-    ("train configs/bitdelta_training.yaml", 2, "configs/bitdelta_training.yaml: training towards"),
     ("train --data absent.txt --model m", 4, "absent.txt: no such file: expected a file of"),
     ("delta create", 2, "SOURCE: expected a value, got nothing"),
     ("delta create nothing", 4, "nothing: expected a run, a model folder or a .safetensors file"),

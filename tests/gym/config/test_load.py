@@ -52,7 +52,11 @@ BAD_VALUES = [
     ("lr: 1", "lr: no such setting. Did you mean 'learning_rate'?"),
     ("zzz: 1", "zzz: no such setting"),
     ("quantization_bit: 5", "quantization_bit: expected 2, 3, 4, 6 or 8, got 5"),
-    ("quantization: bnb", "quantization: expected 4, 8, nf4, fp4, int8 or {method: bnb, bits: 4}"),
+    (
+        "quantization: bnb",
+        "quantization: expected 4, 8, nf4, fp4, int8 or {method: bnb, bits: 4} for the base;"
+        " bitdelta or deltaquant, with bits or without, for the adapter",
+    ),
     ("quantization_method: hqq", "quantization_method: hqq is not supported: expected bnb"),
     (
         "reward_weights: [1]",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from zoo.backends.base import QuantizationSpec
+from zoo.backends.base import LoraSpec, QuantizationSpec
 from zoo.gym.config import TrainConfig, dump_config, load_config
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.train.loading import load_spec
@@ -46,6 +46,48 @@ def test_every_spelling_of_4_bits_means_the_same(items: list[str], expected: Tra
 def test_nf4_by_name_is_that_of_bitsandbytes_on_every_engine(items: list[str]) -> None:
     found = load_spec(settings(*items)).quantization
     assert found == QuantizationSpec(4, "nf4", method="bnb")
+
+
+@pytest.mark.parametrize(
+    ("item", "bits"),
+    [
+        ("quantization=bitdelta", 1),
+        ("quantization=deltaquant", 4),
+        ("quantization={method: BitDelta, bits: 2}", 2),
+        ("delta_bits=8", 8),
+    ],
+)
+def test_a_quantised_delta_is_an_adapter_of_as_many_bits(item: str, bits: int) -> None:
+    config = settings(item)
+    assert (config.delta_bits, config.quantization_bit) == (bits, None)
+    train = load_spec(config).train
+    assert isinstance(train, LoraSpec)
+    assert train.delta_bits == bits
+
+
+def test_contributing_is_no_setting_of_a_training() -> None:
+    text = "quantization={method: bitdelta, bits: 1, enable_deltasoup: true}"
+    loaded = load_config([], [*GIVEN, text], {})
+    assert loaded.config.delta_bits == 1
+    assert [each.key for each in loaded.ignored] == ["quantization: enable_deltasoup"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        *(
+            "use_dora=true",
+            "pissa_init=true",
+            "additional_target=norm",
+            "lora_fixed_a=" + "5a" * 32,
+        ),
+        *("stage=rm", "sharding=full"),
+    ],
+)
+def test_what_no_delta_of_few_bits_carries_is_refused_with_them(other: str) -> None:
+    more = ["num_processes=2"] if other.startswith("sharding") else []
+    with pytest.raises(InputError, match="delta_bits"):
+        settings("delta_bits=1", other, *more)
 
 
 def test_qlora_with_8_bits_keeps_the_8_bits() -> None:

@@ -18,7 +18,7 @@ from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.config.items import existing
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import check_new_file, check_new_folder
-from zoo.gym.humanize import human_bytes
+from zoo.gym.humanize import counted, human_bytes
 from zoo.models import Resolved
 
 if TYPE_CHECKING:
@@ -78,8 +78,10 @@ def create(
     from zoo.gym.train.run_folder.base import refuse_other_base
     from zoo.gym.tuned.source import resolve_tuned
 
-    config = read_flags(DeltaConfig, settings)
     screen, tuned = Output(as_json), resolve_tuned(source)
+    config = read_flags(DeltaConfig, settings)
+    if max_bytes is None:
+        config = _as_trained(config, tuned, screen)
     refuse_delta(tuned.path)
     name = tuned.path.stem if tuned.run is None else tuned.run.id
     target = output_path(out, f"{name}.delta.safetensors")
@@ -277,6 +279,19 @@ def _compared_lines(compared: "Sequence[Candidate]", chosen: DeltaConfig) -> Ite
         yield f"{mark} {human_bytes(each.file_bytes):>10}  {kl}  {each.options}"
 
 
+def _trained_bits(source: "Source") -> int | None:
+    return None if source.config is None else source.config.delta_bits
+
+
+def _as_trained(config: DeltaConfig, source: "Source", screen: Output) -> DeltaConfig:
+    """Returns the coding that a run trained its adapter in, where the options name none."""
+    bits = _trained_bits(source)
+    if bits is None or config.bits is not None or config.codec != "auto":
+        return config
+    screen.say(f"coded in {counted(bits, 'bit')} a value, as it was trained")
+    return config.model_copy(update={"bits": bits})
+
+
 def _distillation(distill: str, source: "Source", config: DeltaConfig) -> int | None:
     """Returns the steps of `--distill`, 0 for those chosen by itself, None for off.
 
@@ -298,6 +313,12 @@ def _distillation(distill: str, source: "Source", config: DeltaConfig) -> int | 
     if config.codec in LOSSLESS:
         raise InputError(
             f"--distill: expected a coding that loses something, got {config.codec}",
+            code="cli.bad_value",
+        )
+    if config.bits is not None and config.bits == _trained_bits(source) and config.rank is None:
+        raise InputError(
+            f"--distill: expected a coding that loses something, got the {config.bits} bits that "
+            "the adapter was trained in",
             code="cli.bad_value",
         )
     return 0 if distill == "auto" else int(distill)

@@ -4,8 +4,6 @@ No key is ignored silently. It is one of ours, another spelling of one (`ALIASES
 without effect and reported (`WITHOUT_EFFECT`), refused by name (`MISSING`), or unknown.
 """
 
-from typing import cast
-
 from zoo.gym.config.stages import METHODS
 
 ALIASES = {
@@ -215,7 +213,8 @@ MISSING = {
     "pref_ftx": "expected it in pref_loss: sigmoid,sft, with pref_loss_weights",
     "push_to_hub": "a result stays on this machine",
     "pure_bf16": "pure bf16 training is not supported: expected dtype bf16",
-    "quantization": "expected 4, 8, nf4, fp4, int8 or {method: bnb, bits: 4}",
+    "quantization": "expected 4, 8, nf4, fp4, int8 or {method: bnb, bits: 4} for the base;"
+    " bitdelta or deltaquant, with bits or without, for the adapter",
     "quantization_device_map": "a model on several devices is not supported yet",
     "ref_model": "another reference than the base model is not supported yet",
     "ref_model_adapters": "another reference than the base model is not supported yet",
@@ -325,31 +324,11 @@ OFF = (None, False, "", "none", "no", "false", "null")
 """Values that switch a feature off: that is no error for an unsupported feature."""
 
 
-DELTAS = frozenset({"bitdelta", "deltaquant"})
-"""Values of `quantization` that mean a compressed result; others mean a quantised base."""
-
-TOWARDS_A_DELTA = (
-    "training towards a delta of few bits is not supported yet: expected a training without it, "
-    "and then zoo-gym delta create --bits 1"
-)
-
-MISSING_FILES = {"configs/bitdelta_training.yaml": TOWARDS_A_DELTA}
-"""Published files of settings for unsupported features, with the error message."""
-
-
-def refusal(key: str, value: object = None) -> str | None:
+def refusal(key: str) -> str | None:
     """Returns the message that refuses `key` by name, or None if it is not a known one."""
-    if key == "quantization" and _method(value) in DELTAS:
-        return TOWARDS_A_DELTA
     if key in MISSING:
         return MISSING[key]
     return next((text for start, text in MISSING_PREFIXES.items() if key.startswith(start)), None)
-
-
-def _method(value: object) -> object:
-    """Returns the method of `bitdelta` or `{method: bitdelta, bits: 1}`, in lower case."""
-    method = cast("dict[object, object]", value).get("method") if isinstance(value, dict) else value
-    return method.lower() if isinstance(method, str) else None
 
 
 def switched_off(value: object) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from zoo.gym.config.foreign import ALIASES, MISSING_FILES, MISSING_VALUES
+from zoo.gym.config.foreign import ALIASES, MISSING_VALUES
 from zoo.gym.config.report import nearest
 from zoo.gym.config.stages import METHODS, all_fields
 from zoo.gym.errors import GymError, InputError, NotAvailableError
@@ -77,15 +77,13 @@ def settings_file(word: str) -> Path:
 
     Raises:
         NotAvailableError: there is neither; suggests the nearest one.
-        InputError: it cannot be a path, or is a published file for an unsupported feature.
+        InputError: it cannot be a path.
     """
     path = given_path(word)
     if path.exists():
         return path
     if (recipe := find_recipe(word)) is not None:
         return recipe
-    if text := MISSING_FILES.get(word.removeprefix("./")):
-        raise InputError(f"{word}: {text}", code="config.not_supported")
     names = [path.name for path in recipes()]
     return existing(word, "a YAML file of settings, or a recipe", names)
 

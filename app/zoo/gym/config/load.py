@@ -16,7 +16,7 @@ from zoo.gym.config import foreign, report
 from zoo.gym.config.conflicts import PAIRS
 from zoo.gym.config.keys import distributed
 from zoo.gym.config.keys.optimizer import optimizer_name
-from zoo.gym.config.keys.quantization import meaning
+from zoo.gym.config.keys.quantization import CONTRIBUTING, WHY_NOT_CONTRIBUTING, meaning
 from zoo.gym.config.keys.unread import ROWS_IN_MEMORY
 from zoo.gym.config.rollouts import LIVE_REWARD, has_function
 from zoo.gym.config.stages import DEFAULT, METHODS, all_fields, config_class, place_of, stages_with
@@ -201,7 +201,7 @@ def _ours(given: Setting, faults: dict[str, str], ignored: list[Ignored]) -> Ite
     is_ours = key in all_fields()
     text = foreign.MISSING_VALUES.get((key, value)) if isinstance(value, str) else None
     if not is_ours:
-        text = text or foreign.refusal(key, value)
+        text = text or foreign.refusal(key)
     idle = foreign.without_effect(key, value)
     if text and foreign.switched_off(value):
         ignored.append(Ignored(key, given.origin, "switched off"))
@@ -275,11 +275,17 @@ def _length(setting: Setting, context: _Context) -> list[Setting | Ignored]:
 
 
 def _quantization(setting: Setting, context: _Context) -> list[Setting | Ignored]:
-    """Returns our settings for a published one that quantises the base."""
+    """Returns our settings for a published one that quantises the base, or the adapter."""
     settings = meaning(setting.key, setting.value, bits_given="quantization_bit" in context.keys)
     if settings is None:
         return [setting]
-    return [replace(setting, key=key, value=value) for key, value in settings.items()]
+    parts: list[Setting | Ignored] = [
+        replace(setting, key=key, value=value) for key, value in settings.items()
+    ]
+    if isinstance(setting.value, Mapping) and setting.value.get(CONTRIBUTING):
+        reason = WHY_NOT_CONTRIBUTING
+        parts.append(Ignored(f"quantization: {CONTRIBUTING}", setting.origin, reason))
+    return parts
 
 
 REWRITES: Mapping[str, Callable[[Setting, _Context], list[Setting | Ignored]]] = {

@@ -23,6 +23,7 @@ READ_BY = {
     "lora_target": LORA,
     "lora_fixed_a": ("lora",),
     "base_identity": ("lora",),
+    "delta_bits": ("lora",),
     "use_dora": LORA,
     "oft_rank": OFT,
     "oft_block_size": OFT,
@@ -47,7 +48,10 @@ OF_ADAPTER = frozenset(
 )
 """Settings that an adapter which is trained further has of its own."""
 
-OF_START = ("pissa_init", "pissa_iter", "additional_target", "lora_fixed_a", "base_identity")
+OF_START = (
+    *("pissa_init", "pissa_iter", "additional_target", "lora_fixed_a", "base_identity"),
+    "delta_bits",
+)
 """Settings of adapters that begin with the training."""
 
 MERGE = "zoo-gym delta create ADAPTER, then zoo-gym delta apply"
@@ -101,8 +105,7 @@ def faults_of_tuning(config: "TrainConfig") -> list[tuple[str, str]]:
         faults.append(("pissa_init", "expected false with DoRA, whose magnitudes are of the base"))
     if config.loftq_init:
         faults += _faults_of_loftq(config)
-    if config.lora_fixed_a is not None:
-        faults += _faults_of_fixed(config)
+    faults += _faults_of_fixed(config) + _faults_of_coded(config)
     if config.additional_target is not None:
         faults += _faults_of_whole(config, config.additional_target)
     if kind == "oft":
@@ -129,6 +132,8 @@ def _faults_of_whole(config: "TrainConfig", tuning: str) -> list[tuple[str, str]
 
 def _faults_of_fixed(config: "TrainConfig") -> list[tuple[str, str]]:
     """Returns what would train or replace factors that everybody has alike."""
+    if config.lora_fixed_a is None:
+        return []
     stated = {
         "use_dora": config.dora,
         "pissa_init": config.pissa_init,
@@ -141,6 +146,27 @@ def _faults_of_fixed(config: "TrainConfig") -> list[tuple[str, str]]:
         faults.append(("base_identity", "expected names of layers in lora_target, got all"))
     if config.stage == "rm":
         faults.append(("lora_fixed_a", "cannot be with stage rm, whose result is a whole model"))
+    return faults
+
+
+def _faults_of_coded(config: "TrainConfig") -> list[tuple[str, str]]:
+    """Returns what no delta of factors in few bits carries, or computes them in another way."""
+    if config.delta_bits is None:
+        return []
+    stated = {
+        "use_dora": config.dora,
+        "pissa_init": config.pissa_init,
+        "loftq_init": config.loftq_init,
+        "additional_target": config.additional_target is not None,
+        "lora_fixed_a": config.lora_fixed_a is not None,
+    }
+    text = "cannot be with delta_bits, which codes the factors of a plain adapter"
+    faults = [(key, text) for key, is_stated in stated.items() if is_stated]
+    if config.stage == "rm":
+        faults.append(("delta_bits", "cannot be with stage rm, whose result is a whole model"))
+    if config.sharding != "none":
+        text = "cannot be with sharding full: a group of values that share a scale would be divided"
+        faults.append(("delta_bits", text))
     return faults
 
 

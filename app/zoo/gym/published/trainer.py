@@ -112,7 +112,8 @@ class Trained:
     def compress_deltas(self, config: BitDeltaConfig | DeltaQuantConfig | None = None) -> "Delta":
         """Compresses the trained model to a delta file in the run folder, and measures it.
 
-        A delta of one bit is trained to predict what the model predicts, for sixty steps.
+        A delta of one bit is trained to predict what the model predicts, for sixty steps, unless
+        the model was trained in one bit.
 
         Args:
             config: the coding; by default one bit per value. The `calibration_samples` of a
@@ -131,6 +132,7 @@ class Trained:
         from zoo.gym.delta.reading.adapter import is_adapter
         from zoo.gym.jobs.run import open_run
         from zoo.gym.published.distilled import distill_delta
+        from zoo.gym.train.run_folder.settings import read_settings
 
         chosen = BitDeltaConfig() if config is None else config
         if not isinstance(chosen, DeltaQuantConfig):
@@ -147,7 +149,9 @@ class Trained:
             if quality is not None:
                 rows = quality.examples[: chosen.calibration_samples]
                 quality = replace(quality, examples=rows)
-        distill = partial(distill_delta, base=base, tuned=source, run=open_run(result.run))
+        run = open_run(result.run)
+        loses = chosen.bits != read_settings(run.config_file).delta_bits
+        distill = partial(distill_delta, base=base, tuned=source, run=run)
         create_delta(
             source,
             base=base,
@@ -155,7 +159,7 @@ class Trained:
             config=chosen.as_delta(from_adapter=adapted),
             layers=layers,
             quality=quality,
-            distill=distill if chosen.bits == 1 else None,
+            distill=distill if chosen.bits == 1 and loses else None,
             safety_threshold=threshold,
             force=True,
         )

@@ -227,6 +227,7 @@ def lora_spec(config: TrainConfig) -> "LoraSpec":
         pissa_iter=config.pissa_iter,
         whole=_optional(config.additional_target),
         fixed_a=config.lora_fixed_a,
+        delta_bits=config.delta_bits,
     )
 
 

@@ -17,6 +17,7 @@ from zoo.backends.precision import Precision, Workload
 from zoo.backends.ranks import Place, Ranks
 from zoo.backends.spec import LoraSpec, NewAdapter
 from zoo.backends.torch.adapters.add import add_adapter
+from zoo.backends.torch.adapters.coded import code_factors
 from zoo.backends.torch.adapters.configs import target_key
 from zoo.backends.torch.adapters.continuing import continue_adapter
 from zoo.backends.torch.adapters.folder import load_adapter
@@ -218,6 +219,8 @@ def _adapted(folder: Path, model: nn.Module, spec: LoadSpec) -> "PeftModel | Non
         if isinstance(spec.train, LoraSpec) and spec.train.init == "loftq":
             assert spec.quantization is not None
             start_from_loss(adapted, spec.train, folder, spec.quantization)
+        if isinstance(spec.train, LoraSpec) and spec.train.delta_bits is not None:
+            code_factors(adapted, spec.train.delta_bits)
         if spec.reward_model:
             check_scoring_adapter(model)
         return adapted

@@ -64,6 +64,12 @@ class AdapterKeys(Settings, frozen=True):
         description="identity that the weights of the layers in lora_target must have in the base;"
         " `round=ROUND` sets it, so that nobody trains on another base than the round's",
     )
+    delta_bits: Literal[1, 2, 4, 8] | None = Field(
+        default=None,
+        description="train the adapter with its factors in 1, 2, 4 or 8 bits a value, as a delta"
+        " stores them (straight-through): the result is what `delta create` then keeps exactly;"
+        " none: it is coded after the training",
+    )
     use_rslora: bool = Field(
         default=False,
         description="scale the adapter by lora_alpha / sqrt(lora_rank)",

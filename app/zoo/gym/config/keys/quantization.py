@@ -1,4 +1,4 @@
-"""The base in few bits, while an adapter is trained."""
+"""The base in few bits, while an adapter is trained; or the adapter itself."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, cast
@@ -69,12 +69,20 @@ VALUES: dict[object, dict[str, object]] = {
 QLORA = {"finetuning_type": "lora", "quantization_bit": 4}
 """What `finetuning_type: qlora` means, if the bits are not given."""
 
+DELTAS = {"bitdelta": 1, "deltaquant": 4}
+"""The methods that mean an adapter in few bits, with the bits that they have by default."""
+
+CONTRIBUTING = "enable_deltasoup"
+WHY_NOT_CONTRIBUTING = "to contribute is a command of its own: zoo-gym round contribute"
+
 PARTS = {"bits": "quantization_bit", "method": "quantization_method", "type": "quantization_type"}
 """Our names of the parts in `quantization: {method: bnb, bits: 4}`."""
 
 
 def meaning(key: str, value: object, *, bits_given: bool) -> Mapping[str, object] | None:
     """Returns the settings that a published one stands for, or None if it is no such setting.
+
+    `enable_deltasoup` of a delta is left out, whatever its value.
 
     Args:
         key: its name.
@@ -88,6 +96,8 @@ def meaning(key: str, value: object, *, bits_given: bool) -> Mapping[str, object
         return {name: QLORA[name] for name in QLORA if not (bits_given and name.endswith("_bit"))}
     if key != "quantization":
         return None
+    if (bits := _delta_bits(value)) is not None:
+        return {"delta_bits": bits}
     if isinstance(value, dict):
         return _of_parts(cast("dict[object, object]", value))
     hashable = isinstance(value, str | int) and not isinstance(value, bool)
@@ -98,3 +108,12 @@ def _of_parts(value: Mapping[object, object]) -> Mapping[str, object] | None:
     if "bits" not in value or not value.keys() <= PARTS.keys() or value["bits"] == 1:
         return None
     return {PARTS[str(part)]: entry for part, entry in value.items()}
+
+
+def _delta_bits(value: object) -> object:
+    """Returns the bits of an adapter that is trained towards a delta; None for another value."""
+    parts = cast("dict[object, object]", value) if isinstance(value, dict) else {"method": value}
+    method = parts.get("method")
+    bits = DELTAS.get(method.lower()) if isinstance(method, str) else None
+    read = {"method", "bits", CONTRIBUTING}
+    return None if bits is None or not parts.keys() <= read else parts.get("bits", bits)
