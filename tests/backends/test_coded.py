@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 
 from tests.backends.policies import LORA, SIGNS, moved
 from zoo.backends import load_backend
-from zoo.backends.base import LoadSpec, LoraSpec
+from zoo.backends.base import LoadSpec
 from zoo.backends.mlx.settings import refused_settings
 
 
@@ -34,7 +34,7 @@ def test_a_saved_factor_has_as_many_values_as_its_codes(
 )
 def test_only_a_plain_adapter_is_coded(more: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="delta_bits: expected 1, 2, 4 or 8, with a plain LoRA"):
-        LoraSpec(**{"delta_bits": 1, **more})
+        replace(SIGNS, **more)
 
 
 def test_a_coded_adapter_is_not_divided() -> None:

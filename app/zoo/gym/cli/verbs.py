@@ -79,10 +79,12 @@ VERBS = (
     Verb("runs finish", "runs:finish_run", "RUN", "Ends a run early and keeps its best step."),
     Verb("runs rename", "runs:rename", "RUN NAME", "Gives a run a name."),
     Verb("runs remove", "runs:remove", "RUN", "Deletes a run with everything in it."),
-    Verb("delta create", "delta:create", "SOURCE", "Compresses a fine-tune to a small file."),
-    Verb("delta apply", "delta:apply", "FILE", "Rebuilds the fine-tune from base and delta."),
-    Verb("delta info", "delta:info", "FILE", "Shows the header of a delta file."),
-    Verb("delta check", "delta:check", "FILE", "Checks a delta file and measures it again."),
+    Verb(
+        "delta create", "delta.create:create", "SOURCE", "Compresses a fine-tune to a small file."
+    ),
+    Verb("delta apply", "delta.apply:apply", "FILE", "Rebuilds the fine-tune from base and delta."),
+    Verb("delta info", "delta.apply:info", "FILE", "Shows the header of a delta file."),
+    Verb("delta check", "delta.check:check", "FILE", "Checks a delta file and measures it again."),
     Verb("data inspect", "data:inspect", "FILE ...", "Shows what training would learn."),
     Verb("data make", "make_data:make", "ENVIRONMENT", "Writes tasks of an environment as rows."),
     Verb("experience train", "experience:train", "TASKS ...", "Learns lessons from answers."),

@@ -1,25 +1,20 @@
-"""`zoo-gym delta`: creates, applies, shows and checks deltas."""
+"""`zoo-gym delta create`: compresses a fine-tune, and measures what that loses."""
 
-import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from zoo.gym.cli.ending import fail
+from zoo.gym.cli.delta.examples import held_out_examples, quality_of, sampled
 from zoo.gym.cli.flags import read_flags, with_model_flags
 from zoo.gym.cli.options import Files, Json, Offline, Switch, Yes, output_path
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import show_pass
 from zoo.gym.cli.sources import resolve_base
-from zoo.gym.config import TrainConfig
 from zoo.gym.config.delta import DeltaConfig
-from zoo.gym.config.items import existing
-from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.files import check_new_file, check_new_folder
+from zoo.gym.errors import InputError
+from zoo.gym.files import check_new_file
 from zoo.gym.humanize import counted, human_bytes
-from zoo.models import Resolved
 
 if TYPE_CHECKING:
     from zoo.gym.delta import DeltaReport, Origin, QualityInput
@@ -27,7 +22,6 @@ if TYPE_CHECKING:
     from zoo.gym.delta.distilled import Distilled
     from zoo.gym.delta.file.header import Quality
     from zoo.gym.delta.zeros import Masked
-    from zoo.gym.train.measuring import Measuring
     from zoo.gym.tuned.source import Source
 
 LOSSLESS = ("sparse", "f16", "bf16", "f32")
@@ -95,9 +89,9 @@ def create(
     model = resolve_base(base, tuned.base, "--base", yes=yes, offline=offline)
     if tuned.run is not None and tuned.run.env_file.is_file():
         refuse_other_base(tuned.run.env_file, model.folder)
-    measuring = _examples(tuned, data, model.folder, screen)
-    measuring = _sample(measuring, model.folder, rows, screen)
-    steps, quality = _distillation(distill, tuned, config), _quality(measuring, control)
+    measuring = held_out_examples(tuned, data, model.folder, screen)
+    measuring = sampled(measuring, model.folder, rows, screen)
+    steps, quality = _distillation(distill, tuned, config), quality_of(measuring, control)
     named: dict[str, Any] = {"base_id": model.id, "base_revision": model.revision}
     named["origin"] = _origin(tuned)
     if max_bytes is not None:
@@ -123,136 +117,6 @@ def create(
     )
     _print_report(report, data, screen)
     screen.result(report.as_json())
-    return 0
-
-
-def apply(
-    file: str,
-    /,
-    *,
-    base: str | None = None,
-    out: str | None = None,
-    dtype: Literal["f32", "bf16"] = "f32",
-    force: Switch = False,
-    yes: Yes = False,
-    offline: Offline = False,
-    as_json: Json = False,
-) -> int:
-    """Rebuilds the tuned model from its base and a delta, as a folder that transformers loads.
-
-    Args:
-        file: the delta file
-        base: the base model's name or folder; by default the one recorded in the delta
-        out: the folder to write; by default in this folder, named after the file
-        dtype: the type of the written weights; bf16 rounds, and the loss is reported
-        force: accept a base whose config or unchanged tensors differ from the recorded one's; how
-            is reported
-        yes: download without asking
-        offline: never use the network
-        as_json: print one JSON object as stdout's last line
-    """
-    from zoo.gym.delta import apply_delta
-    from zoo.gym.tuned.source import Source
-
-    screen, path = Output(as_json), existing(file, "a delta file")
-    name = path.name.removesuffix(".safetensors").removesuffix(".delta")
-    folder = output_path(out, f"{name}-model")
-    check_new_folder(folder)
-    delta = Source("delta", path)
-    model = resolve_base(base, delta.base, "--base", delta.check, yes=yes, offline=offline)
-    report = apply_delta(
-        path,
-        base=model.folder,
-        out=folder,
-        dtype=dtype,
-        base_id=model.id,
-        force=force,
-        watch=show_pass(screen),
-    )
-    if report.other_base is not None:
-        screen.say(f"warning: this is another base: its {report.other_base}")
-    if report.rounding_loss is not None:
-        screen.say(f"rounding to bf16 loses {report.rounding_loss:.1%} of the delta")
-    screen.answer(str(report.folder))
-    screen.result(report.as_json())
-    return 0
-
-
-def info(file: str, /, *, as_json: Json = False) -> int:
-    """Shows the header of a delta file.
-
-    Args:
-        file: the delta file
-        as_json: print one JSON object as stdout's last line
-    """
-    from zoo.gym import delta
-
-    screen = Output(as_json)
-    delta_file = delta.load_delta(existing(file, "a delta file"))
-    screen.answer(delta.as_text(delta_file))
-    screen.result(delta.as_json(delta_file))
-    return 0
-
-
-def check(
-    file: str,
-    /,
-    *,
-    base: str | None = None,
-    data: Files = (),
-    rows: int | None = None,
-    control: str | None = None,
-    yes: Yes = False,
-    offline: Offline = False,
-    as_json: Json = False,
-) -> int:
-    """Checks a delta file: format, digest, identity, finite values, and measures it again.
-
-    Args:
-        file: the delta file
-        base: the base model's name or folder; by default the one recorded in the delta, if it is
-            here
-        data: held-out examples to measure on
-        rows: the maximum number of them; by default as many as create uses
-        control: another user's delta of this base; its loss on the same rows is reported, too
-        yes: download without asking
-        offline: never use the network
-        as_json: print one JSON object as stdout's last line
-    """
-    from zoo.gym.delta import check_delta
-    from zoo.gym.train.measuring import Measuring
-    from zoo.gym.tuned.source import Source
-
-    screen, path = Output(as_json), existing(file, "a delta file")
-    delta = Source("delta", path)
-    _check_rows(rows, data)
-    if base is None and not data:
-        model = _named_base(delta, screen)
-    else:
-        model = resolve_base(base, delta.base, "--base", delta.check, yes=yes, offline=offline)
-    measuring = Measuring()
-    if model:
-        measuring = _examples(delta, data, model.folder, screen)
-        measuring = _sample(measuring, model.folder, rows, screen)
-    checks = check_delta(
-        path,
-        base=model.folder if model else None,
-        base_id=model.id if model else None,
-        quality=_quality(measuring, control),
-    )
-    words = {True: "ok", False: "FAILED", None: "not made"}
-    for verdict in checks:
-        screen.answer(f"{verdict.name:<9} {words[verdict.ok]:<9} {verdict.detail}")
-    broken = [verdict for verdict in checks if verdict.ok is False]
-    if measuring.held_out is False and not broken:
-        screen.say(
-            "warning: these files are what it was trained on: most of their rows are not held out"
-        )
-    answer = {"checks": [verdict.as_json() for verdict in checks], "passed": not broken}
-    if broken:
-        message = f"check {broken[0].name} failed: {broken[0].detail}"
-        return fail(screen, answer, InputError(message, code="cli.check_failed"))
-    screen.result(answer)
     return 0
 
 
@@ -339,93 +203,6 @@ def _distiller(
         steps=steps,
         on_event=Progress(screen),
     )
-
-
-def _named_base(delta: "Source", screen: Output) -> Resolved | None:
-    """Returns the base that a delta names, if it is on this machine, and says where it is not."""
-    try:
-        named, check = delta.base, delta.check
-    except InputError:
-        return None  # the checks report what is wrong with the file
-    try:
-        return resolve_base(None, named, "--base", check, yes=False, offline=True)
-    except (InputError, NotAvailableError):
-        screen.say(f"base '{named}' is not on this machine: give its folder with --base")
-        return None
-
-
-def _examples(source: "Source", data: Sequence[str], folder: Path, screen: Output) -> "Measuring":
-    """Returns the rows to measure on: those of the files, otherwise the run's held-out ones."""
-    from zoo.gym.data import fingerprint
-    from zoo.gym.data.reading.files import files_in
-    from zoo.gym.delta.origin.record import doubt_of_base
-    from zoo.gym.train.measuring import Measuring, rows_of_files, rows_of_run
-    from zoo.gym.tuned.record import Record
-
-    files = files_in([existing(path) for path in data])
-    measuring = Measuring()
-    if files:
-        today = dt.datetime.now().astimezone().date().isoformat()
-        names = tuple(map(str, files))
-        settings: dict[str, Any] = {"model_name_or_path": str(folder), "dataset": names}
-        if source.path.is_dir():
-            settings["adapter_name_or_path"] = str(source.path)  # whose tokenizer is used
-        new = TrainConfig(**settings, date=today)
-        run = source.run.folder if source.run else None
-        record = Record(source)
-        measuring = rows_of_files(files, source.config or new, folder, run, record.tokenizer)
-        if run is None and record.data == fingerprint(files):
-            measuring = replace(measuring, held_out=False)
-    elif source.run and source.config:
-        measuring = rows_of_run(source.run.folder, source.config, folder)
-    doubt = doubt_of_base(folder) if measuring.held_out else None
-    for note in filter(None, (*measuring.notes, doubt)):
-        screen.say(note)
-    return replace(measuring, held_out=None) if doubt else measuring
-
-
-def _quality(measuring: "Measuring", control: str | None) -> "QualityInput | None":
-    """Returns what to measure on; None without rows.
-
-    Raises:
-        InputError: a control without rows to measure it on.
-    """
-    from zoo.gym.delta import QualityInput
-
-    other = None if control is None else existing(control, "a delta file")
-    if not measuring.examples:
-        if other is not None:
-            raise InputError(
-                "--control: expected held-out rows to measure it on, got none",
-                hint="give some with --data",
-                code="cli.no_examples",
-            )
-        return None
-    return QualityInput(measuring.examples, held_out=measuring.held_out, other=other)
-
-
-def _sample(measuring: "Measuring", folder: Path, rows: int | None, screen: Output) -> "Measuring":
-    """Returns the rows to measure on, and reports if they are a sample."""
-    from zoo.gym.delta.quality import sampled_rows
-    from zoo.models.folder import count_parameters
-
-    _check_rows(rows, measuring.examples)
-    chosen = sampled_rows(measuring.examples, count_parameters(folder), rows)
-    if len(chosen) < len(measuring.examples):
-        kind = "held-out rows" if measuring.held_out else "rows"
-        screen.say(f"measuring on {len(chosen)} of {len(measuring.examples)} {kind} (--rows)")
-    return replace(measuring, examples=chosen)
-
-
-def _check_rows(rows: int | None, measured_on: Sequence[object]) -> None:
-    if rows is not None and rows < 1:
-        raise InputError(f"--rows: expected at least 1, got {rows}", code="cli.bad_value")
-    if rows is not None and not measured_on:
-        raise InputError(
-            f"--rows: expected examples to measure {rows} of, got none",
-            hint="give some with --data",
-            code="cli.no_examples",
-        )
 
 
 def _origin(source: "Source") -> "Origin | None":

@@ -1,0 +1,1 @@
+"""`zoo-gym delta`: creates, applies, shows and checks deltas."""
