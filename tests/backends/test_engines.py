@@ -54,7 +54,7 @@ def test_an_engine_written_from_nothing_is_given_the_whole_list(toy: ModuleType)
         engine_class("toy")
     assert all(
         f"Engine.{name}" in refused.value.message
-        for name in ("load", "free_bytes", "choose_precision", "parameter_names", "policy")
+        for name in ("load", "free_bytes", "choose_precision", "parameter_parts", "policy")
     )
 
 

@@ -11,7 +11,6 @@ from safetensors import safe_open
 from tests.breadth import families
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec
-from zoo.backends.torch.files.names import parameter_names
 from zoo.core.errors import InputError
 
 Build = Callable[[str], Path]
@@ -72,12 +71,24 @@ def test_a_text_part_that_could_not_be_opened_is_not_trained_in_full(build: Buil
 
 @pytest.mark.slow
 def test_a_tensor_of_a_text_part_is_found_under_the_loaded_models_name(build: Build) -> None:
-    names = parameter_names(build("qwen3_5"))
+    names = load_backend("cpu").parameter_names(build("qwen3_5"))
     assert names["model.language_model.norm.weight"] == "model.norm.weight"
     assert not any(".visual." in name for name in names)
 
 
 def test_stacked_experts_are_no_parameters_of_one_tensor(build: Build) -> None:
-    names = parameter_names(build("mixtral"))
+    names = load_backend("cpu").parameter_names(build("mixtral"))
     assert "lm_head.weight" in names
     assert not any(".experts." in name for name in names)
+
+
+def test_a_stack_has_the_matrices_of_its_experts_in_order(build: Build) -> None:
+    parts = load_backend("cpu").parameter_parts(build("mixtral"))
+    stored = "model.layers.1.block_sparse_moe.experts"
+    gate_up, down = (
+        parts[f"model.layers.1.mlp.experts.{name}"] for name in ("gate_up_proj", "down_proj")
+    )
+    assert gate_up == tuple(
+        (f"{stored}.{e}.w1.weight", f"{stored}.{e}.w3.weight") for e in range(4)
+    )
+    assert down == tuple((f"{stored}.{e}.w2.weight",) for e in range(4))

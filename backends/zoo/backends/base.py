@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from zoo.backends.batch import Batch, SharedPrefix, StepInfo
 from zoo.backends.machine.recall import Recall, measure_now
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+Parts: TypeAlias = tuple[tuple[str, ...], ...]
+"""The tensors of a parameter: for each expert, those whose rows it has, in order; or one tensor."""
+
 __all__ = [
     "INFERENCE",
     "Array",
@@ -50,6 +53,7 @@ __all__ = [
     "Objective",
     "OptimizerSpec",
     "ParameterGroup",
+    "Parts",
     "Policy",
     "Precision",
     "Prefix",
@@ -66,6 +70,7 @@ __all__ = [
     "TokenEvent",
     "Workload",
     "measure_now",
+    "only_tensor",
 ]
 
 
@@ -351,6 +356,11 @@ class RewardModel(ABC):
         """Returns the score of each row of token ids."""
 
 
+def only_tensor(parts: Parts) -> str | None:
+    """Returns the tensor of a parameter that is stored as it is, or None."""
+    return parts[0][0] if sum(map(len, parts)) == 1 else None
+
+
 INFERENCE = LoadSpec()
 """The base model only, without training."""
 
@@ -434,14 +444,27 @@ class Backend(ABC):
         """Returns a sentence about the number formats that are fast on this machine."""
 
     @abstractmethod
-    def parameter_names(self, folder: Path) -> dict[str, str]:
-        """Returns the names of the loaded model's parameters, by tensor name in the folder's files.
+    def parameter_parts(self, folder: Path) -> dict[str, Parts]:
+        """Returns which tensors of the folder's files each parameter of the loaded model has.
 
-        Tensors that are joined, split or transposed on loading are left out. No weights are read.
+        Parameters are in the model's order. One that transformers makes of tensors in other ways
+        than those of `Parts`, or of none, has none. No weights are read.
 
         Raises:
             InputError: the model cannot be built.
         """
+
+    def parameter_names(self, folder: Path) -> dict[str, str]:
+        """Returns the names of the loaded model's parameters, by tensor name in the folder's files.
+
+        Tensors that are joined, split or transposed on loading are left out.
+
+        Raises:
+            InputError: the model cannot be built.
+        """
+        parts = self.parameter_parts(folder)
+        names = ((only_tensor(tensors), parameter) for parameter, tensors in parts.items())
+        return {name: parameter for name, parameter in names if name is not None}
 
     @abstractmethod
     def faults(self, folder: Path, spec: LoadSpec = INFERENCE) -> list[GymError]:

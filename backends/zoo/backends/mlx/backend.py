@@ -11,6 +11,7 @@ from zoo.backends.base import (
     Backend,
     LoadSpec,
     LoraSpec,
+    Parts,
     RewardModel,
 )
 from zoo.backends.machine.detect import torch_device
@@ -24,11 +25,9 @@ from zoo.backends.mlx.layers.state import PassState
 from zoo.backends.mlx.policy import MlxPolicy
 from zoo.backends.mlx.probe import check_model
 from zoo.backends.mlx.settings import refuse_settings
-from zoo.backends.model_folder import warn_of_unused_adapter
+from zoo.backends.model_folder import tensor_names, warn_of_unused_adapter
 from zoo.backends.precision import Precision, Workload
-from zoo.core import read_header
 from zoo.core.errors import GymError, InputError
-from zoo.models import checkpoint_files
 from zoo.models.adapters import CONFIG_FILE, read_adapter_config
 from zoo.models.folder import SMALL_PARAMETERS, count_parameters, read_object
 from zoo.models.stored_weights import stored_weights
@@ -138,11 +137,11 @@ class MlxBackend(Backend):
             return f"MLX {mx.__version__} on the Apple GPU: 16-bit weights are multiplied directly"
         return f"MLX {mx.__version__} on the CPU: for tests, many times slower than torch"
 
-    def parameter_names(self, folder: Path) -> dict[str, str]:
-        """Returns the loaded model's parameters by tensor name: both have the same names."""
-        model = empty_model(folder).model
-        names = {name for f in checkpoint_files(folder) for name in read_header(f).tensors}
-        return {name: name for name in sorted(names & parameters_of(model).keys())}
+    def parameter_parts(self, folder: Path) -> dict[str, Parts]:
+        """Returns the tensors of each parameter: both have the same names."""
+        names = tensor_names(folder)
+        parameters = parameters_of(empty_model(folder).model)
+        return {name: ((name,),) if name in names else () for name in parameters}
 
 
 def _check(folder: Path, spec: LoadSpec) -> None:

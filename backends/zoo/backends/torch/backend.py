@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from zoo.backends.base import INFERENCE, Backend, FreezeSpec, LoadSpec, Policy
+from zoo.backends.base import (
+    INFERENCE,
+    Backend,
+    FreezeSpec,
+    LoadSpec,
+    Parts,
+    Policy,
+    only_tensor,
+)
 from zoo.backends.memory import MemoryEstimate, MemoryNeed, gpu_sampling_bytes
 from zoo.backends.model_folder import tensor_names, warn_of_unused_adapter
 from zoo.backends.precision import Precision, Workload
@@ -28,7 +36,7 @@ from zoo.backends.torch.checks import check_settings, faults
 from zoo.backends.torch.compat import checkpoint_activations
 from zoo.backends.torch.divided.policy import DividedPolicy
 from zoo.backends.torch.files.load import load_model
-from zoo.backends.torch.files.names import parameter_names
+from zoo.backends.torch.files.names import parameter_parts
 from zoo.backends.torch.layers.freezing import freeze_all_but
 from zoo.backends.torch.layers.liger import use_liger
 from zoo.backends.torch.layers.rope import warn_of_no_delta_of_positions
@@ -49,6 +57,7 @@ from zoo.backends.torch.reward_model import (
     padding_token,
 )
 from zoo.core.errors import GuardError, GymError, GymWarning, InputError
+from zoo.models.adapters import WEIGHT
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -186,9 +195,9 @@ class TorchBackend(Backend):
         speeds = self.recall("products", processor_key(), lambda: asdict(measure_products()))
         return ProductSpeeds(**speeds)
 
-    def parameter_names(self, folder: Path) -> dict[str, str]:
-        """Returns the loaded model's parameters by tensor name; see `names.parameter_names`."""
-        return parameter_names(folder)
+    def parameter_parts(self, folder: Path) -> dict[str, Parts]:
+        """Returns the tensors of each parameter; see `names.parameter_parts`."""
+        return parameter_parts(folder)
 
 
 def _prepare(folder: Path, model: nn.Module, spec: LoadSpec) -> "PeftModel | None":
@@ -228,8 +237,13 @@ def _adapted(folder: Path, model: nn.Module, spec: LoadSpec) -> "PeftModel | Non
 
 
 def _stored_names(folder: Path) -> set[str]:
-    """Returns the names of the tensors in a model's files, also as parameters of the model."""
-    return tensor_names(folder) | set(parameter_names(folder).values())
+    """Returns the names of the tensors in a model's files, also as parameters of the model.
+
+    Experts that the files have one by one count as layers of their stack's name.
+    """
+    parts = {name: tensors for name, tensors in parameter_parts(folder).items() if tensors}
+    stored = {name if only_tensor(parts[name]) else name + WEIGHT for name in parts}
+    return tensor_names(folder) | stored
 
 
 def mixes(device: str) -> bool:

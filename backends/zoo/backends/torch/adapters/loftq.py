@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from zoo.backends.base import only_tensor
 from zoo.backends.model_folder import read_config
 from zoo.backends.spec import LoadSpec, LoraSpec, QuantizationSpec
 from zoo.backends.torch.adapters.names import ADAPTER
@@ -101,16 +102,16 @@ class _Originals:
     """The weights in the files of a base, by the names of the loaded model's layers."""
 
     def __init__(self, folder: Path) -> None:
-        from zoo.backends.torch.files.names import parameter_names
+        from zoo.backends.torch.files.names import parameter_parts
         from zoo.backends.torch.quantized.stored import stored_tensors
 
         self._folder, self._faults = folder, list[str]()
         self._tensors = stored_tensors(checkpoint_files(folder), self._faults)
-        self._names = {key: name for name, key in parameter_names(folder).items()}
+        self._parts = parameter_parts(folder)
 
     def weight(self, layer: str) -> Tensor:
         """Returns the weight of a layer in float32."""
-        name = self._names.get(f"{layer}.weight")
+        name = only_tensor(self._parts.get(f"{layer}.weight", ()))
         if name is None:
             raise InputError(
                 f"loftq_init: {self._folder}: expected the weight of {layer!r} as it is in the "
