@@ -24,6 +24,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "shared_expert_intermediate_size": 16,
         "num_experts_per_tok": 2,
     },
+    "granitemoe": {**GATED, "num_local_experts": 2},
     "llama4_text": {**GATED, "head_dim": 8, "intermediate_size_mlp": 48, "num_local_experts": 2},
     "mamba": {"hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 97, "state_size": 8},
     "mixtral": {**GATED, "num_local_experts": 2},

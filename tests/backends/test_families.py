@@ -2,9 +2,11 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file, save_file
 
 from tests.backends.families import write_family
 from zoo.backends import load_backend
@@ -66,7 +68,6 @@ def test_a_number_of_layers_below_one_is_refused(layers: int, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("family", "targets", "what"),
     [
-        ("mixtral", ("all-linear",), "stacked experts"),
         ("gpt2", ("wte",), "'transformer.wte', which is no linear layer"),
         ("gpt2", ("c_attn", "lm_head"), "'lm_head', which is tied to the embedding"),
     ],
@@ -79,6 +80,25 @@ def test_an_adapter_that_no_delta_carries_is_told_before_it_is_trained(
     folder = write_family(tmp_path, family)
     with pytest.warns(GymWarning, match=f"no delta can be made of this adapter: it trains {what}"):
         load_backend("cpu").load(folder, LoadSpec(train=LoraSpec(4, 8.0, targets=targets)))
+
+
+def test_only_experts_that_the_files_stack_are_told_before_they_are_trained(tmp_path: Path) -> None:
+    """Of those that the files have one by one a delta can be made."""
+    folder, spec = write_family(tmp_path, "mixtral"), LoadSpec(train=LORA)
+    policy: Any = load_backend("cpu").load(folder, spec)  # a warning would be an error
+    stacks = {
+        name: tensor
+        for name, tensor in load_model(folder, dtype="f32").state_dict().items()
+        if "experts" in name
+    }
+    assert any("experts" in name for name, _ in policy.trained())
+    file = folder / "model.safetensors"
+    others = {name: tensor for name, tensor in load_file(file).items() if "experts" not in name}
+    save_file(others | stacks, file, {"format": "pt"})
+    with pytest.warns(
+        GymWarning, match=r"experts\.down_proj', stacked experts, which the files do"
+    ):
+        load_backend("cpu").load(folder, spec)
 
 
 def test_layers_that_the_files_call_otherwise_are_told_before_they_are_trained(

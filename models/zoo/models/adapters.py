@@ -106,6 +106,7 @@ def read_adapter_config(path: Path) -> dict[str, Any]:
 
 _KINDS = {
     "target_modules": ("a text", "a list of names"),
+    "target_parameters": ("a list of names",),
     "exclude_modules": ("a text", "a list of names"),
     "modules_to_save": ("a list of names",),
     "layers_to_transform": ("a number", "a list of numbers"),

@@ -41,7 +41,7 @@ def changed_adapter(base: Path, folder: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gemma3", "axk2"])
+@pytest.mark.parametrize("name", ["gemma3", "axk2", "mixtral"])
 def test_an_adapter_of_renamed_layers_becomes_a_delta_and_back(name: str, tmp_path: Path) -> None:
     """The text part of a model for images; experts that the files hold one by one."""
     base, out = tmp_path / "base", tmp_path / "applied"

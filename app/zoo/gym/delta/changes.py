@@ -74,9 +74,7 @@ def _check_target(adapter: Adapter, base: Weights, name: str, *, tied: bool) -> 
         raise InputError(
             f"{where}: the base {base.source} has no such tensor", code="delta.no_such_tensor"
         )
-    A_name, B_name = adapter.factors[name]
-    product = (adapter.weights.shape(B_name)[0], adapter.weights.shape(A_name)[1])
-    product = product[::-1] if name in adapter.transposed else product
+    product = adapter.shape(name)
     if product != base.shape(name):
         expected, got = list(base.shape(name)), list(product)
         raise InputError(

@@ -19,7 +19,7 @@ from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.delta.loadable import Loadable, delta_model
 from zoo.gym.delta.random_control import has_random_control, random_signs
 from zoo.gym.delta.reading.adapter import is_adapter, read_adapter, read_factors, write_adapter
-from zoo.gym.delta.reading.weights import modules_of, named_as, open_weights
+from zoo.gym.delta.reading.weights import named_as, open_weights
 from zoo.gym.delta.rebuild import Interpolation
 from zoo.gym.errors import GymWarning
 
@@ -72,8 +72,7 @@ def scaled_fine_tune(tuned: Path, base: Path, share: float) -> Generator[Loadabl
                 ((name, *read_factors(adapter, name)) for name in sorted(adapter.factors)),
                 base.name,
                 share,
-                modules=modules_of(base),
-                transposed=adapter.transposed,
+                base=weights,
             )
             yield Loadable(base, folder)
         else:

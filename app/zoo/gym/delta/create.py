@@ -346,8 +346,11 @@ def _adapter_for(source: Path, base: Weights, rank: int | None) -> Adapter:
 
 def _bytes_of(name: str, base: Weights, adapter: Adapter | None, tuned: Weights) -> int:
     """Returns the bytes that are read to compare a tensor."""
-    names = (name,) if adapter is None else adapter.factors[name]
-    return base.nbytes(name) + sum(map(tuned.nbytes, names))
+    if adapter is None:
+        return base.nbytes(name) + tuned.nbytes(name)
+    return base.nbytes(name) + sum(map(tuned.nbytes, adapter.factors[name])) // adapter.experts(
+        name
+    )
 
 
 def _refuse_name(*names: str | None) -> None:

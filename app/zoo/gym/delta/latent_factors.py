@@ -15,6 +15,7 @@ from zoo.gym.delta.codecs.values import Parts
 from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
 from zoo.gym.delta.reading.adapter import Adapter, read_factors
 from zoo.gym.delta.trainable import TrainableTensor
+from zoo.gym.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,11 +33,21 @@ class LatentFactors(TrainableTensor):
     Args:
         tensor: the tensor of the delta, of one low-rank term.
         adapter: the adapter that was coded; a model with it is trained.
+
+    Raises:
+        InputError: the adapter has one pair of factors for several experts.
     """
 
     def __init__(self, tensor: TensorTerms, adapter: Adapter) -> None:
         import numpy as np
 
+        if adapter.experts(tensor.name) > 1:
+            raise InputError(
+                f"{adapter.weights.source}: expected factors of each matrix to train, got those of "
+                f"stacked experts for {tensor.name!r}",
+                hint="--distill off",
+                code="delta.stacked_experts",
+            )
         self.tensor = tensor
         (self._term,) = (term for term in tensor.terms if isinstance(term, LowRankTerm))
         factors = read_factors(adapter, tensor.name)

@@ -21,7 +21,7 @@ from zoo.gym.delta.file.reader import Delta, tensor_parts
 from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
 from zoo.gym.delta.reading.adapter import is_adapter, write_adapter
 from zoo.gym.delta.reading.identity import verify_base
-from zoo.gym.delta.reading.weights import modules_of, open_weights, transposed
+from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.files import storage_errors
 from zoo.models.adapters import CONFIG_FILE, WEIGHTS_FILE
@@ -93,8 +93,7 @@ def delta_model(delta: Delta, base: Path, *, scaled: float = 1.0) -> Generator[L
                 ((t.name, *_factors(delta, t)) for t in delta.header.tensors if t.terms),
                 delta.header.base.id,
                 scaled,
-                modules=modules_of(base),
-                transposed={t.name for t in delta.header.tensors if transposed(t.name, weights)},
+                base=weights,
             )
             with _named(folder, delta.path):
                 yield Loadable(base, folder)

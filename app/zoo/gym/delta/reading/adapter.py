@@ -1,31 +1,50 @@
 """Reads and writes LoRA adapters as peft stores them.
 
-Only linear layers are read, with alpha/r (alpha/sqrt r for rsLoRA, arXiv:2312.03732) folded into B.
-Anything else in an adapter (DoRA, biases, whole modules, embeddings) is refused, because a delta
-without it would be another model.
+Linear layers and stacked experts are read, with alpha/r (alpha/sqrt r for rsLoRA, arXiv:2312.03732)
+folded into B. Anything else in an adapter (DoRA, biases, whole modules, embeddings) is refused,
+because a delta without it would be another model.
 """
 
 import json
 import math
 import re
-from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.gym.delta.codecs.floats import refuse_not_finite
 from zoo.gym.delta.file.writer import Entry, write_safetensors
+from zoo.gym.delta.reading.experts import (
+    Factors,
+    Piece,
+    beside_experts,
+    joined,
+    pieces,
+    stack_shape,
+    targeted_parameters,
+    wrappers,
+)
 from zoo.gym.delta.reading.weights import (
     Weights,
     check_places,
     open_weights,
+    parts_of,
     read_float32,
     tensors_of,
     transposed,
 )
 from zoo.gym.errors import InputError
 from zoo.gym.files import storage_errors
-from zoo.models.adapters import CONFIG_FILE, WEIGHTS_FILE, pattern_values, read_adapter_config
+from zoo.models.adapters import (
+    CONFIG_FILE,
+    WEIGHT,
+    WEIGHTS_FILE,
+    pattern_values,
+    read_adapter_config,
+    refuse_strays,
+)
 from zoo.models.checkpoint_files import SINGLE_FILE
 from zoo.models.folder import IN_BY_OUT, holds_model
 
@@ -33,13 +52,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from zoo.backends.base import Parts
+
 _FACTOR = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.weight")
 _REFUSED = {
     "use_dora": "DoRA's magnitudes",
     "modules_to_save": "whole modules",
     "loftq_config": "an adapter for a quantised base (LoftQ), which is another base",
     "trainable_token_indices": "trained token rows",
-    "target_parameters": "parameters that are no module's weight",
     "layer_replication": "replicated layers",
     "lora_bias": "a bias in B",
     "use_qalora": "QALoRA",
@@ -61,17 +81,34 @@ class Adapter:
         scales: the factors for B, by base tensor name.
         factors: the names of A and B in `weights`, by base tensor name.
         transposed: the names of base tensors that are stored as [in, out].
+        pieces: where base tensors are in the stacks that `factors` are of.
+        stacks: the factors of the stacks that were read last.
     """
 
     weights: Weights
     scales: Mapping[str, float]
     factors: Mapping[str, tuple[str, str]]
     transposed: frozenset[str] = frozenset()
+    pieces: Mapping[str, Piece] = field(default_factory=dict[str, Piece])
+    stacks: "dict[str, Factors]" = field(default_factory=dict[str, "Factors"])
 
     @property
     def rank(self) -> int:
         """The highest rank of its factors."""
-        return max(self.weights.shape(names[0])[0] for names in self.factors.values())
+        return max(
+            self.weights.shape(A_name)[0] // self.experts(name)
+            for name, (A_name, _) in self.factors.items()
+        )
+
+    def experts(self, name: str) -> int:
+        """Returns how many experts the factors of a tensor are for; 1 if they are its alone."""
+        return self.pieces[name].experts if name in self.pieces else 1
+
+    def shape(self, name: str) -> tuple[int, int]:
+        """Returns the shape of the change of a tensor."""
+        A, B = map(self.weights.shape, self.factors[name])
+        rows = range(B[0]) if name not in self.pieces else range(B[0])[self.pieces[name].rows]
+        return (A[1], len(rows)) if name in self.transposed else (len(rows), A[1])
 
     def require_rank(self, cut: int | None) -> None:
         """Refuses a rank to cut to that none of its factors exceeds.
@@ -128,10 +165,13 @@ def read_adapter(source: Path, base: Weights) -> Adapter:
             code="delta.incomplete_adapter",
         )
     weights = open_weights(file, mapped=False)
-    modules = _modules(weights)
+    layers = _modules(weights)
+    parameters = targeted_parameters(config, base, str(config_file))
+    wrapped = wrappers(parameters)
+    modules = sorted(layers.keys() - wrapped.keys())
     check_places(config, modules, base, file, config_file)
-    ranks = {module: weights.shape(pair[0])[0] for module, pair in modules.items()}
-    scales = _scales(config, ranks, file, config_file)
+    refuse_strays(str(file), [], sorted(wrapped.keys() - layers.keys()))
+    pairs = {wrapped.get(layer, layer): pair for layer, pair in layers.items()}
     names = tensors_of(modules, base)
     turned = frozenset(name for name in names.values() if transposed(name, base))
     if config.get("fan_in_fan_out") and not turned:
@@ -140,15 +180,33 @@ def read_adapter(source: Path, base: Weights) -> Adapter:
             f"{', '.join(sorted(IN_BY_OUT))}",
             code="delta.adapter_not_supported",
         )
+    owners = {names[module]: module for module in modules}
+    located: dict[str, Piece] = {}
+    for parameter, parts in parameters.items():
+        _check_stack(weights, pairs[parameter], parts, base)
+        inside = dict(pieces(parts, base))
+        if twice := sorted(inside.keys() & owners.keys()):
+            raise InputError(
+                f"{file}: {parameter!r}: expected factors of {twice[0]!r} once, got them twice",
+                code="delta.tensor_twice",
+            )
+        located |= inside
+        owners |= dict.fromkeys(inside, parameter)
+    ranks = {
+        owner: weights.shape(A_name)[0] // len(parameters.get(owner, ((),)))
+        for owner, (A_name, _) in pairs.items()
+    }
+    scales = _scales(config, ranks, file, config_file)
     return Adapter(
         weights,
-        {names[module]: scale for module, scale in scales.items()},
-        {names[module]: modules[module] for module in sorted(modules)},
+        {name: scales[owner] for name, owner in owners.items()},
+        {name: pairs[owners[name]] for name in sorted(owners)},
         turned,
+        located,
     )
 
 
-def read_factors(adapter: Adapter, name: str) -> "tuple[NDArray[np.float32], NDArray[np.float32]]":
+def read_factors(adapter: Adapter, name: str) -> Factors:
     """Returns A as [r, in] and the folded B, transposed, as [r, out].
 
     The two are swapped if the base stores [in, out]: A always belongs to the columns.
@@ -156,6 +214,24 @@ def read_factors(adapter: Adapter, name: str) -> "tuple[NDArray[np.float32], NDA
     Raises:
         InputError: the shapes do not fit each other, or a value is not finite.
     """
+    import numpy as np
+
+    piece, (A_name, _) = adapter.pieces.get(name), adapter.factors[name]
+    if piece is None:
+        A, folded = _read_pair(adapter, name)
+        return (folded, A) if name in adapter.transposed else (A, folded)
+    if A_name not in adapter.stacks:
+        while len(adapter.stacks) > 1:  # a layer has two, which its experts alternate between
+            del adapter.stacks[next(iter(adapter.stacks))]
+        adapter.stacks[A_name] = _read_pair(adapter, name)
+    stacked_A, stacked_B = adapter.stacks[A_name]
+    A_ERI = stacked_A.reshape(piece.experts, -1, stacked_A.shape[1])
+    B_REO = stacked_B.reshape(-1, piece.experts, stacked_B.shape[1])
+    return A_ERI[piece.expert], np.ascontiguousarray(B_REO[:, piece.expert, piece.rows])
+
+
+def _read_pair(adapter: Adapter, name: str) -> Factors:
+    """Returns A and the folded B, transposed, as they are in the file."""
     import numpy as np
 
     A_name, B_name = adapter.factors[name]
@@ -166,7 +242,7 @@ def read_factors(adapter: Adapter, name: str) -> "tuple[NDArray[np.float32], NDA
     refuse_not_finite(B, f"{where} {B_name!r}")
     folded = np.ascontiguousarray(B.T) * np.float32(adapter.scales[name])
     refuse_not_finite(folded, f"{where} {B_name!r} times {adapter.scales[name]}, transposed")
-    return (folded, A) if name in adapter.transposed else (A, folded)
+    return A, folded
 
 
 def write_adapter(
@@ -175,8 +251,7 @@ def write_adapter(
     base_id: str,
     scaled: float,
     *,
-    modules: Mapping[str, str] | None = None,
-    transposed: Container[str] = (),
+    base: Weights | None = None,
 ) -> None:
     """Writes factors as a peft folder in float32, with alpha = `scaled` times the rank.
 
@@ -185,8 +260,7 @@ def write_adapter(
         factors: base tensor name, A as [r, columns], B transposed as [r, rows].
         base_id: the name of the base in the config.
         scaled: the factor for the product.
-        modules: the loaded model's layers by the base's tensor names; by default the same names.
-        transposed: the base tensors that are stored as [in, out].
+        base: the base's files; without them, layers have the names of their tensors.
 
     Raises:
         InputError: a value is not finite.
@@ -194,23 +268,46 @@ def write_adapter(
     """
     import numpy as np
 
-    entries: list[Entry] = []
-    arrays: list[NDArray[Any]] = []
+    from zoo.backends.base import only_tensor
+
+    parts = {} if base is None else parts_of(base)
+    beside = beside_experts(parts)
+    owners = {name: owner for owner, experts in beside.items() for name in chain(*experts)}
+    names = {only_tensor(tensors) or "": parameter for parameter, tensors in parts.items()}
+    layers: dict[str, Factors] = {}
+    stacked: dict[str, dict[str, Factors]] = {}
     ranks: dict[str, int] = {}
     turned = False
     for name, first, second in factors:
-        A, B = (second, first) if name in transposed else (first, second)
-        turned |= name in transposed
-        module = (modules or {}).get(name, name.removesuffix(".weight"))
+        if name in owners:
+            stacked.setdefault(owners[name], {})[name] = (first, second)
+            continue
+        turns = base is not None and transposed(name, base)
+        turned |= turns
+        A, B = (second, first) if turns else (first, second)
+        module = names.get(name, name).removesuffix(WEIGHT)
         ranks[module] = len(A)
-        for side, array in (("A", A), ("B", np.ascontiguousarray(B.T))):
-            key = f"base_model.model.{module}.lora_{side}.weight"
-            refuse_not_finite(array, f"{folder}: tensor {key!r}")
-            entries.append(Entry(key, "F32", array.shape))
-            arrays.append(np.ascontiguousarray(array))
+        layers[module] = A, B.T
+    for layer, parameter in wrappers(name for name in beside if name in stacked).items():
+        assert base is not None
+        layers[layer] = joined(beside[parameter], base, stacked[parameter])
+        ranks[parameter] = len(layers[layer][0]) // len(beside[parameter])
+    sides = [
+        (f"base_model.model.{layer}.lora_{side}.weight", np.ascontiguousarray(array))
+        for layer, pair in layers.items()
+        for side, array in zip("AB", pair, strict=True)
+    ]
+    for key, array in sides:
+        refuse_not_finite(array, f"{folder}: tensor {key!r}")
+    entries = [Entry(key, "F32", array.shape) for key, array in sides]
+    arrays = [array for _, array in sides]
     write_safetensors(folder / WEIGHTS_FILE, entries, {"format": "pt"}, arrays)
     with storage_errors(folder):
-        settings = _peft_config(ranks, base_id, scaled) | {"fan_in_fan_out": turned}
+        settings = _peft_config(ranks, base_id, scaled) | {
+            "fan_in_fan_out": turned,
+            "target_modules": sorted(ranks.keys() - stacked.keys()),
+            "target_parameters": sorted(stacked),
+        }
         text = json.dumps(settings, indent=2) + "\n"
         (folder / CONFIG_FILE).write_text(text, encoding="utf-8")
 
@@ -226,7 +323,6 @@ def _peft_config(ranks: Mapping[str, int], base_id: str, scaled: float) -> dict[
         "lora_alpha": scaled * largest,
         "rank_pattern": smaller,
         "alpha_pattern": {pattern: scaled * rank for pattern, rank in smaller.items()},
-        "target_modules": sorted(ranks),
         "inference_mode": True,
     }
 
@@ -303,6 +399,18 @@ def _check_ranks(weights: Weights, A_name: str, B_name: str) -> None:
         message = f"expected [r, in] and [out, r], got {list(A)} and {list(B)}"
         raise InputError(
             f"{weights.source}: tensors {A_name!r} and {B_name!r}: {message}",
+            code="delta.bad_factors",
+        )
+
+
+def _check_stack(weights: Weights, pair: tuple[str, str], parts: "Parts", base: Weights) -> None:
+    A, B = map(weights.shape, pair)
+    experts, (rows, columns) = len(parts), stack_shape(parts, base)
+    if A[0] % experts or A[1] != columns or B[0] != rows:
+        expected = f"expected [{experts} r, {columns}] and [{rows}, {experts} r]"
+        raise InputError(
+            f"{weights.source}: tensors {pair[0]!r} and {pair[1]!r}: {expected} as in the base, "
+            f"got {list(A)} and {list(B)}",
             code="delta.bad_factors",
         )
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from zoo.backends.base import Parts
     from zoo.core import OpenFile, TensorInfo
 
 FLOATS: "Mapping[str, Literal['f32', 'f16', 'bf16']]" = {"F32": "f32", "F16": "f16", "BF16": "bf16"}
@@ -239,12 +240,15 @@ def tensors_of(modules: Iterable[str], base: Weights) -> dict[str, str]:
     return names
 
 
-def modules_of(base: Path) -> dict[str, str]:
-    """Returns the loaded model's layers by the names of their weights in the files."""
-    return {
-        name: parameter.removesuffix(WEIGHT)
-        for name, parameter in _parameters(open_weights(base)).items()
-    }
+def parts_of(base: Weights) -> "dict[str, Parts]":
+    """Returns the loaded model's parameters in order, with the tensors that each has in the files.
+
+    Raises:
+        InputError: the model cannot be built.
+    """
+    from zoo.gym.engine import engine_for
+
+    return engine_for(base.source).parameter_parts(base.source)
 
 
 def _parameters(base: Weights) -> dict[str, str]:

@@ -9,7 +9,7 @@ from torch import nn
 from zoo.backends.torch.adapters.names import ADAPTER
 from zoo.backends.torch.adapters.placement import linear_layers
 from zoo.core.errors import GymWarning
-from zoo.models.adapters import stored_name
+from zoo.models.adapters import WEIGHT, stored_name
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -19,7 +19,6 @@ SETTINGS = {
     "loftq_config": "what quantising the base lost (LoftQ)",
     "modules_to_save": "whole modules",
     "use_dora": "DoRA's magnitudes",
-    "target_parameters": "stacked experts",
 }
 """What settings of LoRA add that no delta has."""
 
@@ -48,11 +47,17 @@ def _beyond_deltas(model: "PeftModel", stored: Container[str] | None) -> str | N
 
 
 def _layer_beyond_deltas(base: Any, stored: Container[str] | None) -> str | None:  # noqa: ANN401
+    from peft.tuners.lora.layer import ParamWrapper
     from peft.tuners.tuners_utils import BaseTunerLayer
     from transformers.pytorch_utils import Conv1D
 
     for name, layer in base.named_modules():
         if not isinstance(layer, BaseTunerLayer):
+            continue
+        if isinstance(layer, ParamWrapper):
+            parameter = f"{name.replace('.base_layer', '')}.{layer.parameter_name}"
+            if stored is not None and stored_name(parameter.removesuffix(WEIGHT), stored) is None:
+                return f"{parameter!r}, stacked experts, which the files do not store one by one"
             continue
         if not isinstance(layer.get_base_layer(), nn.Linear | Conv1D):
             return f"{name!r}, which is no linear layer"
