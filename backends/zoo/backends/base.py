@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from zoo.backends.batching import Batcher
+
 Parts: TypeAlias = tuple[tuple[str, ...], ...]
 """The tensors of a parameter: for each expert, those whose rows it has, in order; or one tensor."""
 
@@ -221,6 +223,21 @@ class Policy(Scorer):
             None if the model cannot share them: prompts are then read in full.
         """
         del ids
+        return None
+
+    def batcher(self, *, rows: int, tokens: int) -> "Batcher | None":
+        """Returns what answers requests that come and go, each with its own adapter.
+
+        Until it is closed, the policy must do nothing else.
+
+        Args:
+            rows: the most requests that are answered at once.
+            tokens: the most tokens of a prompt and its answer.
+
+        Returns:
+            None if the model cannot: requests are then answered one after the other.
+        """
+        del rows, tokens
         return None
 
     def notes(self, *, sampling: bool = True, prefix: bool = True) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ class Abilities:
         noise: why they cannot do so in training.
         line: why rows cannot be computed one after the other, without padding.
         kept: why rows cannot be sampled after a prefix that is kept once for all.
+        slots: why rows cannot come and go between tokens.
     """
 
     padding: bool | None = None
@@ -26,3 +27,4 @@ class Abilities:
     noise: str | None = None
     line: str | None = None
     kept: str | None = None
+    slots: str | None = None

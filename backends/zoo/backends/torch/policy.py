@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from peft import PeftModel
 
     from zoo.backends.sampling import Prefix
+    from zoo.backends.torch.generation.slots import Slots
 
 T = TypeVar("T")
 
@@ -294,6 +295,14 @@ class TorchPolicy(Policy):
     def read_prefix(self, ids: Sequence[int]) -> "Prefix | None":
         """Reads tokens that many prompts begin with; None if the model cannot share them."""
         return read_prefix(self.module, ids)
+
+    def batcher(self, *, rows: int, tokens: int) -> "Slots | None":
+        """Returns slots for requests; None if the model's rows cannot come and go."""
+        from zoo.backends.torch.generation.slots import Slots, slots_refusal
+
+        if slots_refusal(self.module) is not None:
+            return None
+        return Slots(self.module, rows=rows, tokens=tokens)
 
     def notes(self, *, sampling: bool = True, prefix: bool = True) -> tuple[str, ...]:
         """Returns why rows share no prompts or are padded, and what the optimizer leaves out."""

@@ -1,0 +1,409 @@
+"""Continuous batching: rows with keys and values of their own, which come and go between tokens.
+
+Legend: S rows that there is room for, B rows being answered, H key heads, L tokens that there is
+room for, D head size, T new tokens, V vocabulary.
+
+Each attention layer keeps buffers [S, H, L, D]. Rows being answered are the first B of them, so
+attention reads views; a row that ends is replaced by the last one. Nothing is padded on the left:
+every row has its own positions. What lies behind a row's last token is masked.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+from zoo.backends.base import Sampling, TokenEvent
+from zoo.backends.batching import Batcher, Factors, Request
+from zoo.backends.sampling import Answers, check_rows
+from zoo.backends.torch.adapters.rows import Pair, RowAdapters
+from zoo.backends.torch.generation.decoding import Decoding, keeps_keys
+from zoo.backends.torch.generation.draws import Draws
+from zoo.backends.torch.generation.generate import batch_bytes
+from zoo.backends.torch.generation.prefix import layers_of
+from zoo.backends.torch.generation.probes import (
+    PADDED,
+    bytes_of_row,
+    difference,
+    picks_keys,
+    probe_prompts,
+    row_refusal,
+)
+from zoo.backends.torch.loss import LossModule
+from zoo.core.errors import InputError
+
+FIRST_TOKENS = 256
+"""The tokens that buffers have room for at first; they grow by doubling."""
+
+PIECE = 512
+"""The most tokens of a prompt that are read between two steps of the rows being answered."""
+
+
+@dataclass
+class _Table:
+    """Which part of the buffers a forward pass reads and writes.
+
+    Attributes:
+        first: the first row.
+        ends: for each row, the place of its first new token.
+        new: T.
+    """
+
+    first: int = 0
+    ends: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
+    new: int = 1
+
+    @property
+    def width(self) -> int:
+        """The places that are read, up to the last new token."""
+        return int(self.ends.max()) + self.new
+
+
+class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
+    """Keys and values of one attention layer."""
+
+    is_compileable, is_sliding = False, False
+    keys: Tensor
+    values: Tensor
+
+    def __init__(self, table: _Table) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.table = table
+        self.is_initialized = False
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Makes buffers for one row: zeros, as a masked value counts as 0 times what it is."""
+        self.keys, self.values = (
+            part.new_zeros(1, part.shape[1], FIRST_TOKENS, part.shape[3])
+            for part in (key_states, value_states)
+        )
+        self.is_initialized = True
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *_: object, **__: object
+    ) -> tuple[Tensor, Tensor]:
+        """Writes new tokens, and returns all of the rows, `[B, H, L, D]`."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        table, B = self.table, len(key_states)
+        rows, width = slice(table.first, table.first + B), table.width
+        self.reserve(rows.stop, width)
+        if table.new == 1:
+            places = torch.arange(rows.start, rows.stop, device=key_states.device)
+            self.keys[places, :, table.ends] = key_states[:, :, 0]
+            self.values[places, :, table.ends] = value_states[:, :, 0]
+        else:  # a piece of prompts that begins at the same place in each
+            start = width - table.new
+            self.keys[rows, :, start:width] = key_states
+            self.values[rows, :, start:width] = value_states
+        return self.keys[rows, :, :width], self.values[rows, :, :width]
+
+    def reserve(self, rows: int, tokens: int) -> None:
+        """Makes room for so many rows and tokens."""
+        S, _, L, _ = self.keys.shape
+        if rows > S or tokens > L:
+            size = (_doubled(S, rows), _doubled(L, tokens))
+            self.keys, self.values = (_enlarged(part, *size) for part in (self.keys, self.values))
+
+    def move(self, source: int, target: int, tokens: int) -> None:
+        """Replaces a row by another one."""
+        for part in (self.keys, self.values):
+            part[target, :, :tokens] = part[source, :, :tokens]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Returns the number of keys, and their first place."""
+        del query_length
+        return self.table.width, 0
+
+    def get_seq_length(self) -> int:
+        """Returns the number of keys."""
+        return self.table.width if len(self.table.ends) else 0
+
+    def get_max_length(self) -> int:
+        """Returns -1: the buffers grow."""
+        return -1
+
+    def get_max_cache_shape(self) -> int:
+        """Returns -1: the buffers grow."""
+        return -1
+
+    def reset(self) -> None:
+        """Does nothing: what is masked is not read."""
+
+
+def _doubled(room: int, needed: int) -> int:
+    while room < needed:
+        room *= 2
+    return room
+
+
+def _enlarged(part: Tensor, S: int, L: int) -> Tensor:
+    larger = part.new_zeros(S, part.shape[1], L, part.shape[3])
+    larger[: len(part), :, : part.shape[2]] = part
+    return larger
+
+
+@dataclass(eq=False)
+class _Row:
+    """A request that waits or is being answered.
+
+    Attributes:
+        number: what its events are called.
+        request: what is answered.
+        adapter: the factors that it began with.
+        length: its tokens in the buffers.
+        last: the token that was drawn last, which is not in the buffers.
+    """
+
+    number: int
+    request: Request
+    adapter: dict[str, Pair] | None
+    answers: Answers
+    draws: Draws | None
+    length: int = 0
+    last: int = 0
+    is_ended: bool = False
+
+
+class Slots(Batcher):
+    """A batcher of a model on torch.
+
+    Args:
+        module: the model, without an adapter; see `slots_refusal`.
+        rows: the most rows that are answered at once.
+        tokens: the most tokens of a prompt and its answer.
+    """
+
+    def __init__(self, module: LossModule, *, rows: int, tokens: int) -> None:
+        module.eval()
+        self._module, self._most, self._tokens = module, rows, tokens
+        self._table = _Table()
+        layers = int(_text_config(module).num_hidden_layers)
+        self._layers = [_Layer(self._table) for _ in range(layers)]
+        self._cache = Cache(layers=[*self._layers])
+        self._adapters = RowAdapters(module.model)
+        self._waiting: deque[_Row] = deque()
+        self._rows: list[_Row] = []
+        self._numbers = count()
+        embedding: Any = module.model.get_input_embeddings()  # type: ignore[operator]
+        self._vocabulary = int(embedding.weight.shape[0])
+        self._device = embedding.weight.device
+        self._reads_next = True
+
+    def add_adapter(self, name: str, factors: Factors) -> None:
+        """Makes an adapter available; see `Batcher.add_adapter`."""
+        self._adapters.add(name, factors)
+
+    def remove_adapter(self, name: str) -> None:
+        """Removes an adapter; see `Batcher.remove_adapter`."""
+        self._adapters.remove(name)
+
+    def add(self, request: Request) -> int:
+        """Queues a request; see `Batcher.add`."""
+        sampling, ids = request.sampling, request.ids
+        check_rows([ids], sampling, [request.key])
+        if unknown := [token for token in ids if not 0 <= token < self._vocabulary]:
+            raise ValueError(f"ids: expected tokens below {self._vocabulary}, got {unknown[0]}")
+        if len(ids) + sampling.max_new_tokens > self._tokens:
+            raise ValueError(
+                f"max_new_tokens: expected at most {self._tokens - len(ids)} with a prompt of "
+                f"{len(ids)} tokens, got {sampling.max_new_tokens}"
+            )
+        number = next(self._numbers)
+        draws = Draws(sampling, [request.key]) if sampling.temperature else None
+        adapter = self._adapters.of(request.adapter)
+        self._waiting.append(_Row(number, request, adapter, Answers(sampling, [number]), draws))
+        return number
+
+    def cancel(self, row: int) -> None:
+        """Ends a row; see `Batcher.cancel`."""
+        for each in (*self._waiting, *self._rows):
+            each.is_ended |= each.number == row
+
+    def close(self) -> None:
+        """Frees the buffers; see `Batcher.close`."""
+        self._waiting.clear()
+        self._rows.clear()
+        self._layers.clear()
+        self._cache.layers.clear()
+        self._adapters.close()
+
+    @property
+    def busy(self) -> bool:
+        """Whether rows wait or are being answered."""
+        return bool(self._waiting or self._rows)
+
+    @torch.no_grad()
+    def step(self) -> list[TokenEvent]:
+        """Reads some prompts or a token of each row, in turns; see `Batcher.step`."""
+        self._leave()
+        admitted = self._next_prompts() if self._reads_next or not self._rows else []
+        self._reads_next = not admitted
+        if admitted:
+            events = self._draw(admitted, self._read_prompts(admitted))
+        elif self._rows:
+            events = self._draw(self._rows, self._read_tokens())
+        else:
+            return []
+        self._leave()
+        return events
+
+    def _next_prompts(self) -> list[_Row]:
+        """Returns waiting rows with prompts of one length that there is room for."""
+        new: list[_Row] = []
+        while self._waiting and len(self._rows) + len(new) < self._most:
+            row = self._waiting[0]
+            if not row.is_ended:
+                if new and len(row.request.ids) != len(new[0].request.ids):
+                    break
+                if not self._has_room([*self._rows, *new, row]):
+                    break
+                new.append(row)
+            self._waiting.popleft()
+        return new
+
+    def _has_room(self, rows: Sequence[_Row]) -> bool:
+        longest = max(len(row.request.ids) + row.request.sampling.max_new_tokens for row in rows)
+        needed = _doubled(1, len(rows)) * bytes_of_row(
+            self._module, _doubled(FIRST_TOKENS, longest)
+        )
+        return len(rows) == 1 or needed <= batch_bytes(self._module)
+
+    def _read_prompts(self, new: list[_Row]) -> Tensor:
+        """Returns the logits after each prompt, float32 `[B, V]`."""
+        ids_BP = torch.tensor([row.request.ids for row in new], device=self._device)
+        first, length = len(self._rows), ids_BP.shape[1]
+        logits_BV: Tensor | None = None
+        for start in range(0, length, PIECE):
+            piece_BT = ids_BP[:, start : start + PIECE]
+            ends_B = torch.full((len(new),), start, device=self._device)
+            logits_BV = self._forward(piece_BT, new, first, ends_B)
+        for row in new:
+            row.length = length
+        self._rows += new
+        assert logits_BV is not None
+        return logits_BV
+
+    def _read_tokens(self) -> Tensor:
+        """Returns the logits after the last token of each row, float32 `[B, V]`."""
+        ids_B1 = torch.tensor([[row.last] for row in self._rows], device=self._device)
+        ends_B = torch.tensor([row.length for row in self._rows], device=self._device)
+        logits_BV = self._forward(ids_B1, self._rows, 0, ends_B)
+        for row in self._rows:
+            row.length += 1
+        return logits_BV
+
+    def _forward(self, ids_BT: Tensor, rows: list[_Row], first: int, ends_B: Tensor) -> Tensor:
+        table = self._table
+        table.first, table.ends, table.new = first, ends_B, ids_BT.shape[1]
+        positions_BT = ends_B[:, None] + torch.arange(table.new, device=self._device)
+        keys_L = torch.arange(table.width, device=self._device)
+        seen_BTL = keys_L <= positions_BT[..., None]
+        with self._adapters.rows([row.adapter for row in rows]):
+            logits_BV, _ = self._module.next_logits(
+                ids_BT,
+                attention_mask=seen_BTL[:, None],
+                position_ids=positions_BT,
+                past_key_values=self._cache,
+            )
+        return logits_BV
+
+    def _draw(self, rows: Sequence[_Row], logits_BV: Tensor) -> list[TokenEvent]:
+        logprobs_BV = logits_BV.log_softmax(-1)
+        chosen_B = logprobs_BV.argmax(-1)
+        for place, row in enumerate(rows):
+            if row.draws is not None:
+                chosen_B[place] = row.draws.draw(logits_BV[place : place + 1])[0][0]
+        drawn_B = logprobs_BV.gather(-1, chosen_B[:, None])[:, 0]
+        events: list[TokenEvent] = []
+        for row, token, logprob in zip(rows, chosen_B.tolist(), drawn_B.tolist(), strict=True):
+            row.last = token
+            events += row.answers.add([token], [logprob])
+            row.is_ended = not row.answers.unfinished
+        return events
+
+    def _leave(self) -> None:
+        """Removes the rows that have ended: the last one takes the place of each."""
+        for place in reversed(range(len(self._rows))):
+            if not self._rows[place].is_ended:
+                continue
+            last = self._rows.pop()
+            if place < len(self._rows):
+                self._rows[place] = last
+                for layer in self._layers:
+                    layer.move(len(self._rows), place, last.length)
+
+
+def _text_config(module: LossModule) -> Any:  # noqa: ANN401
+    config: Any = module.model.config
+    return config.get_text_config()
+
+
+def slots_refusal(module: LossModule) -> str | None:
+    """Returns why a model's rows cannot come and go between tokens; None if they can."""
+    abilities = module.abilities
+    if abilities.slots is None:
+        abilities.slots = _unable(module) or row_refusal(module) or _differs(module)
+    return abilities.slots or None
+
+
+def _unable(module: LossModule) -> str:
+    config: Any = module.model.config
+    kernel = getattr(config, "_attn_implementation", None)
+    if kernel != "sdpa":
+        return f"its attention ({kernel}) takes no masks of rows"
+    if not keeps_keys(module) or picks_keys(module):
+        return "it does not attend to all tokens before"
+    text = _text_config(module)
+    kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
+    # a test on a few tokens would not see the end of a window
+    windows = getattr(text, "sliding_window", None) and getattr(text, "use_sliding_window", True)
+    if kinds != {"full_attention"} or (windows and not getattr(text, "layer_types", None)):
+        return "some layers attend to a window"
+    if layers_of(module, probe_prompts(module)[0]) is None:
+        return "it keeps another state than keys and values"
+    return ""
+
+
+class _Watched(Slots):
+    """Slots that keep the last logits `[1, V]` of each row."""
+
+    def __init__(self, module: LossModule, *, rows: int, tokens: int) -> None:
+        super().__init__(module, rows=rows, tokens=tokens)
+        self.last: dict[int, Tensor] = {}
+
+    def _draw(self, rows: Sequence[_Row], logits_BV: Tensor) -> list[TokenEvent]:
+        self.last |= {row.number: logits_BV[i : i + 1] for i, row in enumerate(rows)}
+        return super()._draw(rows, logits_BV)
+
+
+@torch.no_grad()
+def _differs(module: LossModule) -> str:
+    """Compares rows that come and go with the same rows read alone."""
+    first, second = probe_prompts(module)
+    prompts = (first, second[:3], second)
+    plain = []
+    for prompt in prompts:
+        text = Decoding(module, [prompt])
+        logits_BV = text.read_prompts()
+        for _ in range(2):
+            logits_BV = text.read(logits_BV.argmax(-1))
+        plain.append(logits_BV)
+    slots = _Watched(module, rows=3, tokens=2 * PADDED)
+    sampling = Sampling(max_new_tokens=3)
+    ended = slots.add(Request(tuple(second[:3]), replace(sampling, max_new_tokens=1)))
+    try:
+        numbers = [slots.add(Request(tuple(prompt), sampling)) for prompt in prompts]
+        while slots.busy:
+            slots.step()
+    except (InputError, RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
+        return f"its rows cannot come and go ({type(error).__name__})"
+    finally:
+        slots.close()
+    rows_SV = torch.cat([slots.last[number] for number in numbers if number != ended])
+    return difference(module, rows_SV, torch.cat(plain)) or ""
