@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 FORM = re.compile(r"[a-z_]+\.[a-z_]+")
-FILES = (".json", ".meet", ".safetensors", ".yaml")
+FILES = (".json", ".meet", ".safetensors", ".yaml", ".completion")
 
 
 @pytest.fixture(scope="module")

@@ -11,15 +11,19 @@ A batcher belongs to one thread.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, TypeAlias
 
-from zoo.backends.sampling import Sampling, TokenEvent
+from zoo.backends.sampling import Sampling, TokenEvent, check_rows
+from zoo.core.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from zoo.backends.base import Policy
 
 Factors: TypeAlias = "Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32]]]"
 """A [r, in] and B [r, out] of an adapter, its scale in B, by the layers of the loaded model."""
@@ -91,3 +95,80 @@ class Batcher(ABC):
     @abstractmethod
     def step(self) -> list[TokenEvent]:
         """Reads some of the prompts that wait, or a token of each row; returns the new tokens."""
+
+
+class OneByOne(Batcher):
+    """A batcher of a policy whose rows cannot come and go: the base answers, one row at a time."""
+
+    def __init__(self, policy: "Policy", *, tokens: int) -> None:
+        self._policy, self._tokens = policy, tokens
+        self._waiting: dict[int, Request] = {}
+        self._stream: Iterator[TokenEvent] | None = None
+        self._row = -1
+        self._numbers = count()
+
+    def add_adapter(self, name: str, factors: Factors) -> None:
+        """Refuses the adapter."""
+        del factors
+        raise InputError(
+            f"adapter {name!r}: this model answers with one set of weights: its rows cannot have "
+            "adapters of their own",
+            hint="apply the adapter, and serve the folder that this writes: zoo-gym delta apply",
+        )
+
+    def remove_adapter(self, name: str) -> None:
+        """Raises KeyError: there are none."""
+        raise KeyError(name)
+
+    def add(self, request: Request) -> int:
+        """Queues a request; see `Batcher.add`."""
+        if request.adapter is not None:
+            raise KeyError(request.adapter)
+        check_rows([request.ids], request.sampling, [request.key])
+        check_length(request, self._tokens)
+        number = next(self._numbers)
+        self._waiting[number] = request
+        return number
+
+    def cancel(self, row: int) -> None:
+        """Ends a row; see `Batcher.cancel`."""
+        self._waiting.pop(row, None)
+        if row == self._row:
+            self._stream = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether rows wait or are being answered."""
+        return bool(self._waiting) or self._stream is not None
+
+    def step(self) -> list[TokenEvent]:
+        """Reads the next token of the row that is being answered."""
+        if self._stream is None:
+            if not self._waiting:
+                return []
+            self._row = next(iter(self._waiting))
+            request = self._waiting.pop(self._row)
+            self._stream = self._policy.stream([request.ids], request.sampling, keys=[request.key])
+        event = next(self._stream)
+        if event.finish is not None:
+            self._stream = None
+        return [event._replace(row=self._row)]
+
+    def close(self) -> None:
+        """Ends all rows."""
+        self._waiting.clear()
+        self._stream = None
+
+
+def check_length(request: Request, tokens: int) -> None:
+    """Refuses an answer for which there is no room.
+
+    Raises:
+        ValueError: prompt and answer have more than `tokens`.
+    """
+    room = tokens - len(request.ids)
+    if request.sampling.max_new_tokens > room:
+        raise ValueError(
+            f"max_new_tokens: expected at most {room} with a prompt of {len(request.ids)} tokens, "
+            f"got {request.sampling.max_new_tokens}"
+        )

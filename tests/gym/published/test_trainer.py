@@ -52,7 +52,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"quantization": {"method": "bitdelta", "group_size": 64}}, "quantization: expected 4, 8"),
     ({"quantization": "bitdelta", "finetuning_type": "full"}, "quantization: has no effect with"),
     ({"quantization": "awq"}, "quantization: expected 4, 8, nf4, fp4, int8 or {method: bnb"),
-    ({"serving": {"model_format": "gguf"}}, "serving: serving models is not supported yet"),
+    ({"serving": {"model_format": "gguf"}}, "serving: a server has no settings file yet"),
     ({"distributed": {"strategy": "deepspeed"}}, "distributed: strategy: DeepSpeed is not"),
     ({"algorithm": "sft"}, "algorithm: already given as 'stage'"),
 ]

@@ -15,11 +15,18 @@ class Parts:
     Args:
         decode: ids to text.
         stop_strings: the texts that end it; held back as soon as it ends with a beginning of one.
+        stripped: whether line ends at its beginning and end are left out.
     """
 
-    def __init__(self, decode: Callable[[list[int]], str], stop_strings: Sequence[str]) -> None:
+    def __init__(
+        self,
+        decode: Callable[[list[int]], str],
+        stop_strings: Sequence[str],
+        *,
+        stripped: bool = True,
+    ) -> None:
         self._tokens = Detokenizer(decode)
-        self._stops = stop_strings
+        self._stops, self._stripped = stop_strings, LINE_END if stripped else ""
         self._text = ""
         self._shown = 0
 
@@ -28,7 +35,7 @@ class Parts:
         self._text += self._tokens.add(token)
         text = before_stop(self._text, self._stops)
         begun = (k for stop in self._stops for k in range(len(stop)) if text.endswith(stop[:k]))
-        ready = text[: len(text) - max(begun, default=0)].strip(LINE_END)
+        ready = text[: len(text) - max(begun, default=0)].strip(self._stripped)
         part = ready[self._shown :]
         self._shown += len(part)
         return part

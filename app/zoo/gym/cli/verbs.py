@@ -17,10 +17,10 @@ class Verb(NamedTuple):
 
 GROUPS = {
     "runs": "Lists, follows and controls training runs.",
-    "delta": "Creates, applies and checks small files that store a fine-tune of a base model.",
+    "delta": "Makes, applies and checks small files of fine-tunes.",
     "data": "Inspects and makes files of examples.",
     "experience": "Learns lessons in text from a model's own answers; no weights change.",
-    "round": "Combines fine-tunes of many contributors, some of them malicious.",
+    "round": "Combines fine-tunes of many, some of them malicious.",
     "providers": "Names the servers of chat models, and tries them.",
     "models": "Lists, downloads and imports models.",
     "keys": "Makes your signing key, lists those you trust.",
@@ -28,7 +28,7 @@ GROUPS = {
 """Groups of commands."""
 
 ROOT = (
-    *("train", "chat", "runs", "delta", "data", "experience", "round"),
+    *("train", "chat", "serve", "runs", "delta", "data", "experience", "round"),
     *("models", "providers", "keys", "plan", "doctor", "demo", "paths"),
 )
 """The first words of all commands, in the order of `zoo-gym --help`."""
@@ -42,14 +42,14 @@ OTHER_NAMES = {"community": "round"}
 OLD_VERBS = {("round", "take"): "sync"}
 """Second words that a command had before, by group."""
 
-_NO_SERVER = "serving models is not supported yet: expected zoo-gym chat, which also answers a pipe"
+_SERVE = "expected zoo-gym serve --model MODEL, which speaks OpenAI's API"
 _CHAT = "expected zoo-gym chat, which talks in the terminal and answers a pipe"
 _RAY = (
     "there is no queue of tasks: expected zoo-gym round aggregate --ray CLUSTER, which needs none"
 )
 
 ABSENT = {
-    "api": _NO_SERVER,
+    "api": _SERVE,
     "env": "expected zoo-gym doctor",
     "eval": "expected zoo-gym delta check, which measures a delta, or the setting eval_dataset",
     "export": "exporting models is not supported yet: expected zoo-gym delta apply, which writes a"
@@ -58,8 +58,7 @@ ABSENT = {
     "round aggregate --queue": _RAY,
     "round attack": "attacks are tried in a clone of zoo-gym: expected python -m bench attack",
     "round work": _RAY,
-    "serve": _NO_SERVER,
-    "start": _NO_SERVER,
+    "start": _SERVE,
     "variants": "a fine-tune for each user is not one command yet: expected zoo-gym train with the"
     " rows of one user, and then zoo-gym delta create --bits 1",
     "version": "expected zoo-gym --version",
@@ -147,6 +146,7 @@ VERBS = (
     Verb("keys trust", "keys:trust_key", "NAME KEY", "Trusts a key of somebody else."),
     Verb("keys distrust", "keys:distrust_key", "NAME", "Trusts a key no more."),
     Verb("chat", "chat:chat", "", "Chats with a model, or answers a pipe's prompts."),
+    Verb("serve", "serve:serve", "", "Serves a model and variants to OpenAI clients."),
     Verb("plan", "plan:plan", "", "Shows sizes of deltas, for one user and many."),
     Verb("models list", "models:models", "", "Lists the models, as `models` alone does."),
     Verb("models get", "models:get", "NAME", "Downloads a model after you agree."),

@@ -43,14 +43,18 @@ class Gate(Generic[Role]):
         names: of this server, as in the header Host, without a port.
         origins: as in the header Origin.
         tokens: the token of each role; what a role allows is the application's matter.
+        anybody: the role of a request without a token, if such requests are let in.
+        open_paths: paths that need no token, such as that of a health check.
     """
 
     names: frozenset[str]
     origins: frozenset[str]
     tokens: Mapping[Role, str]
+    anybody: Role | None = None
+    open_paths: frozenset[str] = frozenset()
 
-    def role_of(self, headers: Mapping[bytes, bytes]) -> Role:
-        """Returns the role of a request.
+    def role_of(self, headers: Mapping[bytes, bytes], path: str = "") -> Role | None:
+        """Returns the role of a request; None if its path is open.
 
         Raises:
             RefusedError: it may not ask.
@@ -61,11 +65,15 @@ class Gate(Generic[Role]):
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1") not in self.origins:
             raise RefusedError(403, "origin: expected no page of a browser, got one")
+        if path in self.open_paths:
+            return None
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() == b"bearer":
             for role, token in self.tokens.items():
                 if hmac.compare_digest(_digest(token.encode()), _digest(given.strip())):
                     return role
+        if self.anybody is not None:
+            return self.anybody
         raise RefusedError(401, UNKNOWN_CALLER)
 
 
@@ -83,7 +91,7 @@ class Gated:
         if scope["type"] != "http":
             return
         try:
-            role = self._gate.role_of(dict(scope["headers"]))
+            role = self._gate.role_of(dict(scope["headers"]), scope["path"])
         except RefusedError as error:
             await _answer(error, send)
             return

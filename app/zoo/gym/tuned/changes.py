@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.delta.changes import adapter_names, weight_names
+from zoo.gym.delta.codecs.lowrank import decode_factors
 from zoo.gym.delta.codecs.values import change_of
-from zoo.gym.delta.file.reader import Delta
+from zoo.gym.delta.file.reader import Delta, tensor_parts
+from zoo.gym.delta.file.terms import LowRankTerm
 from zoo.gym.delta.reading.adapter import Adapter, read_adapter, read_factors
 from zoo.gym.delta.reading.identity import verify_base
 from zoo.gym.delta.reading.weights import (
@@ -63,6 +65,13 @@ class _DeltaChanges(Changes):
         self._terms = {tensor.name: tensor for tensor in delta.header.tensors if tensor.terms}
         self.names = sorted(self._terms)
         verify_base(delta, base)
+
+    def factors(self, name: str) -> "tuple[NDArray[np.float32], NDArray[np.float32]] | None":
+        tensor = self._terms[name]
+        (term, *more) = tensor.terms
+        if more or not isinstance(term, LowRankTerm):
+            return None
+        return decode_factors(term, tensor_parts(self._delta, tensor), tensor.shape)
 
     def change(self, name: str) -> "NDArray[np.float32]":
         tensor = self._terms[name]

@@ -19,7 +19,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from zoo.backends.base import Sampling, TokenEvent
-from zoo.backends.batching import Batcher, Factors, Request
+from zoo.backends.batching import Batcher, Factors, Request, check_length
 from zoo.backends.sampling import Answers, check_rows
 from zoo.backends.torch.adapters.rows import Pair, RowAdapters
 from zoo.backends.torch.generation.decoding import Decoding, keeps_keys
@@ -209,11 +209,7 @@ class Slots(Batcher):
         check_rows([ids], sampling, [request.key])
         if unknown := [token for token in ids if not 0 <= token < self._vocabulary]:
             raise ValueError(f"ids: expected tokens below {self._vocabulary}, got {unknown[0]}")
-        if len(ids) + sampling.max_new_tokens > self._tokens:
-            raise ValueError(
-                f"max_new_tokens: expected at most {self._tokens - len(ids)} with a prompt of "
-                f"{len(ids)} tokens, got {sampling.max_new_tokens}"
-            )
+        check_length(request, self._tokens)
         number = next(self._numbers)
         draws = Draws(sampling, [request.key]) if sampling.temperature else None
         adapter = self._adapters.of(request.adapter)

@@ -1,0 +1,129 @@
+"""`zoo-gym serve`: an OpenAI-compatible server of a model and its variants."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+from pydantic import ValidationError
+
+from zoo.gym.cli.options import Json, Model, Offline, Switch, Yes
+from zoo.gym.cli.output import Output
+from zoo.gym.cli.sources import resolve_base
+from zoo.gym.config.report import first_fault
+from zoo.gym.errors import InputError
+
+if TYPE_CHECKING:
+    from zoo.gym.serving.run import ModelServer, ServeConfig
+    from zoo.gym.tuned.source import Source
+
+
+def serve(
+    *,
+    model: Model = None,
+    variant: Annotated[tuple[str, ...], Parameter(name="--variant", negative=())] = (),
+    port: int = 8000,
+    cors: Annotated[tuple[str, ...], Parameter(name="--cors", negative=())] = (),
+    rows: int = 16,
+    queue: int = 128,
+    token: Annotated[Switch, Parameter(negative="--no-token")] = True,
+    yes: Yes = False,
+    offline: Offline = False,
+    as_json: Json = False,
+) -> int:
+    """Serves a model and fine-tunes of it to programs of this machine that speak OpenAI's API.
+
+    Args:
+        model: the base model's name or folder; by default that of the first variant
+        variant: NAME=SOURCE: a run, an adapter or a low-rank delta of the base, asked for as
+            MODEL:NAME; runs of the base are there without it
+        port: port to listen at; 0 takes any free one
+        cors: web pages whose scripts may ask, as https://example.org; by default none
+        rows: answers that are computed at once
+        queue: answers that may wait or be computed at once; more are refused (429)
+        token: whether requests need the token that is printed
+        yes: download without asking
+        offline: never use the network
+        as_json: print one JSON object as stdout's last line, once it listens
+    """
+    from zoo.gym.serving.run import ModelServer, token_file
+
+    out = Output(as_json)
+    sources = _sources(variant)
+    first = next(iter(sources.values()), None)
+    if model is None and first is None:
+        raise InputError(
+            "serve: expected --model or --variant, got neither",
+            hint="zoo-gym serve --model smollm2",
+            code="cli.nothing_to_serve",
+        )
+    recorded, check = (None, None) if first is None else (first.base, first.check)
+    base = resolve_base(model, recorded, "--model", check, yes=yes, offline=offline)
+    settings = {"port": port, "origins": cors, "rows": rows, "queue": queue, "needs_token": token}
+    out.say(f"loading {base.id}")
+    server = ModelServer(base.folder, base.id, sources, _config(settings))
+
+    def started() -> None:
+        out.answer(f"{base.id} is at {server.url}/v1")
+        if server.token is not None:
+            out.answer(f"token: {server.token}")
+        key = "any" if server.token is None else "$(cat " + str(token_file()) + ")"
+        out.say(f'try it: curl {server.url}/v1/models -H "Authorization: Bearer {key}"')
+        out.say("Ctrl-C ends it")
+        out.result({"url": f"{server.url}/v1", "model": base.id, "variants": sorted(sources)})
+
+    asyncio.run(_until_stopped(server, started))
+    out.say("ended")
+    return 0
+
+
+def _sources(variants: tuple[str, ...]) -> "dict[str, Source]":
+    from zoo.gym.tuned.source import resolve_tuned
+
+    sources: dict[str, Source] = {}
+    for text in variants:
+        name, equals, source = text.partition("=")
+        if not equals or not is_variant_name(name) or name in sources:
+            raise InputError(
+                f"--variant: expected NAME=SOURCE, with 1 to 64 of a-z, 0-9, '.', '_', '-' in "
+                f"NAME and each NAME once, got {text!r}",
+                code="cli.bad_value",
+            )
+        sources[name] = resolve_tuned(source)
+    return sources
+
+
+def is_variant_name(name: str) -> bool:
+    """Returns whether a variant can be called so: `[a-z0-9._-]{1,64}`, no dot first."""
+    return (
+        bool(name)
+        and len(name) <= 64
+        and name[0] != "."
+        and all(char in "abcdefghijklmnopqrstuvwxyz0123456789._-" for char in name)
+    )
+
+
+def _config(settings: dict[str, object]) -> "ServeConfig":
+    from zoo.gym.serving.run import ServeConfig
+
+    try:
+        return ServeConfig.model_validate(settings)
+    except ValidationError as error:
+        key, message = first_fault(error)
+        raise InputError(f"--{key}: {message}", code="cli.bad_value") from None
+
+
+async def _until_stopped(server: "ModelServer", started: Callable[[], None]) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError):  # Windows: Ctrl-C ends asyncio.run
+            loop.add_signal_handler(number, stop.set)
+    await server.start()
+    try:
+        started()
+        await stop.wait()
+    finally:
+        await server.stop()

@@ -1,0 +1,318 @@
+"""The routes of a server: what programs that speak OpenAI's API ask for."""
+
+import asyncio
+import json
+import secrets
+import sys
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import Any, TypeVar
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+
+from zoo.gym.data import encode_prompt
+from zoo.gym.errors import GymError, InputError, NotAvailableError
+from zoo.gym.http_guard.gate import RefusedError
+from zoo.gym.http_guard.requests import read_body
+from zoo.gym.serving import wire
+from zoo.gym.serving.answers import Answer
+from zoo.gym.serving.engine import BusyError, FailedError
+from zoo.gym.serving.variants import Asked, Models, sampling_for
+
+B = TypeVar("B", bound=wire.Body)
+
+MOST_BYTES, BODY_S = 16_000_000, 60.0
+"""The largest request, and the seconds that it may take to arrive."""
+
+
+def build(models: Models) -> FastAPI:
+    """Returns the application."""
+    app = FastAPI(title="zoo-gym", docs_url=None, redoc_url=None, openapi_url=None)
+    for kind in (GymError, HTTPException, ValueError, KeyError):
+        app.add_exception_handler(kind, _answer_error)
+    started = int(time.time())
+
+    @app.get("/health")
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/v1/models")
+    async def list_models() -> dict[str, Any]:
+        ids = await asyncio.to_thread(models.ids)
+        return {"object": "list", "data": [_model(each, started) for each in ids]}
+
+    @app.get("/v1/models/{name:path}")
+    async def show_model(name: str) -> dict[str, Any]:
+        await models.ask(name)
+        return _model(name, started)
+
+    @app.post("/v1/chat/completions")
+    async def chat(request: Request) -> Response:
+        body = await _read(request, wire.ChatBody)
+        asked = await models.ask(body.model)
+        turns = body.turns(asked.system)
+        if turns[-1].role != "user":
+            got = turns[-1].role
+            raise wire.RequestError(
+                f"messages: expected the user's turn last, got {got}", param="messages"
+            )
+        ids = await asyncio.to_thread(encode_prompt, turns, asked.tokenizer, asked.options)
+        answers = _answers(models, asked, body, [ids], stripped=True)
+        return await _respond(request, models, _Chat(body), answers)
+
+    @app.post("/v1/completions")
+    async def complete(request: Request) -> Response:
+        body = await _read(request, wire.CompletionBody)
+        asked = await models.ask(body.model)
+        prompts = [
+            _tokens(asked, prompt) if isinstance(prompt, str) else prompt
+            for prompt in body.prompts()
+        ]
+        answers = _answers(models, asked, body, prompts, stripped=False)
+        return await _respond(request, models, _Completion(body), answers)
+
+    return app
+
+
+def _model(name: str, started: int) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": started, "owned_by": "zoo-gym"}
+
+
+async def _read(request: Request, kind: type[B]) -> B:
+    raw = await read_body(request, MOST_BYTES, BODY_S)
+    try:
+        return kind.model_validate_json(raw)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        message = f"{where}: {fault['msg']}" if where else fault["msg"]
+        param = str(fault["loc"][0]) if fault["loc"] else None
+        raise wire.RequestError(message, param=param) from None
+
+
+def _tokens(asked: Asked, prompt: str) -> list[int]:
+    """Returns the tokens of a text that is continued, with those that the tokenizer adds."""
+    ids: list[int] = asked.tokenizer.backend_tokenizer.encode(prompt).ids
+    return ids
+
+
+def _answers(
+    models: Models, asked: Asked, body: wire.Body, prompts: list[list[int]], *, stripped: bool
+) -> list[Answer]:
+    """Returns the answers of a request, of which nothing is computed yet."""
+    seed = secrets.randbits(62) if body.seed is None else body.seed
+    answers: list[Answer] = []
+    for ids in prompts:
+        drawn = body.sampling(models.sampling, models.positions - len(ids))
+        for _ in range(body.n or 1):
+            sampling = sampling_for(asked, drawn)
+            answers.append(Answer(asked, ids, sampling, seed + len(answers), stripped))
+    return answers
+
+
+class _Chat:
+    """The form of a chat's responses."""
+
+    prefix, kind, piece = "chatcmpl", "chat.completion", "chat.completion.chunk"
+
+    def __init__(self, body: wire.ChatBody) -> None:
+        self.body = body
+
+    def whole(self, index: int, answer: Answer) -> dict[str, Any]:
+        logprobs = wire.chat_logprobs(*answer.scored()) if self.body.logprobs else None
+        message = {"role": "assistant", "content": answer.text, "refusal": None}
+        return {
+            "index": index,
+            "message": message,
+            "logprobs": logprobs,
+            "finish_reason": answer.finish,
+        }
+
+    def opening(self, index: int) -> dict[str, Any] | None:
+        delta = {"role": "assistant", "content": ""}
+        return {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
+
+    def part(self, index: int, text: str, logprobs: Any, finish: str | None) -> dict[str, Any]:  # noqa: ANN401
+        delta = {"content": text} if text else {}
+        return {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
+
+    def logprobs(self, answer: Answer, start: int) -> Any:  # noqa: ANN401
+        if not self.body.logprobs:
+            return None
+        tokens, scores = answer.scored()
+        return wire.chat_logprobs(tokens[start:], scores[start:])
+
+
+class _Completion:
+    """The form of a completion's responses."""
+
+    prefix, kind, piece = "cmpl", "text_completion", "text_completion"
+
+    def __init__(self, body: wire.CompletionBody) -> None:
+        self.body = body
+
+    def whole(self, index: int, answer: Answer) -> dict[str, Any]:
+        return self.part(index, answer.text, self.logprobs(answer, 0), answer.finish)
+
+    def opening(self, index: int) -> dict[str, Any] | None:
+        del index
+        return None
+
+    def part(self, index: int, text: str, logprobs: Any, finish: str | None) -> dict[str, Any]:  # noqa: ANN401
+        return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish}
+
+    def logprobs(self, answer: Answer, start: int) -> Any:  # noqa: ANN401
+        if self.body.logprobs is None:
+            return None
+        tokens, scores = answer.scored()
+        return wire.completion_logprobs(tokens[start:], scores[start:])
+
+
+async def _respond(
+    request: Request, models: Models, form: _Chat | _Completion, answers: list[Answer]
+) -> Response:
+    head = {
+        "id": f"{form.prefix}-{secrets.token_hex(12)}",
+        "created": int(time.time()),
+        "model": form.body.model,
+    }
+    if form.body.stream:
+        events = _events(models, form, answers, head | {"object": form.piece})
+        first = await anext(events)  # errors before the first token have a status of their own
+        return StreamingResponse(_lines(first, events), media_type="text/event-stream")
+    await _computed(request, models, answers)
+    choices = [form.whole(index, answer) for index, answer in enumerate(answers)]
+    body = head | {"object": form.kind, "choices": choices, "usage": _usage(answers)}
+    return JSONResponse(body)
+
+
+async def _computed(request: Request, models: Models, answers: list[Answer]) -> None:
+    """Computes all answers; when the client goes, they are cancelled."""
+
+    async def read(answer: Answer) -> None:
+        async for _ in answer.parts(models.engine):
+            pass
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    async def all_read() -> None:
+        await asyncio.gather(*(read(answer) for answer in answers))
+
+    reading, leaving = asyncio.create_task(all_read()), asyncio.create_task(gone())
+    try:
+        await asyncio.wait({reading, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not reading.done():
+            raise RefusedError(499, "request: the connection ended")
+        await reading
+    finally:
+        leaving.cancel()
+        reading.cancel()
+        await asyncio.gather(reading, leaving, return_exceptions=True)
+
+
+async def _events(
+    models: Models, form: _Chat | _Completion, answers: list[Answer], head: dict[str, Any]
+) -> AsyncGenerator[dict[str, Any]]:
+    """Yields the chunks of a stream, of all answers as they come."""
+    parts: asyncio.Queue[tuple[int, str] | tuple[int, None] | Exception] = asyncio.Queue()
+
+    async def read(index: int, answer: Answer) -> None:
+        try:
+            async for part in answer.parts(models.engine):
+                parts.put_nowait((index, part))
+        except (GymError, ValueError, KeyError) as error:
+            parts.put_nowait(error)
+        else:
+            parts.put_nowait((index, None))
+
+    tasks = [asyncio.create_task(read(*pair)) for pair in enumerate(answers)]
+    opened: set[int] = set()
+    sent = [0] * len(answers)
+    try:
+        left = len(answers)
+        while left:
+            event = await parts.get()
+            if isinstance(event, Exception):
+                raise event
+            index, text = event
+            if index not in opened:
+                opened.add(index)
+                if (choice := form.opening(index)) is not None:
+                    yield head | {"choices": [choice]}
+            answer = answers[index]
+            logprobs = form.logprobs(answer, sent[index])
+            sent[index] = len(answer.scored()[0]) if logprobs is not None else 0
+            finish = answer.finish if text is None else None
+            left -= text is None
+            yield head | {"choices": [form.part(index, text or "", logprobs, finish)]}
+        if form.body.reports_usage:
+            yield head | {"choices": [], "usage": _usage(answers)}
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _lines(
+    first: Mapping[str, Any], events: AsyncGenerator[dict[str, Any]]
+) -> AsyncIterator[str]:
+    try:
+        yield f"data: {json.dumps(first)}\n\n"
+        async for event in events:
+            yield f"data: {json.dumps(event)}\n\n"
+    except (GymError, ValueError, KeyError) as error:
+        status, body = _problem_of(error)
+        del status
+        yield f"data: {json.dumps(body)}\n\n"
+    finally:
+        await events.aclose()
+    yield "data: [DONE]\n\n"
+
+
+def _usage(answers: list[Answer]) -> dict[str, int]:
+    prompts = {id(answer.ids): len(answer.ids) for answer in answers}
+    return wire.usage(sum(prompts.values()), sum(len(answer.tokens) for answer in answers))
+
+
+def _answer_error(_: Request, error: Exception) -> Response:
+    status, body = _problem_of(error)
+    headers = {"Retry-After": "1"} if status in {429, 503} else None
+    return JSONResponse(body, status, headers)
+
+
+KINDS: tuple[tuple[type[Exception], int, str], ...] = (
+    (BusyError, 429, "rate_limit_error"),
+    (FailedError, 500, "server_error"),
+    (NotAvailableError, 404, "invalid_request_error"),
+    (InputError, 400, "invalid_request_error"),
+    (GymError, 500, "server_error"),
+)
+"""The status and the type of each error of ours; the first that fits counts."""
+
+
+def _problem_of(error: Exception) -> tuple[int, dict[str, Any]]:
+    """Returns the status and the body that say what was wrong."""
+    if isinstance(error, HTTPException):
+        return error.status_code, wire.problem(str(error.detail).lower(), param=None, code=None)
+    if isinstance(error, KeyError):  # it left to make room after it was looked up
+        message = "model: it was unloaded before the answer began: ask again"
+        return 503, wire.problem(message, kind="server_error", param="model", code="serving.busy")
+    if not isinstance(error, GymError):
+        wrong = str(error).partition(":")[0]
+        return 400, wire.problem(str(error), param=wrong, code="serving.bad_request")
+    status, kind = next((s, k) for cls, s, k in KINDS if isinstance(error, cls))
+    if isinstance(error, RefusedError):
+        status, kind = error.status, "invalid_request_error"
+    message = error.message if error.hint is None else f"{error.message}; {error.hint}"
+    if status == 500:  # its message may name folders of ours
+        print(f"zoo-gym: error: {message}", file=sys.stderr, flush=True)
+        message = "the answer could not be computed"
+    if status == 404:
+        return status, wire.problem(message, kind=kind, param="model", code="model_not_found")
+    param: str | None = getattr(error, "param", None)
+    return status, wire.problem(message, kind=kind, param=param, code=error.code)

@@ -1,0 +1,126 @@
+"""Loads a base, listens, and answers until it is stopped."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from zoo.backends.machine.threads import choose_threads, use_threads
+from zoo.backends.sampling import Sampling
+from zoo.gym.chat.greedy import stated_sampling, warn_of_settings
+from zoo.gym.errors import InputError
+from zoo.gym.http_guard.config import HttpConfig
+from zoo.gym.http_guard.gate import Gate
+from zoo.gym.http_guard.run import HttpServer, stored_token
+from zoo.gym.paths import folders
+from zoo.gym.serving.engine import Engine
+from zoo.gym.serving.variants import UNLIMITED, Models
+from zoo.gym.tuned.source import Source
+from zoo.models.folder import count_parameters, model_positions
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+DEFAULT_PORT = 8000
+
+
+class ServeConfig(HttpConfig):
+    """Where a server of models listens, and how much it takes on."""
+
+    port: int = Field(default=DEFAULT_PORT, ge=0, le=65_535, description="0: any free one")
+    request_s: float = Field(default=3600.0, gt=0, le=86_400, description="seconds for an answer")
+    concurrency: int = Field(default=512, ge=1, le=10_000, description="connections at a time")
+    rows: int = Field(default=16, ge=1, le=1024, description="answers that are computed at once")
+    queue: int = Field(
+        default=128, ge=1, le=100_000, description="answers that may wait or be computed at once"
+    )
+    needs_token: bool = Field(default=True, description="whether requests need the token")
+
+
+class ModelServer:
+    """Serves a base and variants of it: `await start()`, `await stop()`.
+
+    Args:
+        base: the base's folder.
+        name: what requests call it.
+        sources: variants by name; the runs of the base are there besides.
+        config: where it listens.
+
+    Attributes:
+        url: the address, once it has started.
+        token: what requests need; None if they need none.
+    """
+
+    def __init__(
+        self, base: Path, name: str, sources: Mapping[str, Source], config: ServeConfig
+    ) -> None:
+        if not config.needs_token and not config.is_local:
+            raise InputError(
+                "token: expected one for other machines, got none", code="serving.no_token"
+            )
+        self.base, self.name, self.sources, self.config = base, name, sources, config
+        self.url = ""
+        self.token = stored_token(token_file()) if config.needs_token else None
+        self._http = HttpServer(config)
+        self._open = ExitStack()
+        self._engine: Engine | None = None
+
+    @property
+    def active(self) -> int:
+        """The answers that wait or are being computed."""
+        return 0 if self._engine is None else self._engine.active
+
+    async def start(self) -> None:
+        """Loads the base, and returns when requests are answered.
+
+        Raises:
+            NotAvailableError: the extra `serve` is not installed.
+            InputError: the address is in use, or the base or a named variant cannot be served.
+        """
+        gate = Gate(
+            self.config.host_names,
+            frozenset(self.config.origins),
+            {} if self.token is None else {"user": self.token},
+            anybody="user" if self.token is None else None,
+            open_paths=frozenset({"/health"}),
+        )
+        models = self._models()
+
+        def application() -> "FastAPI":
+            from zoo.gym.serving.routes import build
+
+            return build(models)
+
+        self._http.listen("a server of models", application, gate)
+        for variant in self.sources:
+            await models.ask(variant)
+        await self._http.start()
+        self.url = self._http.url
+
+    async def stop(self) -> None:
+        """Ends what is being answered, and frees the model."""
+        await self._http.stop()
+        self._open.close()
+
+    def _models(self) -> Models:
+        from zoo.backends.base import LoadSpec
+        from zoo.backends.batching import OneByOne
+        from zoo.gym.engine import engine_for
+
+        warn_of_settings(self.base)
+        use_threads(choose_threads(count_parameters(self.base)))
+        policy = engine_for(self.base).load(self.base, LoadSpec())
+        tokens = model_positions(self.base) or UNLIMITED
+        batcher = policy.batcher(rows=self.config.rows, tokens=tokens)
+        batcher = batcher or OneByOne(policy, tokens=tokens)
+        self._engine = engine = Engine(batcher, most=self.config.queue)
+        self._open.callback(engine.close)
+        drawn = stated_sampling(self.base) or {"temperature": 1.0}
+        return Models(self.base, self.name, engine, self.sources, Sampling(**drawn))
+
+
+def token_file() -> Path:
+    """Returns the file of this user's token."""
+    return folders().data / "serve.token"

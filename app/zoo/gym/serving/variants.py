@@ -1,0 +1,197 @@
+"""The models that a server has: a base, and fine-tunes of it, which are read when asked for."""
+
+import asyncio
+import datetime as dt
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.backends.sampling import Sampling
+from zoo.gym.data import EncodeOptions, Tokenizer, chat_stops
+from zoo.gym.data.own_tokenizer import own_tokenizer
+from zoo.gym.delta.origin.record import joint_of_result
+from zoo.gym.delta.reading.weights import open_weights
+from zoo.gym.engine import engine_for
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.jobs import run_folders
+from zoo.gym.tuned.changes import read_changes
+from zoo.gym.tuned.opened import open_tuned
+from zoo.gym.tuned.source import Source, resolve_tuned, source_of_run
+from zoo.models.adapters import WEIGHT
+from zoo.models.folder import model_positions, vocabulary_size
+
+if TYPE_CHECKING:
+    from zoo.backends.batching import Factors
+    from zoo.gym.serving.engine import Engine
+
+RESIDENT_BYTES = 1 << 30
+"""The most bytes of factors that are kept; those that were used longest ago leave."""
+
+UNLIMITED = 1 << 20
+"""Tokens of a text for a model whose config states no limit."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How a base or a variant is asked.
+
+    Attributes:
+        adapter: the name of its adapter in the engine; None for the base.
+        tokenizer: its tokenizer, with its own chat template.
+        options: how prompts are encoded.
+        stop_ids: the tokens that end an answer.
+        system: the system prompt that it was trained with; empty for none.
+    """
+
+    adapter: str | None
+    tokenizer: Tokenizer
+    options: EncodeOptions
+    stop_ids: tuple[int, ...]
+    system: str = ""
+
+
+@dataclass
+class Models:
+    """A base and its variants.
+
+    Attributes:
+        base: the base's folder.
+        name: what requests call it.
+        engine: computes the answers.
+        sources: variants that were named at the start.
+        sampling: how answers are drawn if a request does not say.
+    """
+
+    base: Path
+    name: str
+    engine: "Engine"
+    sources: Mapping[str, Source]
+    sampling: Sampling
+    positions: int = field(init=False)
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _resident: OrderedDict[str, tuple[Asked, int]] = field(default_factory=OrderedDict, init=False)
+    _names: dict[str, str] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        """Reads the tokenizer of the base."""
+        self.positions = model_positions(self.base) or UNLIMITED
+        self._base = self._asked(None, None)
+
+    def ids(self) -> list[str]:
+        """Returns the ids of all models: the base, variants named at the start, runs."""
+        runs = [run.name or run.id for run in run_folders() if self._is_run_of_base(run.id)]
+        names = dict.fromkeys([*self.sources, *runs])
+        return [self.name, *(f"{self.name}:{name}" for name in names)]
+
+    async def ask(self, model: str) -> Asked:
+        """Returns how a model is asked; a variant is read if it is not here.
+
+        Args:
+            model: `BASE`, `BASE:VARIANT` or `VARIANT`; a run by its id or name.
+
+        Raises:
+            NotAvailableError: there is no such model.
+            InputError: it cannot answer on this base.
+        """
+        if model == self.name:
+            return self._base
+        name = model.removeprefix(f"{self.name}:")
+        source = self.sources.get(name) or self._run(name)
+        key = f"{source.path}@{_version(source.path)}"
+        async with self._reading:  # one that many ask for at once is read once
+            if key not in self._resident:
+                factors, asked = await asyncio.to_thread(self._read, source, key)
+                size = sum(A.nbytes + B.nbytes for A, B in factors.values())
+                await self._make_room(size)
+                await self.engine.add_adapter(key, factors)
+                self._resident[key] = (asked, size)
+            self._resident.move_to_end(key)
+            return self._resident[key][0]
+
+    def _read(self, source: Source, key: str) -> "tuple[Factors, Asked]":
+        fresh = Source(source.artifact, source.path, source.run)  # its file may have been replaced
+        return self._factors(fresh), self._asked(fresh, key)
+
+    async def _make_room(self, size: int) -> None:
+        while self._resident and size + sum(n for _, n in self._resident.values()) > RESIDENT_BYTES:
+            key, _ = self._resident.popitem(last=False)
+            await self.engine.remove_adapter(key)
+
+    def _asked(self, source: Source | None, key: str | None) -> Asked:
+        today = dt.datetime.now().astimezone().date().isoformat()
+        tuned = None if source is None else open_tuned(source, self.base)
+        stored = None
+        if source is not None and tuned is not None and source.artifact == "delta":
+            stored = tuned.record.tokenizer
+        path = None if source is None else source.path
+        tokenizer = own_tokenizer(self.base, path, None, stored).tokenizer
+        options = EncodeOptions(
+            cutoff_len=self.positions,
+            date=today,
+            vocabulary=vocabulary_size(self.base),
+            joint=joint_of_result(self.base) if tuned is None else tuned.record.joint,
+        )
+        system = "" if tuned is None else tuned.record.system or ""
+        return Asked(key, tokenizer, options, chat_stops(self.base, tokenizer, options), system)
+
+    def _factors(self, source: Source) -> "Factors":
+        """Returns the factors of a variant by the layers of the loaded model.
+
+        Raises:
+            InputError: it changes more than low-rank factors of linear layers.
+        """
+        weights = open_weights(self.base)
+        changes = read_changes(source, weights)
+        self._names = self._names or engine_for(self.base).parameter_names(self.base)
+        factors = {}
+        for name in changes.names:
+            pair = changes.factors(name)
+            if pair is None or name not in self._names:
+                raise InputError(
+                    f"{source.path}: expected low-rank changes of linear layers, got "
+                    f"{changes.kind} with {name!r}",
+                    hint="serve it alone: zoo-gym delta apply FILE --out MODEL, then "
+                    "zoo-gym serve --model MODEL",
+                    code="serving.not_low_rank",
+                )
+            factors[self._names[name].removesuffix(WEIGHT)] = pair
+        return factors
+
+    def _run(self, name: str) -> Source:
+        missing = NotAvailableError(
+            f"model: expected one of this server, got {name!r:.100}",
+            hint=f"GET /v1/models lists them; {self.name} is the base",
+            code="serving.no_such_model",
+        )
+        if not name or any(char in name for char in "/\\") or name.startswith("."):
+            raise missing
+        for run in run_folders():
+            if name in (run.id, run.name) and self._is_run_of_base(run.id):
+                return source_of_run(run)
+        raise missing
+
+    def _is_run_of_base(self, run: str) -> bool:
+        """Returns whether a run has a result that is an adapter of this base."""
+        from zoo.models import resolve
+
+        try:
+            source = resolve_tuned(run)
+            if source.artifact != "adapter" or source.base is None:
+                return False
+            return resolve(source.base, offline=True).folder == self.base
+        except (InputError, NotAvailableError):
+            return False
+
+
+def sampling_for(asked: Asked, drawn: Sampling) -> Sampling:
+    """Returns settings with the stops and the tokenizer of a model."""
+    return replace(drawn, stop_ids=asked.stop_ids, decode=asked.tokenizer.decode)
+
+
+def _version(path: Path) -> str:
+    """Returns what changes when a fine-tune is replaced."""
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    stats = [(file.name, file.stat()) for file in files if file.is_file()]
+    return ",".join(f"{name}:{stat.st_mtime_ns}:{stat.st_size}" for name, stat in stats)

@@ -1,0 +1,264 @@
+"""Requests and responses in the form of OpenAI's API.
+
+A field that would change the answer and is not supported is refused by name; those that cannot
+change it are accepted: `user`, `metadata`, `store`, `service_tier` and keys for caches.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal, Self, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from zoo.backends.sampling import Sampling
+from zoo.gym.data import Message
+from zoo.gym.errors import InputError
+
+MOST_STOPS, MOST_CHOICES, MOST_PROMPTS = 16, 16, 64
+
+Roles: TypeAlias = Literal["system", "developer", "user", "assistant"]
+
+NOT_SUPPORTED: dict[str, tuple[object, ...]] = {
+    "audio": (None,),
+    "best_of": (None, 1),
+    "echo": (None, False),
+    "frequency_penalty": (None, 0, 0.0),
+    "function_call": (None, "none"),
+    "functions": (None, []),
+    "logit_bias": (None, {}),
+    "min_p": (None, 0, 0.0),
+    "modalities": (None, ["text"]),
+    "prediction": (None,),
+    "presence_penalty": (None, 0, 0.0),
+    "reasoning_effort": (None, "none"),
+    "response_format": (None, {"type": "text"}),
+    "suffix": (None, ""),
+    "tool_choice": (None, "none", "auto"),
+    "tools": (None, []),
+    "top_logprobs": (None, 0),
+    "verbosity": (None,),
+    "web_search_options": (None,),
+}
+"""Fields that would change an answer, with the values that change nothing."""
+
+
+class RequestError(InputError):
+    """A request that is not carried out.
+
+    Attributes:
+        param: the field that is wrong.
+    """
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        super().__init__(message, code="serving.bad_request")
+        self.param = param
+
+
+class Body(BaseModel):
+    """What is read of every request for an answer."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str = Field(min_length=1, max_length=300)
+    stream: bool | None = False
+    stream_options: dict[str, bool] | None = None
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    top_k: int | None = Field(default=None, ge=0)
+    seed: int | None = Field(default=None, ge=0, le=(1 << 63) - 1)
+    n: int | None = Field(default=1, ge=1, le=MOST_CHOICES)
+    stop: str | list[str] | None = None
+    max_tokens: int | None = Field(default=None, ge=1)
+    # accepted: they cannot change an answer
+    metadata: Any = None
+    parallel_tool_calls: Any = None
+    prompt_cache_key: Any = None
+    prompt_cache_retention: Any = None
+    safety_identifier: Any = None
+    service_tier: Any = None
+    store: Any = None
+    user: Any = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unsupported(cls, values: Any) -> Any:  # noqa: ANN401
+        if not isinstance(values, dict):
+            return values
+        for key, idle in NOT_SUPPORTED.items():
+            if key in values and values[key] not in idle:
+                raise RequestError(f"{key}: not supported by this server", param=key)
+        return {key: value for key, value in values.items() if key not in NOT_SUPPORTED}
+
+    @field_validator("stop")
+    @classmethod
+    def _check_stop(cls, stop: str | list[str] | None) -> str | list[str] | None:
+        texts = [stop] if isinstance(stop, str) else stop or []
+        if len(texts) > MOST_STOPS or not all(texts):
+            raise ValueError(f"expected up to {MOST_STOPS} texts, none empty")
+        return stop
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The texts that end an answer."""
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+
+    @property
+    def reports_usage(self) -> bool:
+        """Whether a stream ends with the number of tokens."""
+        return bool((self.stream_options or {}).get("include_usage"))
+
+    @property
+    def most_tokens(self) -> int | None:
+        """The most tokens of an answer, if the request says so."""
+        return self.max_tokens
+
+    def sampling(self, default: Sampling, room: int) -> Sampling:
+        """Returns how tokens are drawn.
+
+        Args:
+            default: what counts where the request says nothing.
+            room: the tokens that the prompt leaves.
+
+        Raises:
+            RequestError: there is no room for so many tokens.
+        """
+        most = self.most_tokens
+        if room < 1 or (most is not None and most > room):
+            raise RequestError(
+                f"max_tokens: expected at most {max(room, 0)}, which this prompt leaves of the "
+                f"model's context, got {most or 'none'}",
+                param="max_tokens",
+            )
+        try:
+            return Sampling(
+                max_new_tokens=room if most is None else most,
+                temperature=default.temperature if self.temperature is None else self.temperature,
+                top_p=default.top_p if self.top_p is None else self.top_p,
+                top_k=default.top_k if self.top_k is None else self.top_k,
+                stop_strings=self.stops,
+            )
+        except ValueError as error:
+            raise RequestError(str(error), param=str(error).partition(":")[0]) from None
+
+
+class Turn(BaseModel):
+    """A message of a conversation."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    role: Roles
+    content: str | list[dict[str, str]] | None
+    name: str | None = None
+    refusal: None = None
+
+    @property
+    def text(self) -> str:
+        """Its text, of all parts.
+
+        Raises:
+            RequestError: a part is no text.
+        """
+        if self.content is None or isinstance(self.content, str):
+            return self.content or ""
+        for part in self.content:
+            if part.get("type") != "text" or "text" not in part:
+                raise RequestError(
+                    f"messages: expected parts of type text, got {part.get('type')!r:.40}",
+                    param="messages",
+                )
+        return "".join(part["text"] for part in self.content)
+
+
+class ChatBody(Body):
+    """A request of /v1/chat/completions."""
+
+    messages: list[Turn] = Field(min_length=1, max_length=10_000)
+    logprobs: bool | None = False
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> Self:
+        if self.max_tokens is not None and self.max_completion_tokens is not None:
+            raise RequestError(
+                "max_tokens: expected it or max_completion_tokens, got both", param="max_tokens"
+            )
+        return self
+
+    @property
+    def most_tokens(self) -> int | None:
+        """The most tokens of an answer, if the request says so."""
+        return self.max_tokens or self.max_completion_tokens
+
+    def turns(self, system: str) -> list[Message]:
+        """Returns the conversation; without a system prompt of its own, with the given one."""
+        turns = [
+            Message("system" if turn.role == "developer" else turn.role, turn.text)
+            for turn in self.messages
+        ]
+        if system and turns[0].role != "system":
+            return [Message("system", system), *turns]
+        return turns
+
+
+class CompletionBody(Body):
+    """A request of /v1/completions."""
+
+    prompt: str | list[str] | list[int] | list[list[int]]
+    logprobs: int | None = Field(default=None, ge=0, le=0)
+
+    def prompts(self) -> list[str | list[int]]:
+        """Returns each prompt as text or tokens.
+
+        Raises:
+            RequestError: there are none, or too many.
+        """
+        prompt: Any = self.prompt
+        several = isinstance(prompt, list) and not (prompt and isinstance(prompt[0], int))
+        prompts: list[str | list[int]] = list(prompt) if several else [prompt]
+        if not prompts or len(prompts) > MOST_PROMPTS or not all(prompts):
+            raise RequestError(
+                f"prompt: expected 1 to {MOST_PROMPTS} prompts, none empty", param="prompt"
+            )
+        return prompts
+
+
+def usage(prompt_tokens: int, completion_tokens: int) -> dict[str, int]:
+    """Returns the numbers of tokens of a request."""
+    return {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
+    }
+
+
+def chat_logprobs(tokens: Sequence[str], logprobs: Sequence[float]) -> dict[str, Any]:
+    """Returns the log-probabilities of a chat's tokens."""
+    return {
+        "content": [
+            {
+                "token": token,
+                "logprob": logprob,
+                "bytes": list(token.encode()),
+                "top_logprobs": [],
+            }
+            for token, logprob in zip(tokens, logprobs, strict=True)
+        ],
+        "refusal": None,
+    }
+
+
+def completion_logprobs(tokens: Sequence[str], logprobs: Sequence[float]) -> dict[str, Any]:
+    """Returns the log-probabilities of a completion's tokens."""
+    starts = [sum(map(len, tokens[:place])) for place in range(len(tokens))]
+    return {
+        "tokens": list(tokens),
+        "token_logprobs": list(logprobs),
+        "top_logprobs": None,
+        "text_offset": starts,
+    }
+
+
+def problem(
+    message: str, *, kind: str = "invalid_request_error", param: str | None, code: str | None
+) -> dict[str, Any]:
+    """Returns the body of a response that is no success."""
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}

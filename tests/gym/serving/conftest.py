@@ -1,0 +1,82 @@
+"""A server of zen-pico with variants, in this process, and OpenAI's own client."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from openai import AsyncOpenAI
+from safetensors.numpy import load_file, save_file
+
+from tests.backends.policies import LORA, moved
+from zoo.backends import load_backend
+from zoo.backends.base import LoadSpec
+from zoo.gym import create_delta
+from zoo.gym.config.delta import DeltaConfig
+from zoo.gym.serving.run import ModelServer, ServeConfig
+from zoo.gym.tuned.source import source_at
+from zoo.models import pico_folder
+
+NAME = "zen-pico"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+
+
+def write_variant(folder: Path, seed: int) -> Path:
+    """An adapter of zen-pico that speaks its own nonsense."""
+    policy = moved(load_backend("cpu").load(pico_folder(), LoadSpec(train=LORA, seed=seed)))
+    policy.save_result(folder, base=NAME)
+    file = folder / "adapter_model.safetensors"
+    random = np.random.default_rng(seed)
+    factors = {
+        name: random.normal(0, 0.3, value.shape).astype(np.float32)
+        for name, value in load_file(file).items()
+    }
+    save_file(factors, file, metadata={"format": "pt"})
+    return folder
+
+
+@pytest.fixture(scope="session")
+def variants(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two adapters, and the second one as a delta of 2 bits."""
+    folder = tmp_path_factory.mktemp("variants")
+    paths = {name: write_variant(folder / name, seed) for seed, name in enumerate(("ann", "bob"))}
+    out = folder / "bob.safetensors"
+    delta = create_delta(paths["bob"], base=pico_folder(), out=out, config=DeltaConfig(bits=2))
+    return {**paths, "bob-2": delta.file}
+
+
+@asynccontextmanager
+async def serving(
+    variants: dict[str, Path], **settings: Any
+) -> AsyncIterator[tuple[ModelServer, AsyncOpenAI]]:
+    """A server at a free port, and a client of it."""
+    sources = {name: source_at(path) for name, path in variants.items()}
+    server = ModelServer(pico_folder(), NAME, sources, ServeConfig(port=0, **settings))
+    await server.start()
+    client = AsyncOpenAI(base_url=f"{server.url}/v1", api_key=server.token or "any", max_retries=0)
+    try:
+        yield server, client
+    finally:
+        await client.close()
+        await server.stop()
+
+
+@pytest.fixture
+def served(variants: dict[str, Path]) -> Callable[[Callable[..., Awaitable[Any]]], Any]:
+    """Runs a coroutine with a server and a client, and returns what it returns."""
+
+    def run(test: Callable[..., Awaitable[Any]], **settings: Any) -> Any:
+        async def with_server() -> Any:
+            async with serving(variants, **settings) as (server, client):
+                return await test(server, client)
+
+        return asyncio.run(with_server())
+
+    return run

@@ -1,0 +1,269 @@
+"""OpenAI's own client, unchanged: chats, streams, completions, errors, many people at once."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+from openai import AsyncOpenAI
+
+from tests.gym.serving.conftest import NAME
+from zoo.gym import generate
+from zoo.gym.serving.run import ModelServer
+from zoo.models import pico_folder
+
+Served = Callable[..., Any]
+GREEDY: dict[str, Any] = {"temperature": 0, "max_tokens": 8}
+MODELS = (NAME, f"{NAME}:ann", "bob", f"{NAME}:bob-2")
+
+
+async def text_of(client: AsyncOpenAI, model: str, prompt: str, **more: Any) -> str:
+    messages: Any = [{"role": "user", "content": prompt}]
+    answer = await client.chat.completions.create(model=model, messages=messages, **GREEDY | more)
+    return answer.choices[0].message.content or ""
+
+
+def test_a_variant_answers_as_generate_does(served: Served, variants: dict[str, Path]) -> None:
+    async def ask(_: ModelServer, client: AsyncOpenAI) -> list[str]:
+        return [await text_of(client, model, "Say 2.") for model in MODELS]
+
+    sources: list[dict[str, Any]] = [
+        {},
+        {"adapter": variants["ann"]},
+        {"adapter": variants["bob"]},
+        {"delta": variants["bob-2"]},
+    ]
+    expected = [
+        generate(pico_folder(), ["Say 2."], max_new_tokens=8, **source)[0] for source in sources
+    ]
+    assert served(ask) == expected
+    assert len(set(expected)) >= 3
+
+
+Scored = list[tuple[str, float]]
+
+
+async def scored(client: AsyncOpenAI, model: str, prompt: str) -> Scored:
+    messages: Any = [{"role": "user", "content": prompt}]
+    answer = await client.chat.completions.create(
+        model=model, messages=messages, logprobs=True, **GREEDY
+    )
+    logprobs = answer.choices[0].logprobs
+    assert logprobs is not None
+    return [(token.token, token.logprob) for token in logprobs.content or ()]
+
+
+def agree(mine: Scored, theirs: Scored) -> bool:
+    """Whether two greedy answers are of the same weights: they differ only behind a near tie."""
+    for (token, logprob), (other, expected) in zip(mine, theirs, strict=False):
+        if abs(logprob - expected) > 2e-2:
+            return False
+        if token != other:
+            return True
+    return len(mine) == len(theirs)
+
+
+def test_many_people_at_once_get_their_own_answers(served: Served) -> None:
+    asked = [(MODELS[n % 4], f"Say {n % 7}.") for n in range(40)]
+
+    async def ask(_: ModelServer, client: AsyncOpenAI) -> tuple[list[Scored], list[Scored]]:
+        together = await asyncio.gather(*(scored(client, *each) for each in asked))
+        return list(together), [await scored(client, *each) for each in asked]
+
+    together, alone = served(ask)
+    assert all(agree(*pair) for pair in zip(together, alone, strict=True))
+    mixed_up = zip(together[1:], alone, strict=False)  # each beside another person's
+    assert not any(agree(*pair) for pair in mixed_up)
+
+
+def test_a_stream_has_the_text_of_the_answer(served: Served) -> None:
+    async def ask(_: ModelServer, client: AsyncOpenAI) -> tuple[str, Any, str]:
+        messages: Any = [{"role": "user", "content": "Say 2."}]
+        options: Any = {"stream": True, "stream_options": {"include_usage": True}}
+        stream = await client.chat.completions.create(
+            model="ann", messages=messages, **GREEDY, **options
+        )
+        chunks = [chunk async for chunk in stream]
+        text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+        return text, chunks, await text_of(client, "ann", "Say 2.")
+
+    text, chunks, whole = served(ask)
+    assert text == whole
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert chunks[-2].choices[0].finish_reason == "length"
+    assert chunks[-1].usage.completion_tokens == 8
+
+
+def test_stop_strings_seeds_choices_and_logprobs(served: Served) -> None:
+    async def ask(_: ModelServer, client: AsyncOpenAI) -> None:
+        whole = await text_of(client, "ann", "Say 2.")
+        stopped = await text_of(client, "ann", "Say 2.", stop=[whole[3:5]])
+        assert stopped == whole[: whole.index(whole[3:5])].strip("\n")
+        sampled: dict[str, Any] = {"temperature": 1.0, "max_tokens": 8, "seed": 5, "n": 3}
+        messages: Any = [{"role": "user", "content": "Say 2."}]
+        twice = [
+            await client.chat.completions.create(model="ann", messages=messages, **sampled)
+            for _ in range(2)
+        ]
+        texts = [[choice.message.content for choice in each.choices] for each in twice]
+        assert texts[0] == texts[1]
+        assert len(set(texts[0])) > 1
+        scored = await client.chat.completions.create(
+            model="ann", messages=messages, logprobs=True, **GREEDY
+        )
+        logprobs = scored.choices[0].logprobs
+        assert logprobs is not None
+        assert logprobs.content is not None
+        assert "".join(token.token for token in logprobs.content).strip("\n") == whole
+        assert all(token.logprob <= 0 for token in logprobs.content)
+
+    served(ask)
+
+
+def test_completions_continue_texts_and_tokens(served: Served) -> None:
+    async def ask(_: ModelServer, client: AsyncOpenAI) -> None:
+        answer = await client.completions.create(model=NAME, prompt=["3 + 4 =", "ab"], **GREEDY)
+        texts = [choice.text for choice in answer.choices]
+        for text, prompt in zip(texts, ("3 + 4 =", "ab"), strict=True):
+            single = await client.completions.create(model=NAME, prompt=prompt, **GREEDY)
+            assert single.choices[0].text == text
+
+    served(ask)
+
+
+def test_models_are_listed_and_shown(served: Served) -> None:
+    async def ask(_: ModelServer, client: AsyncOpenAI) -> list[str]:
+        models = [model.id async for model in client.models.list()]
+        assert (await client.models.retrieve(f"{NAME}:ann")).id == f"{NAME}:ann"
+        return models
+
+    assert served(ask) == [NAME, f"{NAME}:ann", f"{NAME}:bob", f"{NAME}:bob-2"]
+
+
+REFUSED: list[tuple[dict[str, Any], str | None]] = [
+    ({"model": "nobody"}, "model"),
+    ({"model": "../ann"}, "model"),
+    ({"model": f"{NAME}:../../etc"}, "model"),
+    ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+    ({"response_format": {"type": "json_object"}}, "response_format"),
+    ({"frequency_penalty": 0.5}, "frequency_penalty"),
+    ({"temperature": 3}, "temperature"),
+    ({"max_tokens": 10**6}, "max_tokens"),
+    ({"stop": [""]}, "stop"),
+    ({"messages": [{"role": "assistant", "content": "a"}]}, "messages"),
+    ({"messages": []}, "messages"),
+    ({"extra_body": {"temprature": 1}}, "temprature"),
+]
+
+
+@pytest.mark.parametrize(("fields", "param"), REFUSED, ids=str)
+def test_what_cannot_be_done_is_refused_by_name(
+    served: Served, fields: dict[str, Any], param: str
+) -> None:
+    async def ask(_: ModelServer, client: AsyncOpenAI) -> openai.APIStatusError:
+        body: Any = {"model": NAME, "messages": [{"role": "user", "content": "a"}]} | fields
+        with pytest.raises(openai.APIStatusError) as caught:
+            await client.chat.completions.create(**body)
+        return caught.value
+
+    error = served(ask)
+    assert error.status_code == (404 if param == "model" else 400)
+    assert error.param == param
+    assert param in error.message
+
+
+def test_a_long_prompt_is_refused_and_others_go_on(served: Served) -> None:
+    async def ask(_: ModelServer, client: AsyncOpenAI) -> tuple[Any, str]:
+        long = text_of(client, NAME, "a" * 5000)
+        results = await asyncio.gather(
+            long, text_of(client, "ann", "Say 2."), return_exceptions=True
+        )
+        return results[0], str(results[1])
+
+    error, other = served(ask)
+    assert isinstance(error, openai.BadRequestError)
+    assert other
+
+
+def test_too_many_requests_are_refused_with_429(served: Served) -> None:
+    async def ask(_: ModelServer, client: AsyncOpenAI) -> list[Any]:
+        asked = (text_of(client, NAME, f"Say {n}.", max_tokens=100) for n in range(12))
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    results = served(ask, queue=2, rows=2)
+    refused = [each for each in results if isinstance(each, openai.RateLimitError)]
+    assert refused
+    assert refused[0].response.headers["retry-after"] == "1"
+    assert len(refused) + sum(isinstance(each, str) for each in results) == 12
+
+
+def test_a_client_that_goes_frees_its_place(served: Served) -> None:
+    async def ask(server: ModelServer, client: AsyncOpenAI) -> str:
+        body: dict[str, Any] = {"model": "ann", "messages": [{"role": "user", "content": "a"}]}
+        body |= {"max_tokens": 200, "n": 16}
+        headers = {"Authorization": f"Bearer {server.token}"}
+        async with httpx2.AsyncClient(base_url=server.url, headers=headers) as http:
+            for stream in (False, True):
+                with pytest.raises(httpx2.TimeoutException):
+                    await http.post(
+                        "/v1/chat/completions", json=body | {"stream": stream}, timeout=0.02
+                    )
+        for _ in range(200):
+            if not server.active:
+                break
+            await asyncio.sleep(0.02)
+        assert server.active == 0
+        return await text_of(client, "ann", "Say 2.")
+
+    assert served(ask, queue=40)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Host": "evil.example"}, 421),
+        ({"Origin": "https://evil.example"}, 403),
+    ],
+)
+def test_strangers_are_refused(served: Served, headers: dict[str, str], status: int) -> None:
+    async def ask(server: ModelServer, _: AsyncOpenAI) -> tuple[int, int]:
+        named = {"Authorization": f"Bearer {server.token}"} if "Host" in headers else {}
+        if "Origin" in headers:
+            named = {"Authorization": f"Bearer {server.token}"}
+        async with httpx2.AsyncClient(base_url=server.url) as http:
+            refused = await http.get("/v1/models", headers=named | headers)
+            health = await http.get("/health")
+        return refused.status_code, health.status_code
+
+    assert served(ask) == (status, 200)
+
+
+def test_a_replaced_delta_answers_anew(
+    served: Served, variants: dict[str, Path], tmp_path: Path
+) -> None:
+    import shutil
+
+    file = tmp_path / "mine.safetensors"
+    shutil.copy(variants["bob-2"], file)
+
+    async def ask(server: ModelServer, client: AsyncOpenAI) -> tuple[str, str]:
+        from zoo.gym import create_delta
+
+        before = await text_of(client, "mine", "Say 2.")
+        create_delta(variants["ann"], base=pico_folder(), out=file, force=True)
+        return before, await text_of(client, "mine", "Say 2.")
+
+    variants = {**variants, "mine": file}
+    from tests.gym.serving.conftest import serving
+
+    async def run() -> tuple[str, str]:
+        async with serving(variants) as pair:
+            return await ask(*pair)
+
+    before, changed = asyncio.run(run())
+    assert before != changed
