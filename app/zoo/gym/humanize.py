@@ -1,6 +1,7 @@
 """Formats sizes, numbers and times for people, the same in commands and app."""
 
 import math
+import re
 
 
 def human_bytes(count: int) -> str:
@@ -13,6 +14,19 @@ def human_bytes(count: int) -> str:
         if size < 999.95 or unit == "TB":
             return f"{size:.1f} {unit}"
     raise AssertionError
+
+
+def parsed_bytes(text: str) -> int | None:
+    """Returns a size as people write it, in powers of 1000; None for another text.
+
+    >>> parsed_bytes("100kB"), parsed_bytes("1.5 MB"), parsed_bytes("100_000"), parsed_bytes("-5")
+    (100000, 1500000, 100000, None)
+    """
+    match = re.fullmatch(r"([0-9][0-9_,]*(?:\.[0-9]+)?) ?([kmgt]?)b?", text.strip().lower())
+    if match is None:
+        return None
+    number = float(match[1].replace("_", "").replace(",", ""))
+    return round(number * 10.0 ** (3 * " kmgt".index(match[2] or " ")))
 
 
 def counted(count: int, noun: str) -> str:

@@ -115,13 +115,12 @@ def test_the_command_prints_what_it_compared_and_writes_the_best(
     rows.write_text('{"prompt": "Spell abc backward.", "completion": "cba"}\n')
     adapter = write_random_adapter(tmp_path / "adapter")
     create = ["delta", "create", str(adapter), "--base", "zen-pico", "--out", str(out), "--json"]
-    measured = [*create, "--max-bytes", "99000", "--data", str(rows)]
+    measured = [*create, "--max-bytes", "99kB", "--data", str(rows)]
     assert main([*measured, "--distill", "auto"]) == 0
     printed = capsys.readouterr()
     report = json.loads(printed.out.splitlines()[-1])
     assert report["bytes"] == out.stat().st_size <= 99000
-    [chosen] = [line for line in printed.err.splitlines() if line.startswith("->")]
-    assert "--codec bf16" in chosen
+    assert "chosen: --codec bf16" in printed.err
     assert report["distilled"] is None
     assert "it is not trained" in printed.err
     other = out.rename(tmp_path / "other.safetensors")
@@ -129,7 +128,7 @@ def test_the_command_prints_what_it_compared_and_writes_the_best(
     printed = capsys.readouterr()
     controls = json.loads(printed.out.splitlines()[-1])["quality"]["controls"]
     assert [each["kind"] for each in controls] == ["another-delta", "exact-x0.7", "random-signs"]
-    assert "controls: another-delta " in printed.err
+    assert "comparison: another-delta " in printed.err
     out.unlink()
     assert main([*create, "--max-bytes", "99000"]) == 2
     assert "expected held-out rows" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from zoo.gym.delta.file.reader import load_delta, tensor_parts
 from zoo.gym.delta.file.terms import LowRankTerm
 from zoo.gym.delta.reading.adapter import read_adapter, read_factors
 from zoo.gym.delta.reading.weights import open_weights
+from zoo.gym.jobs import open_run
 from zoo.models import pico_folder
 
 
@@ -66,6 +67,9 @@ def test_create_codes_a_run_in_the_bits_that_it_was_trained_in(
     assert (term.kind, getattr(term, "A", None)) == ("lowrank", "int4")
     assert main(["delta", "create", run, "--out", out, "--force", "--distill", "auto"]) == 2
     assert "--distill: expected a coding that loses something, got the 4" in capsys.readouterr().err
+    python = create_delta(open_run(run).result, base=pico_folder(), out=out, force=True)
+    [term] = load_delta(python.file).header.tensors[0].terms
+    assert getattr(term, "A", None) == "int4"
     assert main(["delta", "create", run, "--out", out, "--force", "--bits", "1"]) == 0
     [term] = load_delta(Path(out)).header.tensors[0].terms
     assert getattr(term, "A", None) == "sign"

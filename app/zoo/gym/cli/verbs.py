@@ -17,10 +17,10 @@ class Verb(NamedTuple):
 
 GROUPS = {
     "runs": "Lists, follows and controls training runs.",
-    "delta": "Makes, applies and checks small files of fine-tunes.",
+    "delta": "Stores fine-tunes in small files, applies them.",
     "data": "Inspects and makes files of examples.",
     "experience": "Learns lessons in text from a model's own answers; no weights change.",
-    "round": "Combines fine-tunes of many, some of them malicious.",
+    "round": "Combines fine-tunes, some of them malicious.",
     "providers": "Names the servers of chat models, and tries them.",
     "models": "Lists, downloads and imports models.",
     "keys": "Makes your signing key, lists those you trust.",

@@ -7,7 +7,7 @@ and ranks gives it.
 
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -64,8 +64,13 @@ class Candidate:
     @property
     def options(self) -> str:
         """The options of `delta create` for it."""
-        values = self.config.model_dump(exclude_defaults=True)
-        return " ".join(f"--{key} {value}" for key, value in values.items()) or "(defaults)"
+        return options_of(self.config)
+
+
+def options_of(config: DeltaConfig) -> str:
+    """Returns the options of `delta create` for a coding."""
+    values = config.model_dump(exclude_defaults=True)
+    return " ".join(f"--{key} {value}" for key, value in values.items()) or "(defaults)"
 
 
 def choose_within(
@@ -77,6 +82,7 @@ def choose_within(
     base_id: str | None = None,
     base_revision: str | None = None,
     origin: Origin | None = None,
+    watch: Callable[[Candidate], None] = lambda _: None,
 ) -> tuple[DeltaConfig, list[Candidate]]:
     """Returns the coding with the lowest divergence, and what it was compared with.
 
@@ -88,6 +94,7 @@ def choose_within(
         base_id: see `create_delta`, as the next two: the header counts.
         base_revision: see `create_delta`.
         origin: see `create_delta`.
+        watch: called with each coding as soon as it is measured.
 
     Raises:
         InputError: no coding fits; the message has the smallest.
@@ -126,6 +133,7 @@ def choose_within(
             make(out=file, config=each.config)
             kl = measure_quality(base, source, load_delta(file), quality, with_controls=False).kl
             measured.append(Candidate(each.config, each.file_bytes, kl))
+            watch(measured[-1])
     best = min(measured, key=lambda each: (each.kl is None, each.kl, each.file_bytes))
     return best.config, measured
 

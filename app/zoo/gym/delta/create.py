@@ -39,7 +39,13 @@ from zoo.gym.delta.file.refusals import REFUSALS_KEY, Refusals
 from zoo.gym.delta.file.terms import TensorTerms
 from zoo.gym.delta.file.writer import Spool, named_last, replace_header, write_delta
 from zoo.gym.delta.origin.digests import BASE_KEY, form_in
-from zoo.gym.delta.origin.record import DIGEST_KEY, JOINT_KEY, ORIGIN_FILE, joint_of
+from zoo.gym.delta.origin.record import (
+    DIGEST_KEY,
+    JOINT_KEY,
+    ORIGIN_FILE,
+    joint_of,
+    trained_bits,
+)
 from zoo.gym.delta.progress import Watch, ignore, passing
 from zoo.gym.delta.quality import QualityInput, check_other, measure_quality, rows_digest
 from zoo.gym.delta.reading.adapter import Adapter, is_adapter, read_adapter
@@ -88,8 +94,8 @@ class DeltaReport:
         masked: the tensors whose zeros are kept by a mask, None if there are none.
         held_out: whether the examples were held out; None if that is not known.
         distilled: how it was trained after it was coded; None if it was not.
-        refusals: what base, fine-tune and delta refuse; None if that was not measured, or the base
-            refuses nothing.
+        refusals: what base, fine-tune and delta refuse; None if that was not measured.
+        no_refusals: why it could not be measured; None if it was, or quality was not measured.
     """
 
     file: Path
@@ -102,6 +108,7 @@ class DeltaReport:
     held_out: bool | None = None
     distilled: Distilled | None = None
     refusals: Refusals | None = None
+    no_refusals: Unmeasured | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Returns the report as the command prints it: file, bytes, form, quality."""
@@ -147,14 +154,16 @@ def create_delta(
             name, or else that of the folder.
         base_revision: its revision.
         out: the file to write.
-        config: how the delta is coded; by default `DeltaConfig()`.
+        config: how the delta is coded; by default `DeltaConfig()`. Without bits or a codec, an
+            adapter that was trained in few bits keeps these.
         layers: how some matrices are coded instead, by their names in the base, with or without
             `.weight`, or by patterns such as `*.down_proj`; the first that fits counts.
         origin: recipe, seed and data fingerprint of the fine-tune.
         quality: the examples to measure the delta on, as `quality_input` returns them; None does
             not measure it.
         force: replace an existing delta; any other file is never replaced.
-        distill: trains the delta that was written, see `zoo.gym.published.distilled`.
+        distill: trains the delta that was written: a function, see
+            `zoo.gym.published.distilled.distill_delta`.
         safety_threshold: the share, 0 to 1, of the harmful prompts refused by the base that the
             delta must refuse; refusals need no `quality`. None measures them with the quality and
             requires nothing.
@@ -179,6 +188,12 @@ def create_delta(
     origin = instance_of("origin", Origin() if origin is None else origin, Origin)
     quality = None if quality is None else instance_of("quality", quality, QualityInput)
     force = instance_of("force", force, bool)
+    if distill is not None and not callable(distill):
+        raise InputError(
+            f"distill: expected a function that trains the delta, got {distill!r}",
+            hint="partial(zoo.gym.published.distilled.distill_delta, base=..., tuned=...)",
+            code="delta.bad_option",
+        )
     threshold = None if safety_threshold is None else threshold_of(safety_threshold)
     base = model_folder("base", base)
     base_id, base_revision = base_name(base, base_id, base_revision)
@@ -186,6 +201,8 @@ def create_delta(
     _refuse_reward_model(source)
     _refuse_name(base_id, base_revision)
     from_adapter = is_adapter(source)
+    if from_adapter and config.bits is None and config.codec == "auto":
+        config = config.model_copy(update={"bits": trained_bits(source)})
     coding = choose_coding(config, from_adapter=from_adapter)
     base_weights, parents = open_weights(base), parents_of(base)
     refuse_other_positions(source, base)
@@ -245,12 +262,14 @@ def _improved_and_measured(
     threshold: float | None,
 ) -> DeltaReport:
     distilled = None if distill is None else distill(delta.path)
+    refusals: Refusals | Unmeasured | None = None
     if distilled is not None and distilled.is_better:
         delta = replace_trained(delta, distilled)
     if quality is not None:
         counter = RefusalCounter(base, delta, probes=threshold is None)
         measured = measure_quality(base, source, delta, quality, visit=counter.visit)
-        delta = _with_refusals(delta, counter.result(), threshold)
+        refusals = counter.result()
+        delta = _with_refusals(delta, refusals, threshold)
         rows = rows_digest(quality.examples)
         header = measured_header(delta.header, measured, quality.held_out, rows)
         delta = replace_header(delta, header)
@@ -259,7 +278,8 @@ def _improved_and_measured(
         refusals = measure_refusals(base, source, delta, probes=False)
         delta = _with_refusals(delta, refusals, threshold)
     report = _report(delta, quality.held_out if quality else None)
-    return replace(report, distilled=distilled)
+    reason = refusals if isinstance(refusals, Unmeasured) else None
+    return replace(report, distilled=distilled, no_refusals=reason)
 
 
 def _with_refusals(delta: Delta, measured: Refusals | Unmeasured, threshold: float | None) -> Delta:

@@ -26,12 +26,14 @@ class Distilled:
         before: KL(fine-tune || delta) before training, on rows that were not learned from, in nats
             per token; None if there was only one row.
         after: the same after it.
+        falls_at_end: whether the last of its steps was the best.
     """
 
     file: Path
     record: dict[str, JsonValue]
     before: float | None
     after: float | None
+    falls_at_end: bool = False
 
     @property
     def is_better(self) -> bool:

@@ -88,7 +88,8 @@ def _quality(quality: Quality | None, held_out: bool | None) -> str:
     losses.append(f"delta {quality.delta:.4f}")
     recovered = "" if quality.recovered is None else f", {quality.recovered:.1%} of the gain kept"
     rows, _, doubt = rows_in_words(quality.rows, held_out).partition("; ")
-    more = "" if quality.top1 is None else f", same most likely token {quality.top1:.1%}"
+    more = "" if quality.kl is None else f", KL {quality.kl:.4f}"
+    more += "" if quality.top1 is None else f", same most likely token {quality.top1:.1%}"
     more += "" if quality.drift is None else f", drift {quality.drift:+.4f}"
     if quality.kept is not None:
         more += f", kept {quality.kept} of {quality.right} general answers"

@@ -69,7 +69,8 @@ def distill_delta(
         "text": source,
         "private": bool(rows),
     }
-    return Distilled(model / DELTA_FILE, record, before, after)
+    falls = metrics["best_step"] is not None and metrics["best_step"] == metrics["steps"]
+    return Distilled(model / DELTA_FILE, record, before, after, falls)
 
 
 def _train(

@@ -12,12 +12,13 @@ from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import show_pass
 from zoo.gym.cli.sources import resolve_base
 from zoo.gym.config.delta import DeltaConfig
+from zoo.gym.delta.origin.record import trained_bits
 from zoo.gym.errors import InputError
 from zoo.gym.files import check_new_file
-from zoo.gym.humanize import counted, human_bytes
+from zoo.gym.humanize import counted, human_bytes, parsed_bytes
 
 if TYPE_CHECKING:
-    from zoo.gym.delta import DeltaReport, Origin, QualityInput
+    from zoo.gym.delta import DeltaReport, Origin
     from zoo.gym.delta.budget import Candidate
     from zoo.gym.delta.distilled import Distilled
     from zoo.gym.delta.file.header import Quality
@@ -39,7 +40,7 @@ def create(
     control: str | None = None,
     distill: str = "off",
     safety_threshold: float | None = None,
-    max_bytes: int | None = None,
+    max_bytes: str | None = None,
     out: str | None = None,
     force: Switch = False,
     yes: Yes = False,
@@ -59,7 +60,8 @@ def create(
             of steps
         safety_threshold: the share of the base's refusals of harmful prompts that the delta must
             keep, 0 to 1; otherwise no file is written
-        max_bytes: choose the coding that keeps most within this size, by measuring those that fit
+        max_bytes: choose the coding that keeps most within this size, such as 100kB or 10MB, by
+            measuring those that fit
         out: the file to write; by default in this folder, named after the source
         force: replace an existing delta
         yes: download without asking
@@ -67,8 +69,9 @@ def create(
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.delta import create_delta
-    from zoo.gym.delta.budget import choose_within
+    from zoo.gym.delta.budget import choose_within, options_of
     from zoo.gym.delta.file.reader import refuse_delta
+    from zoo.gym.delta.safety_gate import threshold_of
     from zoo.gym.train.run_folder.base import refuse_other_base
     from zoo.gym.tuned.source import resolve_tuned
 
@@ -77,6 +80,8 @@ def create(
     if max_bytes is None:
         config = _as_trained(config, tuned, screen)
     refuse_delta(tuned.path)
+    threshold = None if safety_threshold is None else threshold_of(safety_threshold)
+    budget = None if max_bytes is None else _budget(max_bytes, config)
     name = tuned.path.stem if tuned.run is None else tuned.run.id
     target = output_path(out, f"{name}.delta.safetensors")
     check_new_file(target)
@@ -94,12 +99,18 @@ def create(
     steps, quality = _distillation(distill, tuned, config), quality_of(measuring, control)
     named: dict[str, Any] = {"base_id": model.id, "base_revision": model.revision}
     named["origin"] = _origin(tuned)
-    if max_bytes is not None:
-        _refuse_coding(config, quality)
-        assert quality is not None
-        config, compared = choose_within(tuned.path, model.folder, max_bytes, quality, **named)
-        for line in _compared_lines(compared, config):
-            screen.say(line)
+    if budget is not None:
+        if quality is None:
+            raise InputError(
+                "--max-bytes: expected held-out rows to measure codings on, got none",
+                hint="give some that it has not learned with --data",
+                code="cli.no_examples",
+            )
+        screen.say("measuring codings: size, KL to the fine-tune in nats per token, options")
+        config, _ = choose_within(
+            tuned.path, model.folder, budget, quality, **named, watch=_say_candidate(screen)
+        )
+        screen.say(f"chosen: {options_of(config)}")
         if steps is not None and config.codec in LOSSLESS:
             screen.say("this coding loses nothing that training could get back: it is not trained")
             steps = None
@@ -111,7 +122,7 @@ def create(
         quality=quality,
         force=force,
         distill=None if steps is None else _distiller(steps or None, tuned, model.folder, screen),
-        safety_threshold=safety_threshold,
+        safety_threshold=threshold,
         watch=show_pass(screen),
         **named,
     )
@@ -120,36 +131,38 @@ def create(
     return 0
 
 
-def _refuse_coding(config: DeltaConfig, quality: "QualityInput | None") -> None:
-    """Refuses options that `--max-bytes` chooses, and a choice without rows to measure on."""
+def _budget(max_bytes: str, config: DeltaConfig) -> int:
+    """Returns the bytes of `--max-bytes`, which chooses the coding."""
     if stated := config.model_dump(exclude_defaults=True):
+        key = next(iter(stated))
         raise InputError(
-            f"--max-bytes: chooses the coding: expected no --{next(iter(stated))}",
+            f"--max-bytes: chooses the coding: expected no --{key}",
+            hint=f"leave out --max-bytes or --{key}",
             code="cli.bad_value",
         )
-    if quality is None:
+    budget = parsed_bytes(max_bytes)
+    if budget is None:
         raise InputError(
-            "--max-bytes: expected held-out rows to measure codings on, got none",
-            hint="give some with --data",
-            code="cli.no_examples",
+            f"--max-bytes: expected a number of bytes, such as 100000, 100kB or 10MB, got "
+            f"{max_bytes!r}",
+            code="cli.bad_value",
         )
+    return budget
 
 
-def _compared_lines(compared: "Sequence[Candidate]", chosen: DeltaConfig) -> Iterator[str]:
-    """Yields a line for each coding that was measured, the chosen one marked."""
-    for each in compared:
-        mark = "->" if each.config == chosen else "  "
-        kl = "not measured" if each.kl is None else f"KL {each.kl:.4f}"
-        yield f"{mark} {human_bytes(each.file_bytes):>10}  {kl}  {each.options}"
+def _say_candidate(screen: Output) -> "Callable[[Candidate], None]":
+    """Returns what shows a coding as soon as it is measured."""
 
+    def say(candidate: "Candidate") -> None:
+        kl = "not measured" if candidate.kl is None else f"KL {candidate.kl:.4f}"
+        screen.say(f"  {human_bytes(candidate.file_bytes):>10}  {kl}  {candidate.options}")
 
-def _trained_bits(source: "Source") -> int | None:
-    return None if source.config is None else source.config.delta_bits
+    return say
 
 
 def _as_trained(config: DeltaConfig, source: "Source", screen: Output) -> DeltaConfig:
     """Returns the coding that a run trained its adapter in, where the options name none."""
-    bits = _trained_bits(source)
+    bits = trained_bits(source.path) if source.artifact == "adapter" else None
     if bits is None or config.bits is not None or config.codec != "auto":
         return config
     screen.say(f"coded in {counted(bits, 'bit')} a value, as it was trained")
@@ -179,7 +192,7 @@ def _distillation(distill: str, source: "Source", config: DeltaConfig) -> int | 
             f"--distill: expected a coding that loses something, got {config.codec}",
             code="cli.bad_value",
         )
-    if config.bits is not None and config.bits == _trained_bits(source) and config.rank is None:
+    if config.bits is not None and config.rank is None and config.bits == trained_bits(source.path):
         raise InputError(
             f"--distill: expected a coding that loses something, got the {config.bits} bits that "
             "the adapter was trained in",
@@ -237,12 +250,15 @@ def _print_report(report: "DeltaReport", data: Sequence[str], screen: Output) ->
         rows, _, doubt = rows_in_words(quality.rows, report.held_out, data).partition("; ")
         doubt = f"; {doubt}" if doubt else ""
         screen.say(f"loss per learned token on {rows}: {losses}{recovered}{doubt}")
-        if quality.kept is not None and quality.drift is not None:
-            counts = f"kept {quality.kept} of {quality.right} answers"
-            drift = round(quality.drift, 3) + 0.0  # no -0.000
-            screen.say(f"general knowledge: {counts}; loss on plain text changed by {drift:+.3f}")
+        if quality.kl is not None and quality.top1 is not None:
+            same = f"{quality.top1:.1%} of tokens have the same most likely one"
+            screen.say(f"beside the fine-tune: KL {quality.kl:.4f} nats per token, {same}")
+        for sentence in _elsewhere(quality):
+            screen.say(sentence)
         if quality.controls:
-            screen.say(f"controls: {', '.join(_control_words(quality))}")
+            screen.say(f"controls, for comparison: {', '.join(_control_words(quality))}")
+        if report.no_refusals is not None:
+            screen.say(f"refusals were not measured: {report.no_refusals}")
     for sentence in report.refusals.sentences() if report.refusals else ():
         screen.say(sentence)
     if report.distilled is not None:
@@ -250,6 +266,25 @@ def _print_report(report: "DeltaReport", data: Sequence[str], screen: Output) ->
     if report.masked is not None:
         _print_mask(report.masked, screen)
     screen.answer(f"{report.file}  {report.form}  {human_bytes(report.file_bytes)}")
+
+
+WORSE_ON_TEXT = 0.5
+"""Nats of loss on plain text from which on more is forgotten than a task explains."""
+
+
+def _elsewhere(quality: "Quality") -> Iterator[str]:
+    """Yields what the delta changes beside its task."""
+    if quality.drift is None:
+        return
+    drift = round(quality.drift, 3) + 0.0  # no -0.000
+    text = f"loss on plain text {drift:+.3f} nats per token"
+    kept = "" if quality.kept is None else f"kept {quality.kept} of {quality.right} answers; "
+    yield f"general knowledge: {kept}{text}"
+    if drift > WORSE_ON_TEXT:
+        yield (
+            "warning: base plus delta predicts plain text much worse than the base: fewer steps or "
+            "a lower learning rate forget less"
+        )
 
 
 def _control_words(quality: "Quality") -> Iterator[str]:
@@ -267,10 +302,12 @@ def _trained_line(distilled: "Distilled") -> str:
     steps, before, after = distilled.record["steps"], distilled.before, distilled.after
     if before is None or after is None:
         return "one row is too few to tell whether training helps: the delta is as it was coded"
-    change = f"KL to the fine-tune {before:.4f} -> {after:.4f} nats per token"
+    change = f"KL to the fine-tune {before:.4f} -> {after:.4f} on learned rows that it left out"
     if not distilled.is_better:
         return f"training it gained nothing ({change}): the delta is as it was coded"
-    return f"trained for {steps} steps on {distilled.record['text']}: {change}"
+    falls = f"; still falling: --distill {4 * int(str(steps))} may gain more"
+    more = falls if distilled.falls_at_end else ""
+    return f"trained for {steps} steps on {distilled.record['text']}: {change}{more}"
 
 
 def _print_mask(masked: "Masked", screen: Output) -> None:

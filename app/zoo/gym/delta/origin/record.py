@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from zoo.gym.data.reading.text import BLANK_LINE
 from zoo.gym.delta.origin.digests import BASE_KEY
@@ -21,6 +22,17 @@ DIGEST_KEY = "system_prompt_sha256"
 JOINT_KEY = "prompt_joint"
 """In `env.json` of a run, in a result and in a delta's recipe: what ends a prompt, if the base has
 no chat template and most rows were of instructions and outputs."""
+
+
+BITS_KEY = "delta_bits"
+"""In a result: the bits that the factors of the adapter were trained in."""
+
+
+def trained_bits(source: Path) -> Literal[1, 2, 4, 8] | None:
+    """Returns the bits that an adapter was trained in, a folder or a file in it; None for none."""
+    folder = source if source.is_dir() else source.parent
+    bits = (read_json_object(folder / ORIGIN_FILE) or {}).get(BITS_KEY)
+    return bits if bits in (1, 2, 4, 8) else None
 
 
 def joint_of(origin: Mapping[str, object]) -> str:

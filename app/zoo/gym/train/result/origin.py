@@ -8,6 +8,7 @@ from typing import Any
 from zoo.gym.data.own_tokenizer import TOKENIZER_KEY
 from zoo.gym.delta.origin.digests import BASE_KEY, WEIGHTS_PART, form_in, stored_weights_digest
 from zoo.gym.delta.origin.record import (
+    BITS_KEY,
     DIGEST_KEY,
     JOINT_KEY,
     ORIGIN_FILE,
@@ -18,7 +19,7 @@ from zoo.gym.delta.origin.record import (
 from zoo.gym.errors import InputError
 from zoo.gym.files import write_beside
 from zoo.gym.train.run_folder.env import remembered
-from zoo.gym.train.run_folder.settings import read_env
+from zoo.gym.train.run_folder.settings import read_env, settings_in
 
 
 def remember_form(
@@ -61,6 +62,9 @@ def write_origin(result: Path, env_file: Path) -> None:
         DIGEST_KEY: digest_of(system) if isinstance(system, str) and system else None,
         BASE_KEY: {WEIGHTS_PART: weights, **form_in(env)} if weights else None,
     }
+    settings = settings_in(env_file)
+    if settings is not None and settings.delta_bits is not None:
+        content[BITS_KEY] = settings.delta_bits
     if joint := joint_of(env):
         content[JOINT_KEY] = joint
     text = json.dumps(content, indent=2) + "\n"
