@@ -54,6 +54,8 @@ def test_nf4_by_name_is_that_of_bitsandbytes_on_every_engine(items: list[str]) -
         ("quantization=bitdelta", 1),
         ("quantization=deltaquant", 4),
         ("quantization={method: BitDelta, bits: 2}", 2),
+        ("quantization={method: bitdelta, bits: '2'}", 2),
+        ("quantization={method: bitdelta, bits: null}", 1),
         ("delta_bits=8", 8),
     ],
 )

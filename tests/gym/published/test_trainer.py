@@ -49,6 +49,7 @@ def test_a_setting_is_an_attribute_under_each_of_its_names() -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"learning_rte": 1}, "learning_rte: no such setting. Did you mean 'learning_rate'?"),
     ({"quantization": {"method": "BitDelta", "bits": 3}}, "quantization: expected 1, 2, 4 or 8"),
+    ({"quantization": {"method": "bitdelta", "bits": True}}, "quantization: expected 1, 2, 4 or 8"),
     ({"quantization": {"method": "bitdelta", "group_size": 64}}, "quantization: expected 4, 8"),
     ({"quantization": "bitdelta", "finetuning_type": "full"}, "quantization: has no effect with"),
     ({"quantization": "awq"}, "quantization: expected 4, 8, nf4, fp4, int8 or {method: bnb"),

@@ -1,5 +1,6 @@
 """Training with the factors of an adapter in few bits, and the delta that loses nothing of it."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from zoo.gym.delta.file.terms import LowRankTerm
 from zoo.gym.delta.reading.adapter import read_adapter, read_factors
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.jobs import open_run
+from zoo.gym.published.trainer import Trainer, TrainingConfig
 from zoo.models import pico_folder
 
 
@@ -73,3 +75,23 @@ def test_create_codes_a_run_in_the_bits_that_it_was_trained_in(
     assert main(["delta", "create", run, "--out", out, "--force", "--bits", "1"]) == 0
     [term] = load_delta(Path(out)).header.tensors[0].terms
     assert getattr(term, "A", None) == "sign"
+
+
+@pytest.mark.slow
+def test_a_trainer_keeps_the_bits_of_its_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    rows = [{"prompt": f"Say {n}.", "completion": f"It is {n}."} for n in range(20)]
+    published = {"method": "bitdelta", "bits": 4}
+    config = TrainingConfig(
+        model="zen-pico", algorithm="sft", max_steps=2, val_size=0, quantization=published
+    )
+    trainer = Trainer(config)
+    result = trainer.train(rows)
+    [term] = trainer.compress_deltas().header.tensors[0].terms
+    assert getattr(term, "A", None) == "int4"
+    copy = shutil.copytree(result.model, tmp_path / "copy")
+    delta = create_delta(copy, base=pico_folder(), out=tmp_path / "copy.safetensors")
+    [term] = load_delta(delta.file).header.tensors[0].terms
+    assert getattr(term, "A", None) == "int4"

@@ -48,10 +48,7 @@ OF_ADAPTER = frozenset(
 )
 """Settings that an adapter which is trained further has of its own."""
 
-OF_START = (
-    *("pissa_init", "pissa_iter", "additional_target", "lora_fixed_a", "base_identity"),
-    "delta_bits",
-)
+OF_START = ("pissa_init", "pissa_iter", "additional_target", "lora_fixed_a", "base_identity")
 """Settings of adapters that begin with the training."""
 
 MERGE = "zoo-gym delta create ADAPTER, then zoo-gym delta apply"
@@ -81,6 +78,10 @@ def unread_by_tuning(config: "TrainConfig") -> dict[str, str]:
     if config.adapter_name_or_path is not None:
         text = "has no effect with adapter_name_or_path, whose own settings are used"
         unread |= dict.fromkeys(OF_START, text)
+        unread["delta_bits"] = (
+            "has no effect with adapter_name_or_path: an adapter that is trained further is not "
+            "coded in few bits"
+        )
     if kind == "oft" and config.oft_rank:
         text = f"expected 0 with oft_rank {config.oft_rank}, got {config.oft_block_size}"
         unread["oft_block_size"] = text

@@ -188,12 +188,7 @@ def create_delta(
     origin = instance_of("origin", Origin() if origin is None else origin, Origin)
     quality = None if quality is None else instance_of("quality", quality, QualityInput)
     force = instance_of("force", force, bool)
-    if distill is not None and not callable(distill):
-        raise InputError(
-            f"distill: expected a function that trains the delta, got {distill!r}",
-            hint="partial(zoo.gym.published.distilled.distill_delta, base=..., tuned=...)",
-            code="delta.bad_option",
-        )
+    _check_distill(distill)
     threshold = None if safety_threshold is None else threshold_of(safety_threshold)
     base = model_folder("base", base)
     base_id, base_revision = base_name(base, base_id, base_revision)
@@ -215,11 +210,7 @@ def create_delta(
         if adapter is None
         else adapter_names(adapter, base_weights)
     )
-    codings = choose_layer_codings(
-        layers or {},
-        [name for name in names if len(base_weights.shape(name)) > 1],
-        from_adapter=from_adapter,
-    )
+    codings = _layer_codings(layers or {}, names, base_weights, adapter)
     sizes = {name: _bytes_of(name, base_weights, adapter, tuned_weights) for name in names}
     last = threshold is not None or distill is not None or out.exists()
     with named_last(out, last=last) as file:
@@ -342,6 +333,26 @@ def _report(delta: Delta, held_out: bool | None) -> DeltaReport:
         held_out=held_out,
         refusals=delta.header.refusals,
     )
+
+
+def _check_distill(distill: object) -> None:
+    if distill is not None and not callable(distill):
+        raise InputError(
+            f"distill: expected a function that trains the delta, got {distill!r}",
+            hint="partial(zoo.gym.published.distilled.distill_delta, base=..., tuned=...)",
+            code="delta.bad_option",
+        )
+
+
+def _layer_codings(
+    layers: Mapping[str, DeltaConfig], names: list[str], base: Weights, adapter: Adapter | None
+) -> dict[str, Coding]:
+    matrices = [name for name in names if len(base.shape(name)) > 1]
+    codings = choose_layer_codings(layers, matrices, from_adapter=adapter is not None)
+    for coding in codings.values():
+        if adapter is not None and isinstance(coding, LowRank):
+            adapter.require_rank(coding.rank)
+    return codings
 
 
 def _encode(

@@ -27,6 +27,22 @@ PREFIX = "base_model.model."
 """What peft's files write before the name of a parameter."""
 
 
+def refuse_experts(adapter: Adapter) -> None:
+    """Refuses an adapter whose factors several matrices share.
+
+    Raises:
+        InputError: it adapts stacked experts.
+    """
+    for name in adapter.factors:
+        if adapter.experts(name) > 1:
+            raise InputError(
+                f"{adapter.weights.source}: expected factors of each matrix to train, got those of "
+                f"stacked experts for {name!r}",
+                hint="--distill off",
+                code="delta.stacked_experts",
+            )
+
+
 class LatentFactors(TrainableTensor):
     """The latent factors of a tensor, beginning with an adapter's own.
 
@@ -41,13 +57,7 @@ class LatentFactors(TrainableTensor):
     def __init__(self, tensor: TensorTerms, adapter: Adapter) -> None:
         import numpy as np
 
-        if adapter.experts(tensor.name) > 1:
-            raise InputError(
-                f"{adapter.weights.source}: expected factors of each matrix to train, got those of "
-                f"stacked experts for {tensor.name!r}",
-                hint="--distill off",
-                code="delta.stacked_experts",
-            )
+        refuse_experts(adapter)
         self.tensor = tensor
         (self._term,) = (term for term in tensor.terms if isinstance(term, LowRankTerm))
         factors = read_factors(adapter, tensor.name)

@@ -13,7 +13,9 @@ from pydantic import JsonValue
 from zoo.gym.config import TrainConfig
 from zoo.gym.config.keys.data import DataKeys
 from zoo.gym.delta.distilled import DELTA_FILE, Distilled
-from zoo.gym.delta.reading.adapter import is_adapter
+from zoo.gym.delta.latent_factors import refuse_experts
+from zoo.gym.delta.reading.adapter import is_adapter, read_adapter
+from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import GymError, InputError, InterruptedRunError, NotAvailableError
 from zoo.gym.files import read_json_object
 
@@ -52,6 +54,8 @@ def distill_delta(
         InterruptedRunError: Ctrl-C; the same call continues the run.
     """
     delta = delta.absolute()
+    if is_adapter(tuned):
+        refuse_experts(read_adapter(tuned, open_weights(base)))
     rows = None if run is None else _rows_of_run(run)
     source = "rows that the fine-tune learned" if rows else "texts that the fine-tune wrote"
     try:

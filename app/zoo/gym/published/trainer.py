@@ -116,8 +116,9 @@ class Trained:
         the model was trained in one bit.
 
         Args:
-            config: the coding; by default one bit per value. The `calibration_samples` of a
-                `DeltaQuantConfig` are the most held-out rows that the delta is measured on.
+            config: the coding; by default one bit per value, or the bits of the training. The
+                `calibration_samples` of a `DeltaQuantConfig` are the most held-out rows that the
+                delta is measured on.
 
         Raises:
             GymError: `train` has not finished yet.
@@ -134,11 +135,13 @@ class Trained:
         from zoo.gym.published.distilled import distill_delta
         from zoo.gym.train.run_folder.settings import read_settings
 
-        chosen = BitDeltaConfig() if config is None else config
-        if not isinstance(chosen, DeltaQuantConfig):
+        if config is not None and not isinstance(config, DeltaQuantConfig):
             hint = "BitDeltaConfig(bits=1) or DeltaQuantConfig(method='int4')"
-            instance_of("config", chosen, BitDeltaConfig, hint=hint)
+            instance_of("config", config, BitDeltaConfig, hint=hint)
         result = self.result
+        run = open_run(result.run)
+        bits = read_settings(run.config_file).delta_bits
+        chosen = BitDeltaConfig(bits=bits or 1) if config is None else config
         source, file = result.folder / "result", result.folder / DELTA_FILE
         adapted = is_adapter(source)
         base, quality = measured_on(result)
@@ -149,8 +152,7 @@ class Trained:
             if quality is not None:
                 rows = quality.examples[: chosen.calibration_samples]
                 quality = replace(quality, examples=rows)
-        run = open_run(result.run)
-        loses = chosen.bits != read_settings(run.config_file).delta_bits
+        loses = chosen.bits != bits
         distill = partial(distill_delta, base=base, tuned=source, run=run)
         create_delta(
             source,

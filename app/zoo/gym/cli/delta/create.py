@@ -163,7 +163,8 @@ def _say_candidate(screen: Output) -> "Callable[[Candidate], None]":
 def _as_trained(config: DeltaConfig, source: "Source", screen: Output) -> DeltaConfig:
     """Returns the coding that a run trained its adapter in, where the options name none."""
     bits = trained_bits(source.path) if source.artifact == "adapter" else None
-    if bits is None or config.bits is not None or config.codec != "auto":
+    stated = config.bits is not None or config.codec != "auto" or config.form == "dense"
+    if bits is None or stated:
         return config
     screen.say(f"coded in {counted(bits, 'bit')} a value, as it was trained")
     return config.model_copy(update={"bits": bits})
@@ -194,8 +195,8 @@ def _distillation(distill: str, source: "Source", config: DeltaConfig) -> int | 
         )
     if config.bits is not None and config.rank is None and config.bits == trained_bits(source.path):
         raise InputError(
-            f"--distill: expected a coding that loses something, got the {config.bits} bits that "
-            "the adapter was trained in",
+            f"--distill: expected a coding that loses something, got the "
+            f"{counted(config.bits, 'bit')} that the adapter was trained in",
             code="cli.bad_value",
         )
     return 0 if distill == "auto" else int(distill)

@@ -116,4 +116,9 @@ def _delta_bits(value: object) -> object:
     method = parts.get("method")
     bits = DELTAS.get(method.lower()) if isinstance(method, str) else None
     read = {"method", "bits", CONTRIBUTING}
-    return None if bits is None or not parts.keys() <= read else parts.get("bits", bits)
+    if bits is None or not parts.keys() <= read:
+        return None
+    stated = parts.get("bits")
+    if isinstance(stated, bool):  # would count as 1
+        return str(stated).lower()
+    return bits if stated is None else _bits(stated)

@@ -6,11 +6,12 @@ Other safetensors files are written here as well, because the library's own writ
 metadata by a random hash, and needs all tensors in memory.
 """
 
+import hashlib
 import json
 import shutil
 import tempfile
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -28,6 +29,8 @@ from zoo.gym.delta.file.reader import (
 from zoo.gym.delta.file.terms import PART_BYTES, Part, PartType, term_parts
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_file, storage_errors
+from zoo.gym.files.lock import locked
+from zoo.gym.paths import ensure_folder, folders
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,7 +118,8 @@ class Spool:
         trace: TracebackType | None,
     ) -> None:
         for stream in self._streams.values():
-            stream.close()
+            with suppress(OSError) if error is not None else storage_errors(self._folder):
+                stream.close()
 
     def add(self, part: Part, array: "NDArray[Any]") -> None:
         """Appends a part; the array must have the part's shape and type."""
@@ -168,18 +172,38 @@ def named_last(out: Path, *, last: bool) -> Generator[Path]:
     it is always the same, so that an interrupted training of the same delta is continued.
 
     Raises:
+        InputError: another process is making this file, or has made it meanwhile.
         StorageError: the file cannot be moved.
     """
     if not last:
         yield out
         return
-    beside = out.with_name(f".{out.name}.unchecked")
-    try:
-        yield beside
-        with storage_errors(out):
-            beside.replace(out)
-    finally:
-        beside.unlink(missing_ok=True)
+    beside, replaces = out.with_name(f".{out.name}.unchecked"), out.exists()
+    with locked(_lock_of(out)) as mine:
+        if not mine or (not replaces and out.exists()):
+            raise _written_elsewhere(out)
+        try:
+            yield beside
+            if not replaces and out.exists():
+                raise _written_elsewhere(out)
+            with storage_errors(out):
+                beside.replace(out)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def _lock_of(out: Path) -> Path:
+    """Returns the lock of a file, which is not beside it: a lock stays."""
+    name = hashlib.sha256(str(out.absolute()).encode()).hexdigest()
+    return ensure_folder(folders().cache / "writing") / f"{name[:32]}.lock"
+
+
+def _written_elsewhere(out: Path) -> InputError:
+    return InputError(
+        f"output {str(out)!r}: expected no other process to write it, got one",
+        hint="choose another name",
+        code="delta.written_elsewhere",
+    )
 
 
 def file_bytes(header: DeltaHeader) -> int:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.backends.torch.adapters.names import ADAPTER
+from zoo.core.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,12 +30,24 @@ CODECS: dict[Bits, Literal["sign", "int4", "int8"]] = {1: "sign", 4: "int4", 8: 
 
 
 def code_factors(model: "PeftModel", bits: Bits) -> None:
-    """Makes every layer of a LoRA adapter compute with coded factors, in place."""
-    from peft.tuners.lora import LoraLayer
+    """Makes every layer of a LoRA adapter compute with coded factors, in place.
 
-    for module in model.modules():
+    Raises:
+        InputError: a layer is no linear one: a delta divides the factors of stacked experts before
+            it codes them, and has none of embeddings.
+    """
+    from peft.tuners.lora import LoraLayer
+    from transformers.pytorch_utils import Conv1D
+
+    for name, module in model.get_base_model().named_modules():
         if isinstance(module, LoraLayer):
             layer: Any = module
+            plain = isinstance(layer.get_base_layer(), nn.Linear | Conv1D)
+            if not plain or hasattr(layer, "parameter_name"):
+                raise InputError(
+                    f"delta_bits: expected an adapter of linear layers alone, got {name!r}",
+                    hint="name linear layers in lora_target",
+                )
             _code(layer.lora_A[ADAPTER], bits, None)
             _code(layer.lora_B[ADAPTER], bits, float(layer.scaling[ADAPTER]))
 
