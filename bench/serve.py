@@ -1,0 +1,168 @@
+"""Many people's variants answered from one base, beside the base and beside transformers' generate.
+
+Random weights: a Qwen3 of 89 M parameters (hidden size 768) and four layers of zen-nano's true
+shape, both with 8,192 words, in float32, on one thread. A request has 32 tokens and 64 new ones.
+Variants are adapters of rank 16 on every linear layer of the blocks. Ways are measured in turns,
+and a ratio is the median of the rounds' ratios of tokens per CPU-second.
+
+usage: python -m bench serve                  five minutes of one core, 2 GB
+"""
+
+import gc
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from bench.measure import Case
+
+if TYPE_CHECKING:
+    from zoo.backends.base import Policy
+    from zoo.backends.batching import Batcher, Factors
+
+WORDS, PROMPT, NEW, ROWS, RANK, ROUNDS = 8192, 32, 64, 8, 16, 5
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "89 M parameters": {
+        "hidden_size": 768,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 4,
+        "head_dim": 64,
+        "intermediate_size": 2048,
+    },
+    "4 layers of zen-nano": {
+        "hidden_size": 1024,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "intermediate_size": 3072,
+    },
+}
+
+
+def write_model(folder: Path, shape: dict[str, Any]) -> Path:
+    """Writes a random Qwen3 without a tokenizer."""
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    from zoo.backends.torch.quiet import quiet
+
+    torch.manual_seed(0)
+    config = Qwen3Config(vocab_size=WORDS, tie_word_embeddings=True, **shape)
+    model: Any = Qwen3ForCausalLM(config)
+    with quiet():
+        model.save_pretrained(folder)
+    return folder
+
+
+def factors(model: Any, seed: int) -> "Factors":  # noqa: ANN401 - a model of transformers
+    """Returns random factors of every linear layer but the head."""
+    import numpy as np
+    import torch
+
+    random = np.random.default_rng(seed)
+    return {
+        name: (
+            random.normal(0, 0.02, (RANK, layer.in_features)).astype(np.float32),
+            random.normal(0, 0.02, (RANK, layer.out_features)).astype(np.float32),
+        )
+        for name, layer in model.named_modules()
+        if isinstance(layer, torch.nn.Linear) and name != "lm_head"
+    }
+
+
+def prompts(rows: int, seed: int) -> list[list[int]]:
+    """Returns pseudo-random prompts."""
+    import numpy as np
+
+    ids = np.random.default_rng(seed).integers(3, WORDS, (rows, PROMPT))
+    return [[int(token) for token in row] for row in ids]
+
+
+def batched(batcher: "Batcher", adapters: list[str | None]) -> Callable[[int], None]:
+    """Returns what answers one request for each adapter."""
+    from zoo.backends.batching import Request
+    from zoo.backends.sampling import Sampling
+
+    def answer(seed: int) -> None:
+        sampling = Sampling(max_new_tokens=NEW)
+        for ids, adapter in zip(prompts(len(adapters), seed), adapters, strict=True):
+            batcher.add(Request(tuple(ids), sampling, 0, adapter))
+        while batcher.busy:
+            batcher.step()
+
+    return answer
+
+
+def generated(model: Any, rows: int) -> Callable[[int], None]:  # noqa: ANN401
+    """Returns what transformers' generate does with as many prompts."""
+    import torch
+
+    def answer(seed: int) -> None:
+        ids = torch.tensor(prompts(rows, seed))
+        mask = torch.ones_like(ids)
+        options = {"max_new_tokens": NEW, "do_sample": False, "eos_token_id": None}
+        with torch.no_grad():
+            model.generate(ids, attention_mask=mask, pad_token_id=0, **options)
+
+    return answer
+
+
+def speeds(ways: dict[str, tuple[Callable[[int], None], int]]) -> dict[str, list[float]]:
+    """Returns the tokens per CPU-second of each way, round after round."""
+    rates: dict[str, list[float]] = {name: [] for name in ways}
+    for seed in range(ROUNDS + 1):
+        for name, (answer, rows) in ways.items():
+            gc.collect()
+            started = time.process_time()
+            answer(seed)
+            if seed:  # the first round warms up
+                rates[name].append(rows * NEW / (time.process_time() - started))
+    return rates
+
+
+def of_shape(name: str, folder: Path) -> Iterator[Case]:
+    """Yields the figures of a model."""
+    from zoo.backends import load_backend
+    from zoo.backends.base import LoadSpec
+
+    policy: Policy = load_backend("cpu").load(folder, LoadSpec(dtype="f32"))
+    model: Any = policy.module.model  # type: ignore[attr-defined]
+    plain = generated(model, ROWS), generated(model, 1)
+    batcher = policy.batcher(rows=ROWS, tokens=PROMPT + NEW)
+    assert batcher is not None
+    for number in range(ROWS):
+        batcher.add_adapter(str(number), factors(model, number))
+    names: list[str | None] = [str(number) for number in range(ROWS)]
+    rates = speeds(
+        {
+            "base": (batched(batcher, [None] * ROWS), ROWS),
+            "different": (batched(batcher, names), ROWS),
+            "equal": (batched(batcher, ["0"] * ROWS), ROWS),
+            "alone": (batched(batcher, [None]), 1),
+            "generate": (plain[0], ROWS),
+            "generate alone": (plain[1], 1),
+        }
+    )
+
+    def case(what: str, way: str, other: str, against: str, bar: str) -> Case:
+        ratio = median(a / b for a, b in zip(rates[way], rates[other], strict=True))
+        return Case(f"{name}: {what}", median(rates[way]), "tokens/CPU-s", against, ratio, bar)
+
+    yield case("8 variants at once", "different", "base", "8 of the base", ">= 0.75")
+    yield case("8 variants at once", "different", "equal", "8 of one variant", ">= 0.77")
+    yield case("8 of the base", "base", "generate", "generate", "")
+    yield case("one alone", "alone", "generate alone", "generate", ">= 0.95")
+
+
+def run() -> Iterator[Case]:
+    """Yields the cases."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    for name, shape in SHAPES.items():
+        with tempfile.TemporaryDirectory(prefix="zoo-gym-") as folder:
+            yield from of_shape(name, write_model(Path(folder) / "model", shape))
