@@ -10,7 +10,7 @@ usage: python -m bench [NAME ...] [--isa avx2]
                                        experience too: ten; round_users and round_growth too: ten;
                                        memory too: fifteen; real too: fifteen of two cores;
                                        nano_delta, deltas and budgets too: half an hour of one
-                                       core each; demo_seeds too: six minutes, serve: five
+                                       core each; demo_seeds too: six minutes, serve: ten
                                        --model measures real on a folder in place of smollm2
 
 A result records the measured commit, whether the working tree had changes, and the load of the

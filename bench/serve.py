@@ -3,9 +3,10 @@
 Random weights: a Qwen3 of 89 M parameters (hidden size 768) and four layers of zen-nano's true
 shape, both with 8,192 words, in float32, on one thread. A request has 32 tokens and 64 new ones.
 Variants are adapters of rank 16 on every linear layer of the blocks. Ways are measured in turns,
-and a ratio is the median of the rounds' ratios of tokens per CPU-second.
+and a ratio is the median of the rounds' ratios of tokens per CPU-second. Then 64 requests with 512
+tokens in common, 32 of their own and 32 new ones, beside the same ones with nothing in common.
 
-usage: python -m bench serve                  five minutes of one core, 2 GB
+usage: python -m bench serve                  ten minutes of one core, 2 GB
 """
 
 import gc
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from zoo.backends.batching import Batcher, Factors
 
 WORDS, PROMPT, NEW, ROWS, RANK, ROUNDS = 8192, 32, 64, 8, 16, 5
+REQUESTS, SHARED, SHARED_NEW = 64, 512, 32
 
 SHAPES: dict[str, dict[str, Any]] = {
     "89 M parameters": {
@@ -76,11 +78,11 @@ def factors(model: Any, seed: int) -> "Factors":  # noqa: ANN401 - a model of tr
     }
 
 
-def prompts(rows: int, seed: int) -> list[list[int]]:
+def prompts(rows: int, seed: int, length: int = PROMPT) -> list[list[int]]:
     """Returns pseudo-random prompts."""
     import numpy as np
 
-    ids = np.random.default_rng(seed).integers(3, WORDS, (rows, PROMPT))
+    ids = np.random.default_rng(seed).integers(3, WORDS, (rows, length))
     return [[int(token) for token in row] for row in ids]
 
 
@@ -160,9 +162,42 @@ def of_shape(name: str, folder: Path) -> Iterator[Case]:
     yield case("one alone", "alone", "generate alone", "generate", ">= 0.95")
 
 
+def of_prefix(folder: Path) -> Iterator[Case]:
+    """Yields the time of requests with a common beginning, beside the same ones without."""
+    from zoo.backends import load_backend
+    from zoo.backends.base import LoadSpec
+    from zoo.backends.batching import Request
+    from zoo.backends.sampling import Sampling
+
+    policy: Policy = load_backend("cpu").load(folder, LoadSpec(dtype="f32"))
+    sampling = Sampling(max_new_tokens=SHARED_NEW)
+
+    def seconds(seed: int, *, shares: bool) -> float:
+        batcher = policy.batcher(rows=16, tokens=SHARED + PROMPT + SHARED_NEW)
+        assert batcher is not None
+        [shared] = prompts(1, seed, SHARED)
+        started = time.process_time()
+        for number, own in enumerate(prompts(REQUESTS, seed)):
+            # another first token: nothing is in common
+            begin = shared if shares else [number + 3, *shared[1:]]
+            batcher.add(Request((*begin, *own), sampling))
+        while batcher.busy:
+            batcher.step()
+        batcher.close()
+        return time.process_time() - started
+
+    pairs = [(seconds(seed, shares=True), seconds(seed, shares=False)) for seed in range(3)]
+    ratio = median(mine / plain for mine, plain in pairs)
+    name = f"{REQUESTS} requests, {SHARED} tokens in common"
+    yield Case(name, median(mine for mine, _ in pairs), "CPU-s", "without", ratio, "<= 0.35")
+
+
 def run() -> Iterator[Case]:
     """Yields the cases."""
     os.environ["OMP_NUM_THREADS"] = "1"
     for name, shape in SHAPES.items():
         with tempfile.TemporaryDirectory(prefix="zoo-gym-") as folder:
-            yield from of_shape(name, write_model(Path(folder) / "model", shape))
+            model = write_model(Path(folder) / "model", shape)
+            yield from of_shape(name, model)
+            if name == "4 layers of zen-nano":
+                yield from of_prefix(model)

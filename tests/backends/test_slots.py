@@ -147,6 +147,74 @@ def test_long_prompts_are_read_in_pieces_and_buffers_grow(
     assert_same(answered(batcher, requests), alone)
 
 
+def tokens_read(batcher: Any, requests: list[Request]) -> tuple[list[Rollout], int]:
+    """The answers, and how many tokens of prompts and answers the model has read for them."""
+    counted, forward = [0], batcher._forward
+
+    def counting(ids: Any, *arguments: Any) -> Any:
+        counted[0] += ids.numel()
+        return forward(ids, *arguments)
+
+    batcher._forward = counting
+    rollouts = answered(batcher, requests)
+    batcher._forward = forward
+    return rollouts, counted[0]
+
+
+def test_the_next_turn_reads_only_what_is_new(tied: Path) -> None:
+    policy = base_of(tied)
+    batcher = batcher_of(policy, rows=3, tokens=200)
+    batcher.add_adapter("a", factors(policy, 1, 4))
+    first = tuple(n % 60 + 3 for n in range(50))
+    sampling = Sampling(max_new_tokens=10)
+    for adapter in (None, "a", None, "a"):  # each goes on with its own, not with the other's
+        [said] = answered(batcher, [Request(first, sampling, 0, adapter)])
+        turn = Request((*first, *said.ids, 7, 8, 9), sampling, 0, adapter)
+        [rollout], read = tokens_read(batcher, [turn])
+        assert read < 20
+        fresh = batcher_of(base_of(tied), rows=1, tokens=200)
+        fresh.add_adapter("a", factors(policy, 1, 4))
+        assert_same([rollout], answered(fresh, [turn]))
+
+
+def test_a_beginning_that_many_share_is_read_once(tied: Path) -> None:
+    policy = base_of(tied)
+    batcher = batcher_of(policy, rows=4, tokens=120)
+    shared = tuple(n % 60 + 3 for n in range(64))
+    sampling = Sampling(max_new_tokens=4)
+    requests = [Request((*shared, n, n + 1, n + 2), sampling) for n in range(3, 15)]
+    rollouts, read = tokens_read(batcher, requests)
+    assert read < 64 + 12 * (3 + 4) + 16
+    alone = [policy.generate([r.ids], r.sampling, keys=[0])[0] for r in requests]
+    assert_same(rollouts, alone)
+
+
+def test_any_traffic_gives_the_answers_of_each_alone(tied: Path) -> None:
+    policy = base_of(tied)
+    batcher = batcher_of(policy, rows=3, tokens=150)
+    names = [None, "a", "b"]
+    for seed, name in enumerate(names[1:]):
+        assert name is not None
+        batcher.add_adapter(name, factors(policy, seed, 4))
+    random_ = random.Random(1)
+    starts = [tuple(random_.randrange(3, 60) for _ in range(30)) for _ in range(3)]
+    requests = [
+        Request(
+            (*random_.choice(starts)[: random_.randint(5, 30)], *range(3, random_.randint(5, 20))),
+            Sampling(max_new_tokens=random_.randint(1, 12)),
+            0,
+            random_.choice(names),
+        )
+        for _ in range(60)
+    ]
+    together = answered(batcher, requests)
+    fresh = batcher_of(base_of(tied), rows=1, tokens=150)
+    for seed, name in enumerate(names[1:]):
+        assert name is not None
+        fresh.add_adapter(name, factors(policy, seed, 4))
+    assert_same(together, [answered(fresh, [request])[0] for request in requests])
+
+
 def test_stop_ids_and_strings_end_a_row(tied: Path) -> None:
     policy = base_of(tied)
     batcher = batcher_of(policy)

@@ -31,6 +31,10 @@ def test_a_replaced_header_keeps_the_payload_and_tells_the_quality(
     assert copy.read_bytes()[-changed.payload_bytes :] == dense.read_bytes()[-delta.payload_bytes :]
     assert "quality   measured by its maker: base 2.0000, tuned" in as_text(changed)
     doubt = "; it is not known whether they were learned"
-    assert f"on 1,500 tokens of 2 rows, 75.0% of the gain kept, KL 0.1000{doubt}" in as_text(changed)
+    assert f"on 1,500 tokens of 2 rows, 75.0% of the gain kept, KL 0.1000{doubt}" in as_text(
+        changed
+    )
     known = replace_header(changed, changed.header.model_copy(update={"data": "0" * 64}))
-    assert "on 1,500 tokens of 2 held-out rows, 75.0% of the gain kept, KL 0.1000\n" in as_text(known)
+    assert "on 1,500 tokens of 2 held-out rows, 75.0% of the gain kept, KL 0.1000\n" in as_text(
+        known
+    )

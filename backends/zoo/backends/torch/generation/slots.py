@@ -4,8 +4,13 @@ Legend: S rows that there is room for, B rows being answered, H key heads, L tok
 room for, D head size, T new tokens, V vocabulary.
 
 Each attention layer keeps buffers [S, H, L, D]. Rows being answered are the first B of them, so
-attention reads views; a row that ends is replaced by the last one. Nothing is padded on the left:
-every row has its own positions. What lies behind a row's last token is masked.
+attention reads views; a row that ends changes places with the last one. Nothing is padded on the
+left: every row has its own positions. What lies behind a row's last token is masked.
+
+Behind the rows being answered come those whose prompts are being read, a piece between two tokens
+of the others, and then rows that have ended. These are kept as long as their places are not
+needed: a prompt that begins like one of them, with the same adapter, is read from there on. So the
+next turn of a conversation, or a system prompt of many, is not read again.
 """
 
 from collections import deque
@@ -41,7 +46,10 @@ FIRST_TOKENS = 256
 """The tokens that buffers have room for at first; they grow by doubling."""
 
 PIECE = 512
-"""The most tokens of a prompt that are read between two steps of the rows being answered."""
+"""The most tokens of a prompt that are read between two tokens of the rows being answered."""
+
+LEAST_SHARED = 16
+"""The fewest tokens of a beginning that are taken from another row."""
 
 
 @dataclass
@@ -110,10 +118,18 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
             size = (_doubled(S, rows), _doubled(L, tokens))
             self.keys, self.values = (_enlarged(part, *size) for part in (self.keys, self.values))
 
-    def move(self, source: int, target: int, tokens: int) -> None:
-        """Replaces a row by another one."""
+    def copy(self, source: int, target: int, tokens: int) -> None:
+        """Copies the first tokens of a row to another one."""
+        self.reserve(target + 1, tokens)
         for part in (self.keys, self.values):
             part[target, :, :tokens] = part[source, :, :tokens]
+
+    def swap(self, first: int, second: int, tokens: int) -> None:
+        """Exchanges the first tokens of two rows."""
+        for part in (self.keys, self.values):
+            earlier = part[first, :, :tokens].clone()
+            part[first, :, :tokens] = part[second, :, :tokens]
+            part[second, :, :tokens] = earlier
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Returns the number of keys, and their first place."""
@@ -135,6 +151,16 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     def reset(self) -> None:
         """Does nothing: what is masked is not read."""
 
+    @property
+    def rooms(self) -> int:
+        """S."""
+        return len(self.keys) if self.is_initialized else 0
+
+    def free(self) -> None:
+        """Gives the buffers back."""
+        self.is_initialized = False
+        self.keys = self.values = torch.empty(0)
+
 
 def _doubled(room: int, needed: int) -> int:
     while room < needed:
@@ -150,14 +176,16 @@ def _enlarged(part: Tensor, S: int, L: int) -> Tensor:
 
 @dataclass(eq=False)
 class _Row:
-    """A request that waits or is being answered.
+    """A request that waits or is being answered, or one that has ended and is kept.
 
     Attributes:
         number: what its events are called.
         request: what is answered.
         adapter: the factors that it began with.
-        length: its tokens in the buffers.
-        last: the token that was drawn last, which is not in the buffers.
+        tokens: the prompt and what was drawn.
+        length: how many of them are in the buffers.
+        is_ended: whether it has no more events.
+        used: when it ended, to keep the latest.
     """
 
     number: int
@@ -165,9 +193,18 @@ class _Row:
     adapter: dict[str, Pair] | None
     answers: Answers
     draws: Draws | None
+    tokens: list[int]
     length: int = 0
-    last: int = 0
     is_ended: bool = False
+    used: int = 0
+
+    def shared(self, other: "_Row") -> int:
+        """Returns how many tokens in the buffers another row's prompt begins with, but its last."""
+        if self.adapter is not other.adapter:
+            return 0
+        most = min(self.length, len(other.request.ids) - 1)
+        pairs = zip(self.tokens[:most], other.request.ids, strict=False)
+        return next((place for place, (a, b) in enumerate(pairs) if a != b), most)
 
 
 class Slots(Batcher):
@@ -189,7 +226,9 @@ class Slots(Batcher):
         self._adapters = RowAdapters(module.model)
         self._waiting: deque[_Row] = deque()
         self._rows: list[_Row] = []
-        self._numbers = count()
+        self._reading: list[_Row] = []
+        self._kept: list[_Row] = []
+        self._numbers, self._clock = count(), count()
         embedding: Any = module.model.get_input_embeddings()  # type: ignore[operator]
         self._vocabulary = int(embedding.weight.shape[0])
         self._device = embedding.weight.device
@@ -212,19 +251,19 @@ class Slots(Batcher):
         check_length(request, self._tokens)
         number = next(self._numbers)
         draws = Draws(sampling, [request.key]) if sampling.temperature else None
-        adapter = self._adapters.of(request.adapter)
-        self._waiting.append(_Row(number, request, adapter, Answers(sampling, [number]), draws))
+        adapter, answers = self._adapters.of(request.adapter), Answers(sampling, [number])
+        self._waiting.append(_Row(number, request, adapter, answers, draws, [*ids]))
         return number
 
     def cancel(self, row: int) -> None:
         """Ends a row; see `Batcher.cancel`."""
-        for each in (*self._waiting, *self._rows):
+        for each in (*self._waiting, *self._reading, *self._rows):
             each.is_ended |= each.number == row
 
     def close(self) -> None:
         """Frees the buffers; see `Batcher.close`."""
-        self._waiting.clear()
-        self._rows.clear()
+        for rows in (self._waiting, self._rows, self._reading, self._kept):
+            rows.clear()
         self._layers.clear()
         self._cache.layers.clear()
         self._adapters.close()
@@ -232,62 +271,123 @@ class Slots(Batcher):
     @property
     def busy(self) -> bool:
         """Whether rows wait or are being answered."""
-        return bool(self._waiting or self._rows)
+        return bool(self._waiting or self._reading or self._rows)
 
     @torch.no_grad()
     def step(self) -> list[TokenEvent]:
-        """Reads some prompts or a token of each row, in turns; see `Batcher.step`."""
-        self._leave()
-        admitted = self._next_prompts() if self._reads_next or not self._rows else []
-        self._reads_next = not admitted
-        if admitted:
-            events = self._draw(admitted, self._read_prompts(admitted))
-        elif self._rows:
-            events = self._draw(self._rows, self._read_tokens())
-        else:
-            return []
-        self._leave()
-        return events
+        """Reads a piece of prompts or a token of each row, in turns; see `Batcher.step`."""
+        if not self._reading:  # rows that are being read come right behind those being answered
+            self._leave()
+        reads = self._reads_next or not self._rows
+        self._reads_next = not reads
+        if reads:
+            self._reading = self._reading or self._next_prompts()
+        if reads and self._reading:
+            return self._read_piece()
+        return self._draw(self._rows, self._read_tokens()) if self._rows else []
+
+    # ---- places
 
     def _next_prompts(self) -> list[_Row]:
-        """Returns waiting rows with prompts of one length that there is room for."""
+        """Gives waiting rows that are read alike a place, and what is known of their beginning."""
         new: list[_Row] = []
         while self._waiting and len(self._rows) + len(new) < self._most:
             row = self._waiting[0]
-            if not row.is_ended:
-                if new and len(row.request.ids) != len(new[0].request.ids):
-                    break
-                if not self._has_room([*self._rows, *new, row]):
-                    break
-                new.append(row)
+            if row.is_ended:
+                self._waiting.popleft()
+                continue
+            if not self._has_room([*self._rows, *new, row]):
+                break
+            donor = max((*self._rows, *self._kept), key=lambda each: each.shared(row), default=None)
+            known = 0 if donor is None else donor.shared(row)
+            known = known if known >= LEAST_SHARED else 0
+            alike = (len(row.request.ids), known)
+            if new and alike != (len(new[0].request.ids), new[0].length):
+                break
+            if new and not known and _begins_alike(new[0], row):
+                break  # it will take the beginning from the first one
             self._waiting.popleft()
+            self._place(row, donor if known else None, known, len(self._rows) + len(new))
+            new.append(row)
         return new
 
-    def _has_room(self, rows: Sequence[_Row]) -> bool:
-        longest = max(len(row.request.ids) + row.request.sampling.max_new_tokens for row in rows)
-        needed = _doubled(1, len(rows)) * bytes_of_row(
-            self._module, _doubled(FIRST_TOKENS, longest)
-        )
-        return len(rows) == 1 or needed <= batch_bytes(self._module)
+    def _place(self, row: _Row, donor: _Row | None, known: int, place: int) -> None:
+        """Frees a place, the first of a kept row, for a new row that begins like another one."""
+        if donor in self._kept:
+            behind = self._kept.index(donor)
+            if behind:
+                self._swap(place, place + behind, self._kept[0], self._kept[behind])
+                self._kept[behind] = self._kept[0]
+            del self._kept[0]
+        elif self._kept:
+            first, last = self._kept.pop(0), place + len(self._kept) + 1
+            if last < min(self._most, self._layers[0].rooms):
+                self._copy(place, last, first.length)
+                self._kept.append(first)
+            elif self._kept:
+                oldest = min(range(len(self._kept)), key=lambda each: self._kept[each].used)
+                if self._kept[oldest].used < first.used:
+                    self._copy(place, place + 1 + oldest, first.length)
+                    self._kept[oldest] = first
+        if donor in self._rows:
+            self._copy(self._rows.index(donor), place, known)
+        row.length = known
 
-    def _read_prompts(self, new: list[_Row]) -> Tensor:
-        """Returns the logits after each prompt, float32 `[B, V]`."""
-        ids_BP = torch.tensor([row.request.ids for row in new], device=self._device)
-        first, length = len(self._rows), ids_BP.shape[1]
-        logits_BV: Tensor | None = None
-        for start in range(0, length, PIECE):
-            piece_BT = ids_BP[:, start : start + PIECE]
-            ends_B = torch.full((len(new),), start, device=self._device)
-            logits_BV = self._forward(piece_BT, new, first, ends_B)
-        for row in new:
-            row.length = length
-        self._rows += new
-        assert logits_BV is not None
-        return logits_BV
+    def _copy(self, source: int, target: int, tokens: int) -> None:
+        for layer in self._layers:
+            layer.copy(source, target, tokens)
+
+    def _swap(self, first: int, second: int, one: _Row, other: _Row) -> None:
+        for layer in self._layers:
+            layer.swap(first, second, max(one.length, other.length))
+
+    def _has_room(self, rows: Sequence[_Row]) -> bool:
+        """Returns whether buffers for these rows fit in memory; one row alone always may try."""
+        longest = max(len(row.request.ids) + row.request.sampling.max_new_tokens for row in rows)
+        S = max(_doubled(1, len(rows)), self._layers[0].rooms)
+        needed = S * bytes_of_row(self._module, _doubled(FIRST_TOKENS, longest))
+        if needed <= batch_bytes(self._module):
+            return True
+        if len(rows) > 1:
+            return False
+        self._kept.clear()
+        for layer in self._layers:  # one long row needs no room for others
+            layer.free()
+        return True
+
+    def _leave(self) -> None:
+        """Keeps the rows that have ended behind the others: each changes places with the last."""
+        for place in reversed(range(len(self._rows))):
+            row = self._rows[place]
+            if not row.is_ended:
+                continue
+            last = self._rows.pop()
+            if last is not row:
+                self._rows[place] = last
+                self._swap(place, len(self._rows), row, last)
+            row.used = next(self._clock)
+            self._kept.insert(0, row)
+
+    # ---- reading and drawing
+
+    def _read_piece(self) -> list[TokenEvent]:
+        """Reads the next piece of the prompts being read; returns their first tokens at the end."""
+        rows = self._reading
+        start, length = rows[0].length, len(rows[0].request.ids)
+        ids_BT = [row.request.ids[start : start + PIECE] for row in rows]
+        ends_B = torch.full((len(rows),), start, device=self._device)
+        pieces_BT = torch.tensor(ids_BT, device=self._device)
+        logits_BV = self._forward(pieces_BT, rows, len(self._rows), ends_B)
+        for row in rows:
+            row.length = min(length, start + PIECE)
+        if rows[0].length < length:
+            return []
+        self._rows, self._reading = [*self._rows, *rows], []
+        return self._draw(rows, logits_BV)
 
     def _read_tokens(self) -> Tensor:
         """Returns the logits after the last token of each row, float32 `[B, V]`."""
-        ids_B1 = torch.tensor([[row.last] for row in self._rows], device=self._device)
+        ids_B1 = torch.tensor([[row.tokens[-1]] for row in self._rows], device=self._device)
         ends_B = torch.tensor([row.length for row in self._rows], device=self._device)
         logits_BV = self._forward(ids_B1, self._rows, 0, ends_B)
         for row in self._rows:
@@ -313,26 +413,22 @@ class Slots(Batcher):
         logprobs_BV = logits_BV.log_softmax(-1)
         chosen_B = logprobs_BV.argmax(-1)
         for place, row in enumerate(rows):
-            if row.draws is not None:
+            if row.draws is not None and not row.is_ended:
                 chosen_B[place] = row.draws.draw(logits_BV[place : place + 1])[0][0]
         drawn_B = logprobs_BV.gather(-1, chosen_B[:, None])[:, 0]
         events: list[TokenEvent] = []
         for row, token, logprob in zip(rows, chosen_B.tolist(), drawn_B.tolist(), strict=True):
-            row.last = token
-            events += row.answers.add([token], [logprob])
-            row.is_ended = not row.answers.unfinished
+            row.tokens.append(token)
+            if not row.is_ended:
+                events += row.answers.add([token], [logprob])
+                row.is_ended = not row.answers.unfinished
         return events
 
-    def _leave(self) -> None:
-        """Removes the rows that have ended: the last one takes the place of each."""
-        for place in reversed(range(len(self._rows))):
-            if not self._rows[place].is_ended:
-                continue
-            last = self._rows.pop()
-            if place < len(self._rows):
-                self._rows[place] = last
-                for layer in self._layers:
-                    layer.move(len(self._rows), place, last.length)
+
+def _begins_alike(first: _Row, second: _Row) -> bool:
+    """Returns whether two prompts with the same adapter begin with the same tokens."""
+    same = first.adapter is second.adapter
+    return same and first.request.ids[:LEAST_SHARED] == second.request.ids[:LEAST_SHARED]
 
 
 def _text_config(module: LossModule) -> Any:  # noqa: ANN401
