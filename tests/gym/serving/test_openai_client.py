@@ -12,6 +12,9 @@ from openai import AsyncOpenAI
 
 from tests.gym.serving.conftest import NAME
 from zoo.gym import generate
+from zoo.gym.experience import store
+from zoo.gym.experience.library.item import Item
+from zoo.gym.experience.library.library import Library
 from zoo.gym.serving.run import ModelServer
 from zoo.models import pico_folder
 
@@ -141,6 +144,32 @@ def test_models_are_listed_and_shown(served: Served) -> None:
         return models
 
     assert served(ask) == [NAME, f"{NAME}:ann", f"{NAME}:bob", f"{NAME}:bob-2"]
+
+
+def test_lessons_stand_behind_the_system_prompt(served: Served) -> None:
+    library = Library((Item("Answer in one word."),), NAME)
+    store.save("words", library)
+
+    async def ask(_: ModelServer, client: AsyncOpenAI) -> tuple[Any, Any]:
+        user = {"role": "user", "content": "Say 2."}
+        system = {"role": "system", "content": "Be brief."}
+        joined = {"role": "system", "content": f"Be brief.\n\n{library.text}"}
+        pairs: list[tuple[str, Any]] = [
+            (f"{NAME}:ann+words", [system, user]),
+            (f"{NAME}:ann", [joined, user]),
+        ]
+        answers = [
+            await client.chat.completions.create(model=model, messages=messages, **GREEDY)
+            for model, messages in pairs
+        ]
+        for wrong in ("ann+others", "ann+../words", "ann+words.json", "ann+"):
+            with pytest.raises(openai.NotFoundError):
+                await text_of(client, wrong, "Say 2.")
+        return answers[0], answers[1]
+
+    with_library, written_out = served(ask)
+    assert with_library.usage == written_out.usage
+    assert with_library.choices[0].message.content == written_out.choices[0].message.content
 
 
 REFUSED: list[tuple[dict[str, Any], str | None]] = [

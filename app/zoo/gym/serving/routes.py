@@ -53,9 +53,9 @@ def build(models: Models) -> FastAPI:
     async def chat(request: Request) -> Response:
         body = await _read(request, wire.ChatBody)
         asked = await models.ask(body.model)
-        turns = body.turns(asked.system)
-        if turns[-1].role != "user":
-            got = turns[-1].role
+        turns = body.turns(asked.system, asked.lessons)
+        if not turns or turns[-1].role != "user":
+            got = turns[-1].role if turns else "none"
             raise wire.RequestError(
                 f"messages: expected the user's turn last, got {got}", param="messages"
             )

@@ -2,8 +2,9 @@
 
 import asyncio
 import datetime as dt
+import re
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 RESIDENT_BYTES = 1 << 30
 """The most bytes of factors that are kept; those that were used longest ago leave."""
 
+LIBRARY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}(@[0-9]{1,9})?")
+"""A library of lessons, with its version or without."""
+
 UNLIMITED = 1 << 20
 """Tokens of a text for a model whose config states no limit."""
 
@@ -43,6 +47,7 @@ class Asked:
         options: how prompts are encoded.
         stop_ids: the tokens that end an answer.
         system: the system prompt that it was trained with; empty for none.
+        lessons: returns what it reads behind the system prompt, for the words of the user.
     """
 
     adapter: str | None
@@ -50,6 +55,7 @@ class Asked:
     options: EncodeOptions
     stop_ids: tuple[int, ...]
     system: str = ""
+    lessons: Callable[[str], str] = lambda _: ""
 
 
 @dataclass
@@ -89,12 +95,33 @@ class Models:
         """Returns how a model is asked; a variant is read if it is not here.
 
         Args:
-            model: `BASE`, `BASE:VARIANT` or `VARIANT`; a run by its id or name.
+            model: `BASE`, `BASE:VARIANT` or `VARIANT`, a run by its id or name; behind it
+                `+LIBRARY` for lessons, as they are now.
 
         Raises:
-            NotAvailableError: there is no such model.
+            NotAvailableError: there is no such model or library.
             InputError: it cannot answer on this base.
         """
+        model, plus, library = model.partition("+")
+        asked = await self._ask(model)
+        if not plus:
+            return asked
+        lessons = await asyncio.to_thread(self._lessons, library)
+        return replace(asked, lessons=lessons)
+
+    def _lessons(self, library: str) -> Callable[[str], str]:
+        from zoo.gym.experience.use import lessons_of
+
+        if not LIBRARY.fullmatch(library):  # never a path
+            raise NotAvailableError(
+                f"model: expected the name of a library behind '+', got {library!r:.100}",
+                hint="zoo-gym experience list has the names",
+                code="serving.no_such_library",
+            )
+        text = lessons_of(library, self.name).text
+        return text if callable(text) else lambda _: text
+
+    async def _ask(self, model: str) -> Asked:
         if model == self.name:
             return self._base
         name = model.removeprefix(f"{self.name}:")

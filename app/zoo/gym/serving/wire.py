@@ -4,7 +4,7 @@ A field that would change the answer and is not supported is refused by name; th
 change it are accepted: `user`, `metadata`, `store`, `service_tier` and keys for caches.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -188,15 +188,22 @@ class ChatBody(Body):
         """The most tokens of an answer, if the request says so."""
         return self.max_tokens or self.max_completion_tokens
 
-    def turns(self, system: str) -> list[Message]:
-        """Returns the conversation; without a system prompt of its own, with the given one."""
+    def turns(self, system: str, lessons: Callable[[str], str]) -> list[Message]:
+        """Returns the conversation.
+
+        Args:
+            system: the system prompt, if the request has none.
+            lessons: returns what stands behind the system prompt, for the words of the user.
+        """
         turns = [
             Message("system" if turn.role == "developer" else turn.role, turn.text)
             for turn in self.messages
         ]
-        if system and turns[0].role != "system":
-            return [Message("system", system), *turns]
-        return turns
+        if turns[0].role == "system":
+            system = turns.pop(0).content
+        words = "\n".join(turn.content for turn in turns if turn.role == "user")
+        texts = [text for text in (system, lessons(words)) if text.strip()]
+        return [Message("system", "\n\n".join(texts)), *turns] if texts else turns
 
 
 class CompletionBody(Body):
