@@ -54,11 +54,11 @@ def variants(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @asynccontextmanager
 async def serving(
-    variants: dict[str, Path], **settings: Any
+    variants: dict[str, Path], *, folder: Path | None = None, **settings: Any
 ) -> AsyncIterator[tuple[ModelServer, AsyncOpenAI]]:
     """A server at a free port, and a client of it."""
     sources = {name: source_at(path) for name, path in variants.items()}
-    server = ModelServer(pico_folder(), NAME, sources, ServeConfig(port=0, **settings))
+    server = ModelServer(pico_folder(), NAME, sources, ServeConfig(port=0, **settings), folder)
     await server.start()
     client = AsyncOpenAI(base_url=f"{server.url}/v1", api_key=server.token or "any", max_retries=0)
     try:

@@ -1,6 +1,7 @@
 """OpenAI's own client, unchanged: chats, streams, completions, errors, many people at once."""
 
 import asyncio
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,12 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
-from tests.gym.serving.conftest import NAME
+from tests.gym.serving.conftest import NAME, serving
 from zoo.gym import generate
 from zoo.gym.experience import store
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
+from zoo.gym.serving import variants as serving_variants
 from zoo.gym.serving.run import ModelServer
 from zoo.models import pico_folder
 
@@ -172,6 +174,33 @@ def test_lessons_stand_behind_the_system_prompt(served: Served) -> None:
     assert with_library.choices[0].message.content == written_out.choices[0].message.content
 
 
+def test_a_folder_of_variants_may_change(
+    variants: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving_variants, "RESIDENT_BYTES", 400_000)  # three of them
+    folder = tmp_path / "people"
+    folder.mkdir()
+
+    async def ask() -> None:
+        async with serving({}, folder=folder) as (_, client):
+            with pytest.raises(openai.NotFoundError):
+                await scored(client, "p0", "Say 2.")
+            for n in range(8):
+                shutil.copy(variants["bob-2"], folder / f"p{n}.safetensors")
+            shutil.copytree(variants["ann"], folder / "ann")
+            names = [f"p{n}" for n in range(8)] + ["ann"]
+            for _ in range(2):
+                answers = await asyncio.gather(*(scored(client, n, "Say 2.") for n in names))
+                assert all(agree(answer, answers[0]) for answer in answers[:8])
+                assert not agree(answers[8], answers[0])
+            assert f"{NAME}:p3" in [model.id async for model in client.models.list()]
+            (folder / "p0.safetensors").write_bytes(b"damaged")
+            with pytest.raises(openai.BadRequestError, match="p0"):
+                await scored(client, "p0", "Say 2.")
+
+    asyncio.run(ask())
+
+
 REFUSED: list[tuple[dict[str, Any], str | None]] = [
     ({"model": "nobody"}, "model"),
     ({"model": "../ann"}, "model"),
@@ -279,8 +308,6 @@ def test_strangers_are_refused(served: Served, headers: dict[str, str], status: 
 def test_a_replaced_delta_answers_anew(
     served: Served, variants: dict[str, Path], tmp_path: Path
 ) -> None:
-    import shutil
-
     file = tmp_path / "mine.safetensors"
     shutil.copy(variants["bob-2"], file)
 
@@ -292,7 +319,6 @@ def test_a_replaced_delta_answers_anew(
         return before, await text_of(client, "mine", "Say 2.")
 
     variants = {**variants, "mine": file}
-    from tests.gym.serving.conftest import serving
 
     async def run() -> tuple[str, str]:
         async with serving(variants) as pair:

@@ -13,7 +13,8 @@ from zoo.gym.cli.options import Json, Model, Offline, Switch, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import resolve_base
 from zoo.gym.config.report import first_fault
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.paths import given_path
 
 if TYPE_CHECKING:
     from zoo.gym.serving.run import ModelServer, ServeConfig
@@ -24,6 +25,7 @@ def serve(
     *,
     model: Model = None,
     variant: Annotated[tuple[str, ...], Parameter(name="--variant", negative=())] = (),
+    variants: str | None = None,
     port: int = 8000,
     cors: Annotated[tuple[str, ...], Parameter(name="--cors", negative=())] = (),
     rows: int = 16,
@@ -39,6 +41,8 @@ def serve(
         model: the base model's name or folder; by default that of the first variant
         variant: NAME=SOURCE: a run, an adapter or a low-rank delta of the base, asked for as
             MODEL:NAME; runs of the base are there without it
+        variants: a folder of more of them, which may change: NAME.safetensors is a delta, a folder
+            NAME an adapter
         port: port to listen at; 0 takes any free one
         cors: web pages whose scripts may ask, as https://example.org; by default none
         rows: answers that are computed at once
@@ -59,11 +63,16 @@ def serve(
             hint="zoo-gym serve --model smollm2",
             code="cli.nothing_to_serve",
         )
+    folder = None if variants is None else given_path(variants)
+    if folder is not None and not folder.is_dir():
+        raise NotAvailableError(
+            f"--variants: {folder}: no such folder", code="cli.no_variants_folder"
+        )
     recorded, check = (None, None) if first is None else (first.base, first.check)
     base = resolve_base(model, recorded, "--model", check, yes=yes, offline=offline)
     settings = {"port": port, "origins": cors, "rows": rows, "queue": queue, "needs_token": token}
     out.say(f"loading {base.id}")
-    server = ModelServer(base.folder, base.id, sources, _config(settings))
+    server = ModelServer(base.folder, base.id, sources, _config(settings), folder)
 
     def started() -> None:
         out.answer(f"{base.id} is at {server.url}/v1")
@@ -80,12 +89,13 @@ def serve(
 
 
 def _sources(variants: tuple[str, ...]) -> "dict[str, Source]":
+    from zoo.gym.serving.variants import NAME
     from zoo.gym.tuned.source import resolve_tuned
 
     sources: dict[str, Source] = {}
     for text in variants:
         name, equals, source = text.partition("=")
-        if not equals or not is_variant_name(name) or name in sources:
+        if not equals or not NAME.fullmatch(name) or name in sources:
             raise InputError(
                 f"--variant: expected NAME=SOURCE, with 1 to 64 of a-z, 0-9, '.', '_', '-' in "
                 f"NAME and each NAME once, got {text!r}",
@@ -93,16 +103,6 @@ def _sources(variants: tuple[str, ...]) -> "dict[str, Source]":
             )
         sources[name] = resolve_tuned(source)
     return sources
-
-
-def is_variant_name(name: str) -> bool:
-    """Returns whether a variant can be called so: `[a-z0-9._-]{1,64}`, no dot first."""
-    return (
-        bool(name)
-        and len(name) <= 64
-        and name[0] != "."
-        and all(char in "abcdefghijklmnopqrstuvwxyz0123456789._-" for char in name)
-    )
 
 
 def _config(settings: dict[str, object]) -> "ServeConfig":

@@ -47,6 +47,7 @@ class ModelServer:
         name: what requests call it.
         sources: variants by name; the runs of the base are there besides.
         config: where it listens.
+        folder: has more variants by their names, see `Models`.
 
     Attributes:
         url: the address, once it has started.
@@ -54,13 +55,19 @@ class ModelServer:
     """
 
     def __init__(
-        self, base: Path, name: str, sources: Mapping[str, Source], config: ServeConfig
+        self,
+        base: Path,
+        name: str,
+        sources: Mapping[str, Source],
+        config: ServeConfig,
+        folder: Path | None = None,
     ) -> None:
         if not config.needs_token and not config.is_local:
             raise InputError(
                 "token: expected one for other machines, got none", code="serving.no_token"
             )
         self.base, self.name, self.sources, self.config = base, name, sources, config
+        self.folder = folder
         self.url = ""
         self.token = stored_token(token_file()) if config.needs_token else None
         self._http = HttpServer(config)
@@ -118,7 +125,7 @@ class ModelServer:
         self._engine = engine = Engine(batcher, most=self.config.queue)
         self._open.callback(engine.close)
         drawn = stated_sampling(self.base) or {"temperature": 1.0}
-        return Models(self.base, self.name, engine, self.sources, Sampling(**drawn))
+        return Models(self.base, self.name, engine, self.sources, Sampling(**drawn), self.folder)
 
 
 def token_file() -> Path:

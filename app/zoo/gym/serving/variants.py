@@ -4,7 +4,7 @@ import asyncio
 import datetime as dt
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from zoo.backends.sampling import Sampling
 from zoo.gym.data import EncodeOptions, Tokenizer, chat_stops
 from zoo.gym.data.own_tokenizer import own_tokenizer
+from zoo.gym.delta.file.header import WHOLE_BASE_KEY
 from zoo.gym.delta.origin.record import joint_of_result
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.engine import engine_for
@@ -19,7 +20,7 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.jobs import run_folders
 from zoo.gym.tuned.changes import read_changes
 from zoo.gym.tuned.opened import open_tuned
-from zoo.gym.tuned.source import Source, resolve_tuned, source_of_run
+from zoo.gym.tuned.source import Source, resolve_tuned, source_at, source_of_run
 from zoo.models.adapters import WEIGHT
 from zoo.models.folder import model_positions, vocabulary_size
 
@@ -32,6 +33,9 @@ RESIDENT_BYTES = 1 << 30
 
 LIBRARY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}(@[0-9]{1,9})?")
 """A library of lessons, with its version or without."""
+
+NAME = re.compile(r"[a-z0-9_-][a-z0-9._-]{0,63}")
+"""A variant, in requests and as a file."""
 
 UNLIMITED = 1 << 20
 """Tokens of a text for a model whose config states no limit."""
@@ -67,6 +71,8 @@ class Models:
         name: what requests call it.
         engine: computes the answers.
         sources: variants that were named at the start.
+        folder: has variants by their names, which may come and go: NAME.safetensors is a delta,
+            a folder NAME an adapter.
         sampling: how answers are drawn if a request does not say.
     """
 
@@ -75,9 +81,11 @@ class Models:
     engine: "Engine"
     sources: Mapping[str, Source]
     sampling: Sampling
+    folder: Path | None = None
     positions: int = field(init=False)
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _resident: OrderedDict[str, tuple[Asked, int]] = field(default_factory=OrderedDict, init=False)
+    _verified: set[Hashable] = field(default_factory=set[Hashable], init=False)
     _names: dict[str, str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -88,7 +96,9 @@ class Models:
     def ids(self) -> list[str]:
         """Returns the ids of all models: the base, variants named at the start, runs."""
         runs = [run.name or run.id for run in run_folders() if self._is_run_of_base(run.id)]
-        names = dict.fromkeys([*self.sources, *runs])
+        files = [] if self.folder is None else sorted(self.folder.iterdir())
+        here = (file.name.removesuffix(".safetensors") for file in files)
+        names = dict.fromkeys([*self.sources, *filter(NAME.fullmatch, here), *runs])
         return [self.name, *(f"{self.name}:{name}" for name in names)]
 
     async def ask(self, model: str) -> Asked:
@@ -125,7 +135,7 @@ class Models:
         if model == self.name:
             return self._base
         name = model.removeprefix(f"{self.name}:")
-        source = self.sources.get(name) or self._run(name)
+        source = self.sources.get(name) or self._in_folder(name) or self._run(name)
         key = f"{source.path}@{_version(source.path)}"
         async with self._reading:  # one that many ask for at once is read once
             if key not in self._resident:
@@ -152,8 +162,11 @@ class Models:
         stored = None
         if source is not None and tuned is not None and source.artifact == "delta":
             stored = tuned.record.tokenizer
-        path = None if source is None else source.path
-        tokenizer = own_tokenizer(self.base, path, None, stored).tokenizer
+        if source is not None and source.artifact == "delta" and not stored:
+            tokenizer = self._base.tokenizer  # reading one takes longer than reading a delta
+        else:
+            path = None if source is None else source.path
+            tokenizer = own_tokenizer(self.base, path, None, stored).tokenizer
         options = EncodeOptions(
             cutoff_len=self.positions,
             date=today,
@@ -169,8 +182,9 @@ class Models:
         Raises:
             InputError: it changes more than low-rank factors of linear layers.
         """
-        weights = open_weights(self.base)
-        changes = read_changes(source, weights)
+        weights, belongs = open_weights(self.base), _base_of(source)
+        changes = read_changes(source, weights, verifies=belongs not in self._verified)
+        self._verified.add(belongs)
         self._names = self._names or engine_for(self.base).parameter_names(self.base)
         factors = {}
         for name in changes.names:
@@ -185,6 +199,15 @@ class Models:
                 )
             factors[self._names[name].removesuffix(WEIGHT)] = pair
         return factors
+
+    def _in_folder(self, name: str) -> Source | None:
+        """Returns the delta NAME.safetensors, or the adapter NAME, of the folder of variants."""
+        if self.folder is None or not NAME.fullmatch(name):
+            return None
+        path = self.folder / f"{name}.safetensors"
+        if not path.is_file():
+            path = self.folder / name
+        return source_at(path) if path.exists() else None
 
     def _run(self, name: str) -> Source:
         missing = NotAvailableError(
@@ -210,6 +233,15 @@ class Models:
             return resolve(source.base, offline=True).folder == self.base
         except (InputError, NotAvailableError):
             return False
+
+
+def _base_of(source: Source) -> Hashable:
+    """Returns what a source says of its base; equal for sources that belong to it alike."""
+    if source.artifact != "delta":
+        return source.path
+    header = source.delta.header
+    shapes = tuple((tensor.name, tensor.shape) for tensor in header.tensors)
+    return header.base.identity, str(header.recipe.get(WHOLE_BASE_KEY)), shapes
 
 
 def sampling_for(asked: Asked, drawn: Sampling) -> Sampling:
