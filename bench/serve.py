@@ -5,6 +5,8 @@ shape, both with 8,192 words, in float32, on one thread. A request has 32 tokens
 Variants are adapters of rank 16 on every linear layer of the blocks. Ways are measured in turns,
 and a ratio is the median of the rounds' ratios of tokens per CPU-second. Then 64 requests with 512
 tokens in common, 32 of their own and 32 new ones, beside the same ones with nothing in common.
+Last, a thousand random deltas of zen-pico are asked through the server in turns, more than its
+memory keeps, and compared with each alone.
 
 usage: python -m bench serve                  ten minutes of one core, 2 GB
 """
@@ -23,9 +25,11 @@ from bench.measure import Case
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
     from zoo.backends.batching import Batcher, Factors
+    from zoo.gym.serving.run import ModelServer
 
 WORDS, PROMPT, NEW, ROWS, RANK, ROUNDS = 8192, 32, 64, 8, 16, 5
 REQUESTS, SHARED, SHARED_NEW = 64, 512, 32
+PEOPLE, PEOPLE_BYTES, QUESTION = 1000, 16_000_000, "Spell abc backward."
 
 SHAPES: dict[str, dict[str, Any]] = {
     "89 M parameters": {
@@ -192,6 +196,133 @@ def of_prefix(folder: Path) -> Iterator[Case]:
     yield Case(name, median(mine for mine, _ in pairs), "CPU-s", "without", ratio, "<= 0.35")
 
 
+def write_variants(folder: Path) -> Path:
+    """Writes as many random deltas of zen-pico, of 2 bits."""
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    from zoo.backends import load_backend
+    from zoo.backends.base import LoadSpec, LoraSpec
+    from zoo.gym import create_delta
+    from zoo.models import pico_folder
+
+    people, adapter = folder / "people", folder / "adapter"
+    people.mkdir()
+    policy = load_backend("cpu").load(pico_folder(), LoadSpec(train=LoraSpec(), dtype="f32"))
+    policy.save_result(adapter, base="zen-pico")
+    file = adapter / "adapter_model.safetensors"
+    shapes = {f"base_model.model.{name}": value.shape for name, value in policy.trained()}
+    for number in range(PEOPLE):
+        random = np.random.default_rng(number)
+        values = {
+            name: random.normal(0, 0.1, shape).astype(np.float32) for name, shape in shapes.items()
+        }
+        save_file(values, file, metadata={"format": "pt"})
+        create_delta(adapter, base=pico_folder(), out=people / f"p{number}.safetensors")
+    return people
+
+
+def of_people(folder: Path) -> Iterator[Case]:
+    """Yields how many of the variants, asked in turns through the server, get another's answer."""
+    import asyncio
+
+    from zoo.backends import load_backend
+    from zoo.backends.base import LoadSpec
+    from zoo.gym.serving import variants
+    from zoo.gym.serving.run import ModelServer, ServeConfig
+    from zoo.models import pico_folder
+
+    people = write_variants(folder)
+    os.environ["ZOO_GYM_HOME"] = str(folder / "home")
+    kept, variants.RESIDENT_BYTES = variants.RESIDENT_BYTES, PEOPLE_BYTES
+    server = ModelServer(pico_folder(), "zen-pico", {}, ServeConfig(port=0), people)
+    started = time.process_time()
+    together = asyncio.run(_asked(server))
+    seconds = time.process_time() - started
+    variants.RESIDENT_BYTES = kept
+    policy = load_backend("cpu").load(pico_folder(), LoadSpec())
+    wrong = sum(
+        not _agree(together[number], _alone(policy, people / f"p{number}.safetensors"))
+        for number in range(PEOPLE)
+    )
+    yield Case(f"{PEOPLE} variants: mixed up", wrong, "answers", "all", wrong / PEOPLE, "<= 0")
+    a_request = seconds / (2 * PEOPLE)
+    name = f"{PEOPLE} variants in {PEOPLE_BYTES // 1_000_000} MB: a request"
+    yield Case(name, 1000 * a_request, "CPU-ms", "itself", 1.0, "")
+
+
+Scored = list[tuple[str, float]]
+
+
+async def _asked(server: "ModelServer") -> list[Scored]:
+    """Returns the answers of all variants, asked twice in turns, 16 at a time."""
+    import asyncio
+
+    from openai import AsyncOpenAI
+
+    await server.start()
+    client = AsyncOpenAI(base_url=f"{server.url}/v1", api_key=server.token, max_retries=5)
+    at_once = asyncio.Semaphore(16)
+
+    async def ask(number: int) -> Scored:
+        messages: Any = [{"role": "user", "content": QUESTION}]
+        async with at_once:
+            answer = await client.chat.completions.create(
+                model=f"p{number}", messages=messages, temperature=0, max_tokens=8, logprobs=True
+            )
+        logprobs = answer.choices[0].logprobs
+        assert logprobs is not None
+        return [(each.token, each.logprob) for each in logprobs.content or ()]
+
+    try:
+        for _ in range(2):
+            answers = await asyncio.gather(*(ask(number) for number in range(PEOPLE)))
+        return list(answers)
+    finally:
+        await client.close()
+        await server.stop()
+
+
+def _alone(policy: "Policy", file: Path) -> Scored:
+    """Returns the answer of a variant that nothing else is answered beside."""
+    from zoo.backends.batching import Request
+    from zoo.backends.sampling import Sampling
+    from zoo.gym.data import EncodeOptions, Message, chat_stops, encode_prompt, load_tokenizer
+    from zoo.gym.delta.reading.weights import open_weights
+    from zoo.gym.tuned.changes import read_changes
+    from zoo.gym.tuned.source import source_at
+    from zoo.models import pico_folder
+
+    base = pico_folder()
+    tokenizer, options = load_tokenizer(base), EncodeOptions(cutoff_len=512)
+    changes = read_changes(source_at(file), open_weights(base), verifies=False)
+    batcher = policy.batcher(rows=1, tokens=512)
+    assert batcher is not None
+    pairs = {name.removesuffix(".weight"): changes.factors(name) for name in changes.names}
+    batcher.add_adapter("alone", {name: pair for name, pair in pairs.items() if pair})
+    stops = chat_stops(base, tokenizer, options)
+    sampling = Sampling(max_new_tokens=8, stop_ids=stops)
+    ids = encode_prompt([Message("user", QUESTION)], tokenizer, options)
+    batcher.add(Request(tuple(ids), sampling, 0, "alone"))
+    events = []
+    while batcher.busy:
+        events += batcher.step()
+    batcher.close()
+    return [
+        (tokenizer.decode([event.id]), event.logprob) for event in events if event.id not in stops
+    ]
+
+
+def _agree(mine: Scored, theirs: Scored) -> bool:
+    """Whether two greedy answers are of the same weights: they differ only behind a near tie."""
+    for (token, logprob), (other, expected) in zip(mine, theirs, strict=False):
+        if abs(logprob - expected) > 2e-2:
+            return False
+        if token != other:
+            return True
+    return len(mine) == len(theirs)
+
+
 def run() -> Iterator[Case]:
     """Yields the cases."""
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -201,3 +332,5 @@ def run() -> Iterator[Case]:
             yield from of_shape(name, model)
             if name == "4 layers of zen-nano":
                 yield from of_prefix(model)
+    with tempfile.TemporaryDirectory(prefix="zoo-gym-") as folder:
+        yield from of_people(Path(folder))
