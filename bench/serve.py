@@ -298,7 +298,7 @@ def _alone(policy: "Policy", file: Path) -> Scored:
     changes = read_changes(source_at(file), open_weights(base), verifies=False)
     batcher = policy.batcher(rows=1, tokens=512)
     assert batcher is not None
-    pairs = {name.removesuffix(".weight"): changes.factors(name) for name in changes.names}
+    pairs = {name.removesuffix(".weight"): changes.decoded_factors(name) for name in changes.names}
     batcher.add_adapter("alone", {name: pair for name, pair in pairs.items() if pair})
     stops = chat_stops(base, tokenizer, options)
     sampling = Sampling(max_new_tokens=8, stop_ids=stops)

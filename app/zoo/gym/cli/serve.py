@@ -38,7 +38,8 @@ def serve(
     """Serves a model and fine-tunes of it to programs of this machine that speak OpenAI's API.
 
     Args:
-        model: the base model's name or folder; by default that of the first variant
+        model: the base model's name or folder, by default that of the first variant; or the path of
+            an adapter or a delta, which is then a variant of its base
         variant: NAME=SOURCE: a run, an adapter or a low-rank delta of the base, asked for as
             MODEL:NAME; runs of the base are there without it
         variants: a folder of more of them, which may change: NAME.safetensors is a delta, a folder
@@ -55,7 +56,11 @@ def serve(
     from zoo.gym.serving.run import ModelServer, token_file
 
     out = Output(as_json)
-    sources = _sources(variant)
+    settings = {"port": port, "origins": cors, "rows": rows, "queue": queue, "needs_token": token}
+    sources, config = _sources(variant), _config(settings)
+    if model is not None and (named := _fine_tune(model)) is not None:
+        name, source = named  # a peft folder or a delta, as published texts serve them
+        sources, model = {name: source, **sources}, None
     first = next(iter(sources.values()), None)
     if model is None and first is None:
         raise InputError(
@@ -70,9 +75,8 @@ def serve(
         )
     recorded, check = (None, None) if first is None else (first.base, first.check)
     base = resolve_base(model, recorded, "--model", check, yes=yes, offline=offline)
-    settings = {"port": port, "origins": cors, "rows": rows, "queue": queue, "needs_token": token}
     out.say(f"loading {base.id}")
-    server = ModelServer(base.folder, base.id, sources, _config(settings), folder)
+    server = ModelServer(base.folder, base.id, sources, config, folder)
 
     def started() -> None:
         out.answer(f"{base.id} is at {server.url}/v1")
@@ -86,6 +90,18 @@ def serve(
     asyncio.run(_until_stopped(server, started))
     out.say("ended")
     return 0
+
+
+def _fine_tune(model: str) -> "tuple[str, Source] | None":
+    """Returns the name and the fine-tune that `--model` is the path of; None for a model."""
+    from zoo.gym.tuned.source import source_at
+
+    path = given_path(model)
+    if not path.exists():
+        return None
+    source = source_at(path)
+    name = path.name.lower().removesuffix(".safetensors")
+    return None if source.artifact == "model" else (name, source)
 
 
 def _sources(variants: tuple[str, ...]) -> "dict[str, Source]":

@@ -188,7 +188,7 @@ class Models:
         self._names = self._names or engine_for(self.base).parameter_names(self.base)
         factors = {}
         for name in changes.names:
-            pair = changes.factors(name)
+            pair = changes.decoded_factors(name)
             if pair is None or name not in self._names:
                 raise InputError(
                     f"{source.path}: expected low-rank changes of linear layers, got "

@@ -56,6 +56,12 @@ class Changes(ABC):
         """Returns A [r, in] and B [r, out] of a change that is their product, or None."""
         return None
 
+    def decoded_factors(
+        self, name: str
+    ) -> "tuple[NDArray[np.float32], NDArray[np.float32]] | None":
+        """Returns the factors also of a delta, as its codes have them."""
+        return self.factors(name)
+
 
 class _DeltaChanges(Changes):
     def __init__(self, delta: Delta, base: Weights, *, verifies: bool) -> None:
@@ -67,7 +73,9 @@ class _DeltaChanges(Changes):
         if verifies:
             verify_base(delta, base)
 
-    def factors(self, name: str) -> "tuple[NDArray[np.float32], NDArray[np.float32]] | None":
+    def decoded_factors(
+        self, name: str
+    ) -> "tuple[NDArray[np.float32], NDArray[np.float32]] | None":
         tensor = self._terms[name]
         (term, *more) = tensor.terms
         if more or not isinstance(term, LowRankTerm):
