@@ -276,7 +276,7 @@ def test_factors_that_do_not_fit_are_refused(tied: Path) -> None:
     batcher = batcher_of(policy)
     good = factors(policy, 0, 4)
     name, (A, B) = next(iter(good.items()))
-    with pytest.raises(InputError, match="expected linear layers of the model, got 'nothing'"):
+    with pytest.raises(InputError, match="expected linear layers below the head, got 'nothing'"):
         batcher.add_adapter("a", {"nothing": (A, B)})
     with pytest.raises(InputError, match="expected factors"):
         batcher.add_adapter("a", {name: (A[:, :-1], B)})

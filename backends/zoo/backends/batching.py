@@ -29,6 +29,10 @@ Factors: TypeAlias = "Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32
 """A [r, in] and B [r, out] of an adapter, its scale in B, by the layers of the loaded model."""
 
 
+FAILED = "failed"
+"""The `finish` of a row whose numbers overflowed: its adapter is broken; the token says nothing."""
+
+
 @dataclass(frozen=True)
 class Request:
     """A prompt to continue.
@@ -94,7 +98,10 @@ class Batcher(ABC):
 
     @abstractmethod
     def step(self) -> list[TokenEvent]:
-        """Reads some of the prompts that wait, or a token of each row; returns the new tokens."""
+        """Reads some of the prompts that wait, or a token of each row; returns the new tokens.
+
+        The last of a row has a `finish` as in `Rollout`, or `FAILED`.
+        """
 
 
 class OneByOne(Batcher):

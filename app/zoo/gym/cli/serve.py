@@ -27,7 +27,6 @@ def serve(
     variant: Annotated[tuple[str, ...], Parameter(name="--variant", negative=())] = (),
     variants: str | None = None,
     port: int = 8000,
-    cors: Annotated[tuple[str, ...], Parameter(name="--cors", negative=())] = (),
     rows: int = 16,
     queue: int = 128,
     token: Annotated[Switch, Parameter(negative="--no-token")] = True,
@@ -45,7 +44,6 @@ def serve(
         variants: a folder of more of them, which may change: NAME.safetensors is a delta, a folder
             NAME an adapter
         port: port to listen at; 0 takes any free one
-        cors: web pages whose scripts may ask, as https://example.org; by default none
         rows: answers that are computed at once
         queue: answers that may wait or be computed at once; more are refused (429)
         token: whether requests need the token that is printed
@@ -56,7 +54,7 @@ def serve(
     from zoo.gym.serving.run import ModelServer, token_file
 
     out = Output(as_json)
-    settings = {"port": port, "origins": cors, "rows": rows, "queue": queue, "needs_token": token}
+    settings: dict[str, object] = {"port": port, "rows": rows, "queue": queue, "needs_token": token}
     sources, config = _sources(variant), _config(settings)
     if model is not None and (named := _fine_tune(model)) is not None:
         name, source = named  # a peft folder or a delta, as published texts serve them

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from zoo.backends.machine.installing import install_command
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_errors, read_small, write_beside
+from zoo.gym.files.lock import locked
 from zoo.gym.http_guard.config import HttpConfig
 from zoo.gym.http_guard.gate import Gate
 from zoo.gym.paths import ensure_folder
@@ -97,6 +98,12 @@ def stored_token(path: Path) -> str:
     Raises:
         StorageError: it cannot be kept.
     """
+    ensure_folder(path.parent)
+    with locked(path.with_name(f".{path.name}.lock"), wait_s=10):  # two servers may start at once
+        return _stored_token(path)
+
+
+def _stored_token(path: Path) -> str:
     with read_errors(path):
         try:
             token = read_small(path, most_bytes=1000).decode().strip()
@@ -104,7 +111,6 @@ def stored_token(path: Path) -> str:
             token = ""
     if not token:
         token = secrets.token_urlsafe(32)
-        ensure_folder(path.parent)
         write_beside(path, f"{token}\n", sync=True)
     return token
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zoo.backends.batching import Request
+from zoo.backends.detokenizer import Detokenizer
 from zoo.backends.sampling import Sampling, before_stop
 from zoo.gym.chat.parts import LINE_END, Parts
 from zoo.gym.serving.variants import Asked
@@ -33,6 +34,7 @@ class Answer:
     stripped: bool
     finish: str | None = None
     tokens: list[int] = field(default_factory=list[int])
+    texts: list[str] = field(default_factory=list[str])
     logprobs: list[float] = field(default_factory=list[float])
 
     async def parts(self, engine: "Engine") -> AsyncGenerator[str]:
@@ -44,10 +46,11 @@ class Answer:
         request = Request(tuple(self.ids), self.sampling, self.key, self.asked.adapter)
         decode = self.asked.tokenizer.decode
         parts = Parts(decode, self.sampling.stop_strings, stripped=self.stripped)
-        stream = engine.stream(request)
+        detokenizer, stream = Detokenizer(decode), engine.stream(request)
         try:
             async for event in stream:
                 self.tokens.append(event.id)
+                self.texts.append(detokenizer.add(event.id))
                 self.logprobs.append(event.logprob)
                 self.finish = event.finish
                 stops = event.id in self.sampling.stop_ids
@@ -66,10 +69,10 @@ class Answer:
         return text.strip(LINE_END) if self.stripped else text
 
     def scored(self) -> tuple[list[str], list[float]]:
-        """Returns the text of each token, and its log-probability; without the stop token."""
-        pairs = [
-            (self.asked.tokenizer.decode([token]), logprob)
-            for token, logprob in zip(self.tokens, self.logprobs, strict=True)
-            if token not in self.sampling.stop_ids
-        ]
+        """Returns the text that each token added, and its log-probability; not of the stop token.
+
+        A token that is a part of a character adds nothing, and the one that completes it all of it.
+        """
+        rows = zip(self.tokens, self.texts, self.logprobs, strict=True)
+        pairs = [(text, p) for token, text, p in rows if token not in self.sampling.stop_ids]
         return [text for text, _ in pairs], [logprob for _, logprob in pairs]

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from zoo.backends.batching import FAILED
 from zoo.gym.errors import GymError
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ class Ticket:
         self.loop.call_soon_threadsafe(self.events.put_nowait, event)
 
 
+def _overflow() -> FailedError:
+    return FailedError("the numbers of this variant overflow", code="serving.overflow")
+
+
 class Engine:
     """Answers requests with a batcher, in a thread of its own.
 
@@ -55,7 +60,7 @@ class Engine:
     """
 
     def __init__(self, batcher: "Batcher", *, most: int) -> None:
-        self._batcher, self._most = batcher, most
+        self._batcher, self.most = batcher, most
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._rows: dict[int, Ticket] = {}
         self._active = 0  # tickets that were queued and have not ended; of the event loop
@@ -87,9 +92,9 @@ class Engine:
             ValueError: see `Batcher.add`.
             FailedError: the engine failed.
         """
-        if self._active >= self._most:
+        if self._active >= self.most:
             raise BusyError(
-                f"server: expected fewer than {self._most} requests at once, got one more",
+                f"server: expected fewer than {self.most} requests at once, got one more",
                 code="serving.busy",
             )
         ticket = Ticket(request, asyncio.get_running_loop())
@@ -140,7 +145,7 @@ class Engine:
             try:
                 for event in self._batcher.step():
                     if (ticket := self._rows.get(event.row)) is not None:
-                        ticket.deliver(event)
+                        ticket.deliver(_overflow() if event.finish == FAILED else event)
                         if event.finish is not None:
                             del self._rows[event.row]
             except Exception:  # noqa: BLE001 - one bad step must not end the server

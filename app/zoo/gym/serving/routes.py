@@ -5,7 +5,8 @@ import json
 import secrets
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
@@ -20,9 +21,10 @@ from zoo.gym.http_guard.requests import read_body
 from zoo.gym.serving import wire
 from zoo.gym.serving.answers import Answer
 from zoo.gym.serving.engine import BusyError, FailedError
-from zoo.gym.serving.variants import Asked, Models, sampling_for
+from zoo.gym.serving.variants import Asked, Models, sampling_for, today
 
 B = TypeVar("B", bound=wire.Body)
+T = TypeVar("T")
 
 MOST_BYTES, BODY_S = 16_000_000, 60.0
 """The largest request, and the seconds that it may take to arrive."""
@@ -59,7 +61,8 @@ def build(models: Models) -> FastAPI:
             raise wire.RequestError(
                 f"messages: expected the user's turn last, got {got}", param="messages"
             )
-        ids = await asyncio.to_thread(encode_prompt, turns, asked.tokenizer, asked.options)
+        options = replace(asked.options, date=today())
+        ids = await asyncio.to_thread(encode_prompt, turns, asked.tokenizer, options)
         answers = _answers(models, asked, body, [ids], stripped=True)
         return await _respond(request, models, _Chat(body), answers)
 
@@ -67,10 +70,7 @@ def build(models: Models) -> FastAPI:
     async def complete(request: Request) -> Response:
         body = await _read(request, wire.CompletionBody)
         asked = await models.ask(body.model)
-        prompts = [
-            _tokens(asked, prompt) if isinstance(prompt, str) else prompt
-            for prompt in body.prompts()
-        ]
+        prompts = await asyncio.to_thread(_prompts, asked, body)
         answers = _answers(models, asked, body, prompts, stripped=False)
         return await _respond(request, models, _Completion(body), answers)
 
@@ -93,10 +93,10 @@ async def _read(request: Request, kind: type[B]) -> B:
         raise wire.RequestError(message, param=param) from None
 
 
-def _tokens(asked: Asked, prompt: str) -> list[int]:
-    """Returns the tokens of a text that is continued, with those that the tokenizer adds."""
-    ids: list[int] = asked.tokenizer.backend_tokenizer.encode(prompt).ids
-    return ids
+def _prompts(asked: Asked, body: wire.CompletionBody) -> list[list[int]]:
+    """Returns the tokens of what is continued, of texts with those that the tokenizer adds."""
+    encode = asked.tokenizer.backend_tokenizer.encode
+    return [encode(prompt).ids if isinstance(prompt, str) else prompt for prompt in body.prompts()]
 
 
 def _answers(
@@ -110,6 +110,10 @@ def _answers(
         for _ in range(body.n or 1):
             sampling = sampling_for(asked, drawn)
             answers.append(Answer(asked, ids, sampling, seed + len(answers), stripped))
+    if len(answers) > models.engine.most:
+        raise wire.RequestError(
+            f"n: expected at most {models.engine.most} answers, got {len(answers)}", param="n"
+        )
     return answers
 
 
@@ -168,7 +172,8 @@ class _Completion:
         if self.body.logprobs is None:
             return None
         tokens, scores = answer.scored()
-        return wire.completion_logprobs(tokens[start:], scores[start:])
+        begin = sum(map(len, tokens[:start]))
+        return wire.completion_logprobs(tokens[start:], scores[start:], begin)
 
 
 async def _respond(
@@ -181,7 +186,8 @@ async def _respond(
     }
     if form.body.stream:
         events = _events(models, form, answers, head | {"object": form.piece})
-        first = await anext(events)  # errors before the first token have a status of their own
+        # errors before the first token have a status of their own
+        first = await _unless_gone(request, anext(events))
         return StreamingResponse(_lines(first, events), media_type="text/event-stream")
     await _computed(request, models, answers)
     choices = [form.whole(index, answer) for index, answer in enumerate(answers)]
@@ -190,29 +196,41 @@ async def _respond(
 
 
 async def _computed(request: Request, models: Models, answers: list[Answer]) -> None:
-    """Computes all answers; when the client goes, they are cancelled."""
+    """Computes all answers; when one fails or the client goes, they are cancelled."""
 
     async def read(answer: Answer) -> None:
         async for _ in answer.parts(models.engine):
             pass
 
+    async def read_all() -> None:
+        tasks = [asyncio.create_task(read(answer)) for answer in answers]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    await _unless_gone(request, read_all())
+
+
+async def _unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Returns what a coroutine returns, and cancels it when the client goes."""
+
     async def gone() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    async def all_read() -> None:
-        await asyncio.gather(*(read(answer) for answer in answers))
-
-    reading, leaving = asyncio.create_task(all_read()), asyncio.create_task(gone())
+    working, leaving = asyncio.ensure_future(work), asyncio.create_task(gone())
     try:
-        await asyncio.wait({reading, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not reading.done():
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
             raise RefusedError(499, "request: the connection ended")
-        await reading
+        return working.result()
     finally:
         leaving.cancel()
-        reading.cancel()
-        await asyncio.gather(reading, leaving, return_exceptions=True)
+        working.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
 
 
 async def _events(

@@ -3,6 +3,7 @@
 import asyncio
 import datetime as dt
 import re
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,12 +16,13 @@ from zoo.gym.data.own_tokenizer import own_tokenizer
 from zoo.gym.delta.file.header import WHOLE_BASE_KEY
 from zoo.gym.delta.origin.record import joint_of_result
 from zoo.gym.delta.reading.weights import open_weights
+from zoo.gym.delta.sanity import warn_of_no_effect
 from zoo.gym.engine import engine_for
-from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.jobs import run_folders
+from zoo.gym.errors import GymWarning, InputError, NotAvailableError
+from zoo.gym.jobs import Run, run_folders
 from zoo.gym.tuned.changes import read_changes
 from zoo.gym.tuned.opened import open_tuned
-from zoo.gym.tuned.source import Source, resolve_tuned, source_at, source_of_run
+from zoo.gym.tuned.source import Source, source_at, source_of_run
 from zoo.models.adapters import WEIGHT
 from zoo.models.folder import model_positions, vocabulary_size
 
@@ -85,6 +87,7 @@ class Models:
     positions: int = field(init=False)
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _resident: OrderedDict[str, tuple[Asked, int]] = field(default_factory=OrderedDict, init=False)
+    _runs: dict[str, bool] = field(default_factory=dict[str, bool], init=False)
     _verified: set[Hashable] = field(default_factory=set[Hashable], init=False)
     _names: dict[str, str] = field(default_factory=dict, init=False)
 
@@ -95,7 +98,7 @@ class Models:
 
     def ids(self) -> list[str]:
         """Returns the ids of all models: the base, variants named at the start, runs."""
-        runs = [run.name or run.id for run in run_folders() if self._is_run_of_base(run.id)]
+        runs = [run.name or run.id for run in run_folders() if self._is_run_of_base(run)]
         files = [] if self.folder is None else sorted(self.folder.iterdir())
         here = (file.name.removesuffix(".safetensors") for file in files)
         names = dict.fromkeys([*self.sources, *filter(NAME.fullmatch, here), *runs])
@@ -135,7 +138,7 @@ class Models:
         if model == self.name:
             return self._base
         name = model.removeprefix(f"{self.name}:")
-        source = self.sources.get(name) or self._in_folder(name) or self._run(name)
+        source = await asyncio.to_thread(self._source, name)
         key = f"{source.path}@{_version(source.path)}"
         async with self._reading:  # one that many ask for at once is read once
             if key not in self._resident:
@@ -157,7 +160,6 @@ class Models:
             await self.engine.remove_adapter(key)
 
     def _asked(self, source: Source | None, key: str | None) -> Asked:
-        today = dt.datetime.now().astimezone().date().isoformat()
         tuned = None if source is None else open_tuned(source, self.base)
         stored = None
         if source is not None and tuned is not None and source.artifact == "delta":
@@ -166,13 +168,27 @@ class Models:
             tokenizer = self._base.tokenizer  # reading one takes longer than reading a delta
         else:
             path = None if source is None else source.path
-            tokenizer = own_tokenizer(self.base, path, None, stored).tokenizer
+            own = own_tokenizer(self.base, path, None, stored)
+            tokenizer = own.tokenizer
+            for note in own.notes:
+                warnings.warn(note, GymWarning, stacklevel=2)
         options = EncodeOptions(
             cutoff_len=self.positions,
-            date=today,
+            date=today(),
             vocabulary=vocabulary_size(self.base),
             joint=joint_of_result(self.base) if tuned is None else tuned.record.joint,
         )
+        if tuned is not None and source is not None:
+            tuned.warn_of_base()
+            if source.artifact == "adapter":
+                warn_of_no_effect(source.path)
+            if tuned.record.system is None:
+                warnings.warn(
+                    f"{source.path}: it was trained with a system prompt that is not on this "
+                    "machine: requests have to state it",
+                    GymWarning,
+                    stacklevel=2,
+                )
         system = "" if tuned is None else tuned.record.system or ""
         return Asked(key, tokenizer, options, chat_stops(self.base, tokenizer, options), system)
 
@@ -200,6 +216,9 @@ class Models:
             factors[self._names[name].removesuffix(WEIGHT)] = pair
         return factors
 
+    def _source(self, name: str) -> Source:
+        return self.sources.get(name) or self._in_folder(name) or self._run(name)
+
     def _in_folder(self, name: str) -> Source | None:
         """Returns the delta NAME.safetensors, or the adapter NAME, of the folder of variants."""
         if self.folder is None or not NAME.fullmatch(name):
@@ -218,21 +237,33 @@ class Models:
         if not name or any(char in name for char in "/\\") or name.startswith("."):
             raise missing
         for run in run_folders():
-            if name in (run.id, run.name) and self._is_run_of_base(run.id):
+            if name in (run.id, run.name) and self._is_run_of_base(run):
                 return source_of_run(run)
         raise missing
 
-    def _is_run_of_base(self, run: str) -> bool:
+    def _is_run_of_base(self, run: Run) -> bool:
         """Returns whether a run has a result that is an adapter of this base."""
+        if run.id not in self._runs:
+            if not run.result.is_dir():  # it may have one later
+                return False
+            self._runs[run.id] = self._trained_on_base(run)
+        return self._runs[run.id]
+
+    def _trained_on_base(self, run: Run) -> bool:
         from zoo.models import resolve
 
         try:
-            source = resolve_tuned(run)
+            source = source_of_run(run)
             if source.artifact != "adapter" or source.base is None:
                 return False
             return resolve(source.base, offline=True).folder == self.base
         except (InputError, NotAvailableError):
             return False
+
+
+def today() -> str:
+    """Returns the date of this machine, as templates print it."""
+    return dt.datetime.now().astimezone().date().isoformat()
 
 
 def _base_of(source: Source) -> Hashable:
@@ -253,4 +284,5 @@ def _version(path: Path) -> str:
     """Returns what changes when a fine-tune is replaced."""
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     stats = [(file.name, file.stat()) for file in files if file.is_file()]
-    return ",".join(f"{name}:{stat.st_mtime_ns}:{stat.st_size}" for name, stat in stats)
+    marks = ((name, s.st_mtime_ns, s.st_ctime_ns, s.st_ino, s.st_size) for name, s in stats)
+    return ",".join(":".join(map(str, mark)) for mark in marks)

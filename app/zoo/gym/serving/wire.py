@@ -10,10 +10,10 @@ from typing import Any, Literal, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from zoo.backends.sampling import Sampling
-from zoo.gym.data import Message
+from zoo.gym.data import Message, split_thinking
 from zoo.gym.errors import InputError
 
-MOST_STOPS, MOST_CHOICES, MOST_PROMPTS = 16, 16, 64
+MOST_STOPS, MOST_STOP, MOST_CHOICES, MOST_PROMPTS = 16, 1000, 16, 64
 
 Roles: TypeAlias = Literal["system", "developer", "user", "assistant"]
 
@@ -92,8 +92,8 @@ class Body(BaseModel):
     @classmethod
     def _check_stop(cls, stop: str | list[str] | None) -> str | list[str] | None:
         texts = [stop] if isinstance(stop, str) else stop or []
-        if len(texts) > MOST_STOPS or not all(texts):
-            raise ValueError(f"expected up to {MOST_STOPS} texts, none empty")
+        if len(texts) > MOST_STOPS or not all(0 < len(text) <= MOST_STOP for text in texts):
+            raise ValueError(f"expected up to {MOST_STOPS} texts of 1 to {MOST_STOP} characters")
         return stop
 
     @property
@@ -147,8 +147,21 @@ class Turn(BaseModel):
 
     role: Roles
     content: str | list[dict[str, str]] | None
-    name: str | None = None
+    # what OpenAI's client repeats of its own answers
+    annotations: None = None
+    audio: None = None
+    function_call: None = None
+    name: None = None
     refusal: None = None
+    tool_calls: None = None
+
+    @property
+    def message(self) -> Message:
+        """The turn as a template gets it; reasoning of an answer is apart from it."""
+        if self.role != "assistant":
+            return Message("system" if self.role == "developer" else self.role, self.text)
+        reasoning, content = split_thinking(self.text)
+        return Message("assistant", content, reasoning)
 
     @property
     def text(self) -> str:
@@ -195,10 +208,7 @@ class ChatBody(Body):
             system: the system prompt, if the request has none.
             lessons: returns what stands behind the system prompt, for the words of the user.
         """
-        turns = [
-            Message("system" if turn.role == "developer" else turn.role, turn.text)
-            for turn in self.messages
-        ]
+        turns = [turn.message for turn in self.messages]
         if turns[0].role == "system":
             system = turns.pop(0).content
         words = "\n".join(turn.content for turn in turns if turn.role == "user")
@@ -253,9 +263,11 @@ def chat_logprobs(tokens: Sequence[str], logprobs: Sequence[float]) -> dict[str,
     }
 
 
-def completion_logprobs(tokens: Sequence[str], logprobs: Sequence[float]) -> dict[str, Any]:
-    """Returns the log-probabilities of a completion's tokens."""
-    starts = [sum(map(len, tokens[:place])) for place in range(len(tokens))]
+def completion_logprobs(
+    tokens: Sequence[str], logprobs: Sequence[float], start: int = 0
+) -> dict[str, Any]:
+    """Returns the log-probabilities of a completion's tokens; `start` is where the first begins."""
+    starts = [start + sum(map(len, tokens[:place])) for place in range(len(tokens))]
     return {
         "tokens": list(tokens),
         "token_logprobs": list(logprobs),

@@ -298,7 +298,8 @@ class TorchPolicy(Policy):
 
     def batcher(self, *, rows: int, tokens: int) -> "Slots | None":
         """Returns slots for requests; None if the model's rows cannot come and go."""
-        from zoo.backends.torch.generation.slots import Slots, slots_refusal
+        from zoo.backends.torch.generation.slots import Slots
+        from zoo.backends.torch.generation.slots_probe import slots_refusal
 
         if slots_refusal(self.module) is not None:
             return None

@@ -24,11 +24,14 @@ class RowAdapters:
     """The adapters of a model, and the one that each row uses.
 
     Args:
-        model: a model without an adapter; its linear layers get a hook.
+        model: a model without an adapter; its linear layers below the head get a hook.
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self._layers = dict(linear_layers(model))
+        head: Any = model.get_output_embeddings()  # type: ignore[operator]
+        # the head may be computed without its module
+        self._layers = {name: layer for name, layer in linear_layers(model) if layer is not head}
+        self._device = next(model.parameters()).device
         self._adapters: dict[str, dict[str, Pair]] = {}
         self._rows: list[dict[str, Pair] | None] = []
         self._gathered: dict[str, Pair] = {}
@@ -48,13 +51,13 @@ class RowAdapters:
         Raises:
             InputError: a layer is missing, or a factor has another shape.
         """
-        device = next(iter(self._layers.values())).weight.device
+        device = self._device
         kept: dict[str, Pair] = {}
         for layer, (A, B) in factors.items():
             module: Any = self._layers.get(layer)
             if module is None:
                 raise InputError(
-                    f"adapter {name!r}: expected linear layers of the model, got {layer!r}"
+                    f"adapter {name!r}: expected linear layers below the head, got {layer!r}"
                 )
             sides = (module.in_features, module.out_features)
             if (A.shape[1], B.shape[1]) != sides or len(A) != len(B):
@@ -64,6 +67,19 @@ class RowAdapters:
                 )
             kept[layer] = (torch.tensor(A.T, device=device), torch.tensor(B, device=device))
         self._adapters[name] = kept
+
+    def probe(self, seed: int) -> Factors:
+        """Returns small random factors of every layer, to test a model with."""
+        import numpy as np
+
+        random = np.random.default_rng(seed)
+        return {
+            name: (
+                random.normal(0, 0.1, (2, layer.in_features)).astype("f4"),
+                random.normal(0, 0.1, (2, layer.out_features)).astype("f4"),
+            )
+            for name, layer in self._layers.items()
+        }
 
     def remove(self, name: str) -> None:
         """Forgets an adapter.
@@ -120,7 +136,10 @@ class RowAdapters:
             if pair is None:
                 return None
             A, B = pair
-            change: Tensor = (inputs[0].float() @ A) @ B
-            return output + change.to(output.dtype)
+            x = inputs[0].float()
+            if A.dim() == 3 and x.dim() == 2:  # rows behind one another
+                x = x.view(len(A), -1, x.shape[-1])
+            change: Tensor = (x @ A) @ B
+            return output + change.reshape(output.shape).to(output.dtype)
 
         return add_change

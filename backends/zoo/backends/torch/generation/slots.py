@@ -15,7 +15,7 @@ next turn of a conversation, or a system prompt of many, is not read again.
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -23,30 +23,25 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from zoo.backends.base import Sampling, TokenEvent
-from zoo.backends.batching import Batcher, Factors, Request, check_length
+from zoo.backends.base import TokenEvent
+from zoo.backends.batching import FAILED, Batcher, Factors, Request, check_length
 from zoo.backends.sampling import Answers, check_rows
 from zoo.backends.torch.adapters.rows import Pair, RowAdapters
-from zoo.backends.torch.generation.decoding import Decoding, keeps_keys
 from zoo.backends.torch.generation.draws import Draws
 from zoo.backends.torch.generation.generate import batch_bytes
-from zoo.backends.torch.generation.prefix import layers_of
 from zoo.backends.torch.generation.probes import (
-    PADDED,
     bytes_of_row,
-    difference,
-    picks_keys,
-    probe_prompts,
-    row_refusal,
 )
 from zoo.backends.torch.loss import LossModule
-from zoo.core.errors import InputError
 
 FIRST_TOKENS = 256
 """The tokens that buffers have room for at first; they grow by doubling."""
 
 PIECE = 512
 """The most tokens of a prompt that are read between two tokens of the rows being answered."""
+
+EXPECTED = 1024
+"""The tokens of an answer that room is kept for; few requests without a limit take all they may."""
 
 LEAST_SHARED = 16
 """The fewest tokens of a beginning that are taken from another row."""
@@ -124,6 +119,11 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         for part in (self.keys, self.values):
             part[target, :, :tokens] = part[source, :, :tokens]
 
+    def clear(self, row: int) -> None:
+        """Fills a row with zeros."""
+        self.keys[row] = 0
+        self.values[row] = 0
+
     def swap(self, first: int, second: int, tokens: int) -> None:
         """Exchanges the first tokens of two rows."""
         for part in (self.keys, self.values):
@@ -175,7 +175,7 @@ def _enlarged(part: Tensor, S: int, L: int) -> Tensor:
 
 
 @dataclass(eq=False)
-class _Row:
+class Row:
     """A request that waits or is being answered, or one that has ended and is kept.
 
     Attributes:
@@ -186,6 +186,7 @@ class _Row:
         length: how many of them are in the buffers.
         is_ended: whether it has no more events.
         used: when it ended, to keep the latest.
+        is_damaged: whether its numbers overflowed.
     """
 
     number: int
@@ -197,8 +198,9 @@ class _Row:
     length: int = 0
     is_ended: bool = False
     used: int = 0
+    is_damaged: bool = False
 
-    def shared(self, other: "_Row") -> int:
+    def shared(self, other: "Row") -> int:
         """Returns how many tokens in the buffers another row's prompt begins with, but its last."""
         if self.adapter is not other.adapter:
             return 0
@@ -220,14 +222,14 @@ class Slots(Batcher):
         module.eval()
         self._module, self._most, self._tokens = module, rows, tokens
         self._table = _Table()
-        layers = int(_text_config(module).num_hidden_layers)
+        layers = int(text_config(module).num_hidden_layers)
         self._layers = [_Layer(self._table) for _ in range(layers)]
         self._cache = Cache(layers=[*self._layers])
         self._adapters = RowAdapters(module.model)
-        self._waiting: deque[_Row] = deque()
-        self._rows: list[_Row] = []
-        self._reading: list[_Row] = []
-        self._kept: list[_Row] = []
+        self._waiting: deque[Row] = deque()
+        self._rows: list[Row] = []
+        self._reading: list[Row] = []
+        self._kept: list[Row] = []
         self._numbers, self._clock = count(), count()
         embedding: Any = module.model.get_input_embeddings()  # type: ignore[operator]
         self._vocabulary = int(embedding.weight.shape[0])
@@ -252,7 +254,7 @@ class Slots(Batcher):
         number = next(self._numbers)
         draws = Draws(sampling, [request.key]) if sampling.temperature else None
         adapter, answers = self._adapters.of(request.adapter), Answers(sampling, [number])
-        self._waiting.append(_Row(number, request, adapter, answers, draws, [*ids]))
+        self._waiting.append(Row(number, request, adapter, answers, draws, [*ids]))
         return number
 
     def cancel(self, row: int) -> None:
@@ -288,9 +290,9 @@ class Slots(Batcher):
 
     # ---- places
 
-    def _next_prompts(self) -> list[_Row]:
+    def _next_prompts(self) -> list[Row]:
         """Gives waiting rows that are read alike a place, and what is known of their beginning."""
-        new: list[_Row] = []
+        new: list[Row] = []
         while self._waiting and len(self._rows) + len(new) < self._most:
             row = self._waiting[0]
             if row.is_ended:
@@ -311,7 +313,7 @@ class Slots(Batcher):
             new.append(row)
         return new
 
-    def _place(self, row: _Row, donor: _Row | None, known: int, place: int) -> None:
+    def _place(self, row: Row, donor: Row | None, known: int, place: int) -> None:
         """Frees a place, the first of a kept row, for a new row that begins like another one."""
         if donor in self._kept:
             behind = self._kept.index(donor)
@@ -337,13 +339,16 @@ class Slots(Batcher):
         for layer in self._layers:
             layer.copy(source, target, tokens)
 
-    def _swap(self, first: int, second: int, one: _Row, other: _Row) -> None:
+    def _swap(self, first: int, second: int, one: Row, other: Row) -> None:
         for layer in self._layers:
             layer.swap(first, second, max(one.length, other.length))
 
-    def _has_room(self, rows: Sequence[_Row]) -> bool:
+    def _has_room(self, rows: Sequence[Row]) -> bool:
         """Returns whether buffers for these rows fit in memory; one row alone always may try."""
-        longest = max(len(row.request.ids) + row.request.sampling.max_new_tokens for row in rows)
+        longest = max(
+            len(row.request.ids) + min(row.request.sampling.max_new_tokens, EXPECTED)
+            for row in rows
+        )
         S = max(_doubled(1, len(rows)), self._layers[0].rooms)
         needed = S * bytes_of_row(self._module, _doubled(FIRST_TOKENS, longest))
         if needed <= batch_bytes(self._module):
@@ -367,6 +372,10 @@ class Slots(Batcher):
                 self._swap(place, len(self._rows), row, last)
             row.used = next(self._clock)
             self._kept.insert(0, row)
+            if row.is_damaged:  # a masked NaN would still reach the row that gets this place
+                for layer in self._layers:
+                    layer.clear(len(self._rows))
+                row.length = 0
 
     # ---- reading and drawing
 
@@ -394,7 +403,7 @@ class Slots(Batcher):
             row.length += 1
         return logits_BV
 
-    def _forward(self, ids_BT: Tensor, rows: list[_Row], first: int, ends_B: Tensor) -> Tensor:
+    def _forward(self, ids_BT: Tensor, rows: list[Row], first: int, ends_B: Tensor) -> Tensor:
         table = self._table
         table.first, table.ends, table.new = first, ends_B, ids_BT.shape[1]
         positions_BT = ends_B[:, None] + torch.arange(table.new, device=self._device)
@@ -409,7 +418,12 @@ class Slots(Batcher):
             )
         return logits_BV
 
-    def _draw(self, rows: Sequence[_Row], logits_BV: Tensor) -> list[TokenEvent]:
+    def _draw(self, rows: Sequence[Row], logits_BV: Tensor) -> list[TokenEvent]:
+        damaged_B = (logits_BV.isnan() | logits_BV.isposinf()).any(-1)
+        if damaged_B.any():
+            logits_BV = logits_BV.masked_fill(damaged_B[:, None], 0)
+            for row in (rows[place] for place in damaged_B.nonzero()[:, 0].tolist()):
+                row.is_damaged = True
         logprobs_BV = logits_BV.log_softmax(-1)
         chosen_B = logprobs_BV.argmax(-1)
         for place, row in enumerate(rows):
@@ -419,83 +433,22 @@ class Slots(Batcher):
         events: list[TokenEvent] = []
         for row, token, logprob in zip(rows, chosen_B.tolist(), drawn_B.tolist(), strict=True):
             row.tokens.append(token)
-            if not row.is_ended:
+            if row.is_damaged and not row.is_ended:
+                events.append(TokenEvent(row.number, token, 0.0, FAILED))
+                row.is_ended = True
+            elif not row.is_ended:
                 events += row.answers.add([token], [logprob])
                 row.is_ended = not row.answers.unfinished
         return events
 
 
-def _begins_alike(first: _Row, second: _Row) -> bool:
+def _begins_alike(first: Row, second: Row) -> bool:
     """Returns whether two prompts with the same adapter begin with the same tokens."""
     same = first.adapter is second.adapter
     return same and first.request.ids[:LEAST_SHARED] == second.request.ids[:LEAST_SHARED]
 
 
-def _text_config(module: LossModule) -> Any:  # noqa: ANN401
+def text_config(module: LossModule) -> Any:  # noqa: ANN401
+    """Returns the config of the language model."""
     config: Any = module.model.config
     return config.get_text_config()
-
-
-def slots_refusal(module: LossModule) -> str | None:
-    """Returns why a model's rows cannot come and go between tokens; None if they can."""
-    abilities = module.abilities
-    if abilities.slots is None:
-        abilities.slots = _unable(module) or row_refusal(module) or _differs(module)
-    return abilities.slots or None
-
-
-def _unable(module: LossModule) -> str:
-    config: Any = module.model.config
-    kernel = getattr(config, "_attn_implementation", None)
-    if kernel != "sdpa":
-        return f"its attention ({kernel}) takes no masks of rows"
-    if not keeps_keys(module) or picks_keys(module):
-        return "it does not attend to all tokens before"
-    text = _text_config(module)
-    kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
-    # a test on a few tokens would not see the end of a window
-    windows = getattr(text, "sliding_window", None) and getattr(text, "use_sliding_window", True)
-    if kinds != {"full_attention"} or (windows and not getattr(text, "layer_types", None)):
-        return "some layers attend to a window"
-    if layers_of(module, probe_prompts(module)[0]) is None:
-        return "it keeps another state than keys and values"
-    return ""
-
-
-class _Watched(Slots):
-    """Slots that keep the last logits `[1, V]` of each row."""
-
-    def __init__(self, module: LossModule, *, rows: int, tokens: int) -> None:
-        super().__init__(module, rows=rows, tokens=tokens)
-        self.last: dict[int, Tensor] = {}
-
-    def _draw(self, rows: Sequence[_Row], logits_BV: Tensor) -> list[TokenEvent]:
-        self.last |= {row.number: logits_BV[i : i + 1] for i, row in enumerate(rows)}
-        return super()._draw(rows, logits_BV)
-
-
-@torch.no_grad()
-def _differs(module: LossModule) -> str:
-    """Compares rows that come and go with the same rows read alone."""
-    first, second = probe_prompts(module)
-    prompts = (first, second[:3], second)
-    plain = []
-    for prompt in prompts:
-        text = Decoding(module, [prompt])
-        logits_BV = text.read_prompts()
-        for _ in range(2):
-            logits_BV = text.read(logits_BV.argmax(-1))
-        plain.append(logits_BV)
-    slots = _Watched(module, rows=3, tokens=2 * PADDED)
-    sampling = Sampling(max_new_tokens=3)
-    ended = slots.add(Request(tuple(second[:3]), replace(sampling, max_new_tokens=1)))
-    try:
-        numbers = [slots.add(Request(tuple(prompt), sampling)) for prompt in prompts]
-        while slots.busy:
-            slots.step()
-    except (InputError, RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
-        return f"its rows cannot come and go ({type(error).__name__})"
-    finally:
-        slots.close()
-    rows_SV = torch.cat([slots.last[number] for number in numbers if number != ended])
-    return difference(module, rows_SV, torch.cat(plain)) or ""
