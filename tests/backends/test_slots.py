@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from tests.backends.conftest import write_tiny
 from tests.backends.policies import LORA, moved
 from tests.breadth.families import build
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, Policy, Sampling, TokenEvent
-from zoo.backends.batching import Batcher, Request
+from zoo.backends.batching import FAILED, Batcher, Request
 from zoo.backends.sampling import Rollout, rollouts_of
 from zoo.core.errors import InputError
 
@@ -282,6 +283,53 @@ def test_factors_that_do_not_fit_are_refused(tied: Path) -> None:
         batcher.add_adapter("a", {name: (A[:, :-1], B)})
     with pytest.raises(InputError, match="expected factors"):
         batcher.add_adapter("a", {name: (A[:-1], B)})
+
+
+def test_a_row_that_overflows_fails_alone_and_leaves_nothing_behind(tied: Path) -> None:
+    policy = base_of(tied)
+    batcher = batcher_of(policy, rows=2, tokens=120)
+    factors_ = factors(policy, 0, 4)
+    batcher.add_adapter("bomb", {name: (A * 1e20, B * 1e20) for name, (A, B) in factors_.items()})
+    fine = Request(tuple(range(3, 60)), Sampling(max_new_tokens=30))
+    [expected] = answered(batcher, [fine])
+    for temperature in (0.0, 1.0):
+        broken = Request(
+            PROMPTS[0], Sampling(max_new_tokens=50, temperature=temperature), 0, "bomb"
+        )
+        beside = answered(batcher, [broken, fine])
+        assert (beside[0].finish, len(beside[0].ids)) == (FAILED, 1)
+        assert_same([beside[1], *answered(batcher, [fine, fine])], [expected] * 3)
+
+
+def test_the_head_has_no_adapter(untied: Path) -> None:
+    batcher = batcher_of(base_of(untied))
+    A, B = np.ones((2, 64), np.float32), np.ones((2, 521), np.float32)
+    with pytest.raises(InputError, match="expected linear layers below the head, got 'lm_head'"):
+        batcher.add_adapter("a", {"lm_head": (A, B)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["qwen2_moe", "opt"])
+def test_layers_that_get_rows_behind_one_another_have_adapters(tmp_path: Path, family: str) -> None:
+    build(family, tmp_path / family)
+    policy = base_of(tmp_path / family)
+    batcher = batcher_of(policy)
+    for number in range(2):
+        batcher.add_adapter(f"{number}", factors(policy, number, 2 + number))
+    names = ["0", None, "1", "0", "1", None, "0"]
+    requests = [
+        Request(prompt, Sampling(max_new_tokens=6), 0, name)
+        for prompt, name in zip(PROMPTS, names, strict=True)
+    ]
+    together = answered(batcher, requests)
+    assert_same(together, [answered(batcher, [request])[0] for request in requests])
+
+
+@pytest.mark.slow
+def test_positions_that_depend_on_the_longest_row_have_no_slots(tmp_path: Path) -> None:
+    rope = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
+    folder = write_tiny(tmp_path / "dynamic", tied=True, rope_parameters=rope)
+    assert base_of(folder).batcher(rows=2, tokens=32) is None
 
 
 @pytest.mark.slow

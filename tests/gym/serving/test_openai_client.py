@@ -13,16 +13,26 @@ from openai import AsyncOpenAI
 
 from tests.gym.serving.conftest import NAME, serving
 from zoo.gym import generate
+from zoo.gym.data import Message
 from zoo.gym.experience import store
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
 from zoo.gym.serving import variants as serving_variants
+from zoo.gym.serving import wire
 from zoo.gym.serving.run import ModelServer
 from zoo.models import pico_folder
 
 Served = Callable[..., Any]
 GREEDY: dict[str, Any] = {"temperature": 0, "max_tokens": 8}
 MODELS = (NAME, f"{NAME}:ann", "bob", f"{NAME}:bob-2")
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    for _ in range(2000):
+        if holds():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come to hold")
 
 
 async def text_of(client: AsyncOpenAI, model: str, prompt: str, **more: Any) -> str:
@@ -233,6 +243,52 @@ def test_what_cannot_be_done_is_refused_by_name(
     assert param in error.message
 
 
+def test_a_request_that_fails_in_part_leaves_nothing_running(served: Served) -> None:
+    async def ask(server: ModelServer, client: AsyncOpenAI) -> None:
+        prompts = [[5, 6, 7]] * 8 + [[10**6]]
+        with pytest.raises(openai.BadRequestError, match="ids: expected tokens below"):
+            await client.completions.create(model="ann", prompt=prompts, max_tokens=400)
+        await until(lambda: server.active == 0)
+
+    served(ask)
+
+
+def test_a_stream_that_waits_is_left(served: Served) -> None:
+    async def ask(server: ModelServer, _: AsyncOpenAI) -> None:
+        body: dict[str, Any] = {"model": "ann", "prompt": [5, 6], "max_tokens": 400, "stream": True}
+        headers = {"Authorization": f"Bearer {server.token}"}
+        async with httpx2.AsyncClient(base_url=server.url, headers=headers, timeout=60) as http:
+            asked = [asyncio.create_task(http.post("/v1/completions", json=body)) for _ in "abcd"]
+            await until(lambda: server.active > 2)
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        await until(lambda: server.active == 0)
+
+    served(ask, rows=1)
+
+
+def test_reasoning_of_earlier_answers_is_apart_as_in_chat() -> None:
+    said = "<think>\nI add.\n</think>\n\nIt is 2."
+    body = wire.ChatBody.model_validate(
+        {
+            "model": NAME,
+            "messages": [
+                {"role": "developer", "content": "Be brief."},
+                {"role": "user", "content": [{"type": "text", "text": "1 + 1?"}]},
+                {"role": "assistant", "content": said, "refusal": None, "tool_calls": None},
+                {"role": "user", "content": "And 3?"},
+            ],
+        }
+    )
+    assert body.turns("unused", lambda _: "Lessons.") == [
+        Message("system", "Be brief.\n\nLessons."),
+        Message("user", "1 + 1?"),
+        Message("assistant", "It is 2.", "I add."),
+        Message("user", "And 3?"),
+    ]
+
+
 def test_a_long_prompt_is_refused_and_others_go_on(served: Served) -> None:
     async def ask(_: ModelServer, client: AsyncOpenAI) -> tuple[Any, str]:
         long = text_of(client, NAME, "a" * 5000)
@@ -256,14 +312,6 @@ def test_too_many_requests_are_refused_with_429(served: Served) -> None:
     assert refused
     assert refused[0].response.headers["retry-after"] == "1"
     assert len(refused) + sum(isinstance(each, str) for each in results) == 12
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    for _ in range(2000):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not come to hold")
 
 
 @pytest.mark.parametrize("stream", [False, True])
