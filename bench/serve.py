@@ -274,10 +274,11 @@ async def _asked(server: "ModelServer") -> list[Scored]:
         assert logprobs is not None
         return [(each.token, each.logprob) for each in logprobs.content or ()]
 
+    answers: list[Scored] = []
     try:
         for _ in range(2):
             answers = await asyncio.gather(*(ask(number) for number in range(PEOPLE)))
-        return list(answers)
+        return answers
     finally:
         await client.close()
         await server.stop()

@@ -1,7 +1,7 @@
 """A server of zen-pico with variants, in this process, and OpenAI's own client."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ def variants(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @asynccontextmanager
 async def serving(
     variants: dict[str, Path], *, folder: Path | None = None, **settings: Any
-) -> AsyncIterator[tuple[ModelServer, AsyncOpenAI]]:
+) -> AsyncGenerator[tuple[ModelServer, AsyncOpenAI]]:
     """A server at a free port, and a client of it."""
     sources = {name: source_at(path) for name, path in variants.items()}
     server = ModelServer(pico_folder(), NAME, sources, ServeConfig(port=0, **settings), folder)

@@ -107,10 +107,10 @@ def _decoded(F: "NDArray[np.float32]", bits: Bits) -> "NDArray[np.float32]":
 
     from zoo.core import pack_codes2, pack_groups, unpack_codes2, unpack_groups
 
-    F = np.ascontiguousarray(F)
+    values, length = np.ascontiguousarray(F), F.shape[1]
     if bits == 2:
-        codes, scales, zeros = pack_codes2(F, group=GROUP)
-        return unpack_codes2(codes, scales, zeros, cols=F.shape[1], group=GROUP)
+        codes, scales, zeros = pack_codes2(values, group=GROUP)
+        return unpack_codes2(codes, scales, zeros, cols=length, group=GROUP)
     codec = CODECS[bits]
-    codes, scales = pack_groups(codec, F)
-    return unpack_groups(codec, codes, scales, cols=F.shape[1])
+    codes, scales = pack_groups(codec, values)
+    return unpack_groups(codec, codes, scales, cols=length)

@@ -6,7 +6,7 @@ y = W x + B_row A_row x. The factors of the rows are gathered when rows come or 
 token; ranks below the largest are padded with zeros.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -98,7 +98,7 @@ class RowAdapters:
         return None if name is None else self._adapters[name]
 
     @contextmanager
-    def rows(self, adapters: Sequence[dict[str, Pair] | None]) -> Iterator[None]:
+    def rows(self, adapters: Sequence[dict[str, Pair] | None]) -> Generator[None]:
         """Inside the block the rows of a batch have these adapters."""
         if len(adapters) != len(self._rows) or any(
             one is not other for one, other in zip(adapters, self._rows, strict=True)

@@ -71,8 +71,8 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     """Keys and values of one attention layer."""
 
     is_compileable, is_sliding = False, False
-    keys: Tensor
-    values: Tensor
+    key_rows: Tensor
+    value_rows: Tensor
 
     def __init__(self, table: _Table) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -81,7 +81,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """Makes buffers for one row: zeros, as a masked value counts as 0 times what it is."""
-        self.keys, self.values = (
+        self.key_rows, self.value_rows = (
             part.new_zeros(1, part.shape[1], FIRST_TOKENS, part.shape[3])
             for part in (key_states, value_states)
         )
@@ -98,35 +98,37 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         self.reserve(rows.stop, width)
         if table.new == 1:
             places = torch.arange(rows.start, rows.stop, device=key_states.device)
-            self.keys[places, :, table.ends] = key_states[:, :, 0]
-            self.values[places, :, table.ends] = value_states[:, :, 0]
+            self.key_rows[places, :, table.ends] = key_states[:, :, 0]
+            self.value_rows[places, :, table.ends] = value_states[:, :, 0]
         else:  # a piece of prompts that begins at the same place in each
             start = width - table.new
-            self.keys[rows, :, start:width] = key_states
-            self.values[rows, :, start:width] = value_states
-        return self.keys[rows, :, :width], self.values[rows, :, :width]
+            self.key_rows[rows, :, start:width] = key_states
+            self.value_rows[rows, :, start:width] = value_states
+        return self.key_rows[rows, :, :width], self.value_rows[rows, :, :width]
 
     def reserve(self, rows: int, tokens: int) -> None:
         """Makes room for so many rows and tokens."""
-        S, _, L, _ = self.keys.shape
+        S, _, L, _ = self.key_rows.shape
         if rows > S or tokens > L:
             size = (_doubled(S, rows), _doubled(L, tokens))
-            self.keys, self.values = (_enlarged(part, *size) for part in (self.keys, self.values))
+            self.key_rows, self.value_rows = (
+                _enlarged(part, *size) for part in (self.key_rows, self.value_rows)
+            )
 
     def copy(self, source: int, target: int, tokens: int) -> None:
         """Copies the first tokens of a row to another one."""
         self.reserve(target + 1, tokens)
-        for part in (self.keys, self.values):
+        for part in (self.key_rows, self.value_rows):
             part[target, :, :tokens] = part[source, :, :tokens]
 
     def clear(self, row: int) -> None:
         """Fills a row with zeros."""
-        self.keys[row] = 0
-        self.values[row] = 0
+        self.key_rows[row] = 0
+        self.value_rows[row] = 0
 
     def swap(self, first: int, second: int, tokens: int) -> None:
         """Exchanges the first tokens of two rows."""
-        for part in (self.keys, self.values):
+        for part in (self.key_rows, self.value_rows):
             earlier = part[first, :, :tokens].clone()
             part[first, :, :tokens] = part[second, :, :tokens]
             part[second, :, :tokens] = earlier
@@ -154,12 +156,12 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     @property
     def rooms(self) -> int:
         """S."""
-        return len(self.keys) if self.is_initialized else 0
+        return len(self.key_rows) if self.is_initialized else 0
 
     def free(self) -> None:
         """Gives the buffers back."""
         self.is_initialized = False
-        self.keys = self.values = torch.empty(0)
+        self.key_rows = self.value_rows = torch.empty(0)
 
 
 def _doubled(room: int, needed: int) -> int:
