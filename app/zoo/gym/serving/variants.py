@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import hashlib
 import re
 import warnings
 from collections import OrderedDict
@@ -139,7 +140,7 @@ class Models:
             return self._base
         name = model.removeprefix(f"{self.name}:")
         source = await asyncio.to_thread(self._source, name)
-        key = f"{source.path}@{_version(source.path)}"
+        key = f"{name} ({await asyncio.to_thread(_version, source.path)})"
         async with self._reading:  # one that many ask for at once is read once
             if key not in self._resident:
                 factors, asked = await asyncio.to_thread(self._read, source, key)
@@ -281,8 +282,9 @@ def sampling_for(asked: Asked, drawn: Sampling) -> Sampling:
 
 
 def _version(path: Path) -> str:
-    """Returns what changes when a fine-tune is replaced."""
+    """Returns what changes when a fine-tune is replaced, without its path: errors have it."""
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     stats = [(file.name, file.stat()) for file in files if file.is_file()]
     marks = ((name, s.st_mtime_ns, s.st_ctime_ns, s.st_ino, s.st_size) for name, s in stats)
-    return ",".join(":".join(map(str, mark)) for mark in marks)
+    state = repr((str(path), list(marks)))
+    return hashlib.sha256(state.encode()).hexdigest()[:12]
