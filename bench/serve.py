@@ -181,10 +181,10 @@ def of_prefix(folder: Path) -> Iterator[Case]:
         assert batcher is not None
         [shared] = prompts(1, seed, SHARED)
         started = time.process_time()
-        for number, own in enumerate(prompts(REQUESTS, seed)):
+        for number, rest in enumerate(prompts(REQUESTS, seed)):
             # another first token: nothing is in common
             begin = shared if shares else [number + 3, *shared[1:]]
-            batcher.add(Request((*begin, *own), sampling))
+            batcher.add(Request((*begin, *rest), sampling))
         while batcher.busy:
             batcher.step()
         batcher.close()
@@ -234,15 +234,15 @@ def of_people(folder: Path) -> Iterator[Case]:
 
     people = write_variants(folder)
     os.environ["ZOO_GYM_HOME"] = str(folder / "home")
-    kept, variants.RESIDENT_BYTES = variants.RESIDENT_BYTES, PEOPLE_BYTES
+    usual, variants.RESIDENT_BYTES = variants.RESIDENT_BYTES, PEOPLE_BYTES
     server = ModelServer(pico_folder(), "zen-pico", {}, ServeConfig(port=0), people)
     started = time.process_time()
     together = asyncio.run(_asked(server))
     seconds = time.process_time() - started
-    variants.RESIDENT_BYTES = kept
+    variants.RESIDENT_BYTES = usual
     policy = load_backend("cpu").load(pico_folder(), LoadSpec())
     wrong = sum(
-        not _agree(together[number], _alone(policy, people / f"p{number}.safetensors"))
+        not agree(together[number], _alone(policy, people / f"p{number}.safetensors"))
         for number in range(PEOPLE)
     )
     yield Case(f"{PEOPLE} variants: mixed up", wrong, "answers", "all", wrong / PEOPLE, "<= 0")
@@ -314,7 +314,7 @@ def _alone(policy: "Policy", file: Path) -> Scored:
     ]
 
 
-def _agree(mine: Scored, theirs: Scored) -> bool:
+def agree(mine: Scored, theirs: Scored) -> bool:
     """Whether two greedy answers are of the same weights: they differ only behind a near tie."""
     for (token, logprob), (other, expected) in zip(mine, theirs, strict=False):
         if abs(logprob - expected) > 2e-2:

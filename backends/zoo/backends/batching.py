@@ -88,6 +88,10 @@ class Batcher(ABC):
         """Ends a row without further events; one that has ended, or never was, is ignored."""
 
     @abstractmethod
+    def clear(self) -> None:
+        """Ends all rows without further events; after `step` raised, nothing else may be called."""
+
+    @abstractmethod
     def close(self) -> None:
         """Ends all rows without further events, and leaves the policy as it was."""
 
@@ -161,10 +165,14 @@ class OneByOne(Batcher):
             self._stream = None
         return [event._replace(row=self._row)]
 
-    def close(self) -> None:
+    def clear(self) -> None:
         """Ends all rows."""
         self._waiting.clear()
         self._stream = None
+
+    def close(self) -> None:
+        """Ends all rows."""
+        self.clear()
 
 
 def check_length(request: Request, tokens: int) -> None:

@@ -1,8 +1,10 @@
 """OpenAI's own client, unchanged: chats, streams, completions, errors, many people at once."""
 
 import asyncio
+import json
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,15 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
+from bench.serve import agree
 from tests.gym.serving.conftest import NAME, serving
+from zoo.backends.torch.generation.slots import Slots
 from zoo.gym import generate
 from zoo.gym.data import Message
 from zoo.gym.experience import store
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
+from zoo.gym.http_guard.run import stored_token
 from zoo.gym.serving import variants as serving_variants
 from zoo.gym.serving import wire
 from zoo.gym.serving.run import ModelServer
@@ -69,16 +74,6 @@ async def scored(client: AsyncOpenAI, model: str, prompt: str) -> Scored:
     logprobs = answer.choices[0].logprobs
     assert logprobs is not None
     return [(token.token, token.logprob) for token in logprobs.content or ()]
-
-
-def agree(mine: Scored, theirs: Scored) -> bool:
-    """Whether two greedy answers are of the same weights: they differ only behind a near tie."""
-    for (token, logprob), (other, expected) in zip(mine, theirs, strict=False):
-        if abs(logprob - expected) > 2e-2:
-            return False
-        if token != other:
-            return True
-    return len(mine) == len(theirs)
 
 
 def test_many_people_at_once_get_their_own_answers(served: Served) -> None:
@@ -287,6 +282,72 @@ def test_reasoning_of_earlier_answers_is_apart_as_in_chat() -> None:
         Message("assistant", "It is 2.", "I add."),
         Message("user", "And 3?"),
     ]
+
+
+def test_an_engine_that_failed_once_goes_on(
+    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forward, failures = Slots._forward, [2]
+
+    def failing(self: Slots, *arguments: Any) -> Any:
+        if failures[0]:
+            failures[0] -= 1
+            raise RuntimeError("out of memory")
+        return forward(self, *arguments)
+
+    async def ask(server: ModelServer, client: AsyncOpenAI) -> str:
+        expected = await text_of(client, "ann", "Say 2.")
+        monkeypatch.setattr(Slots, "_forward", failing)
+        for _ in range(2):
+            with pytest.raises(openai.InternalServerError, match="could not be computed"):
+                await text_of(client, "ann", "Say 2.")
+        assert await text_of(client, "ann", "Say 2.") == expected
+        assert server.active == 0
+        return expected
+
+    assert served(ask)
+    assert "out of memory" in capsys.readouterr().err
+
+
+def test_without_a_token_every_program_of_the_machine_may_ask(served: Served) -> None:
+    async def ask(server: ModelServer, _: AsyncOpenAI) -> tuple[int, int]:
+        assert server.token is None
+        async with httpx2.AsyncClient(base_url=server.url) as http:
+            page = {"Origin": "https://evil.example"}
+            refused = await http.get("/v1/models", headers=page)
+            return (await http.get("/v1/models")).status_code, refused.status_code
+
+    assert served(ask, needs_token=False) == (200, 403)
+
+
+def test_two_servers_that_start_at_once_have_one_token(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        tokens = set(pool.map(stored_token, [tmp_path / "new" / "serve.token"] * 8))
+    assert len(tokens) == 1
+
+
+def test_a_run_whose_id_is_given_again_is_looked_at_again(
+    served: Served, variants: dict[str, Path], tmp_path: Path
+) -> None:
+    run = tmp_path / "home" / "data" / "runs" / "r0001"
+
+    def write(base: str) -> None:
+        shutil.copytree(variants["ann"], run / "result")
+        config = run / "result" / "adapter_config.json"
+        settings = json.loads(config.read_text()) | {"base_model_name_or_path": base}
+        config.write_text(json.dumps(settings))
+        (run / "config.yaml").write_text(f"model: {base}\ndataset: d\n")
+        (run / "env.json").write_text("{}")
+
+    async def ask(_: ModelServer, client: AsyncOpenAI) -> None:
+        write(NAME)
+        assert await text_of(client, "r0001", "Say 2.") == await text_of(client, "ann", "Say 2.")
+        shutil.rmtree(run)
+        write("another-base")
+        with pytest.raises(openai.NotFoundError):
+            await text_of(client, "r0001", "Say 2.")
+
+    served(ask)
 
 
 def test_a_long_prompt_is_refused_and_others_go_on(served: Served) -> None:

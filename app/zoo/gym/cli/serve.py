@@ -1,9 +1,6 @@
 """`zoo-gym serve`: an OpenAI-compatible server of a model and its variants."""
 
 import asyncio
-import signal
-from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -17,7 +14,7 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.paths import given_path
 
 if TYPE_CHECKING:
-    from zoo.gym.serving.run import ModelServer, ServeConfig
+    from zoo.gym.serving.run import ServeConfig
     from zoo.gym.tuned.source import Source
 
 
@@ -51,6 +48,7 @@ def serve(
         offline: never use the network
         as_json: print one JSON object as stdout's last line, once it listens
     """
+    from zoo.gym.http_guard.run import until_stopped
     from zoo.gym.serving.run import ModelServer, token_file
 
     out = Output(as_json)
@@ -85,7 +83,7 @@ def serve(
         out.say("Ctrl-C ends it")
         out.result({"url": f"{server.url}/v1", "model": base.id, "variants": sorted(sources)})
 
-    asyncio.run(_until_stopped(server, started))
+    asyncio.run(until_stopped(server, started))
     out.say("ended")
     return 0
 
@@ -127,17 +125,3 @@ def _config(settings: dict[str, object]) -> "ServeConfig":
     except ValidationError as error:
         key, message = first_fault(error)
         raise InputError(f"--{key}: {message}", code="cli.bad_value") from None
-
-
-async def _until_stopped(server: "ModelServer", started: Callable[[], None]) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with suppress(NotImplementedError):  # Windows: Ctrl-C ends asyncio.run
-            loop.add_signal_handler(number, stop.set)
-    await server.start()
-    try:
-        started()
-        await stop.wait()
-    finally:
-        await server.stop()

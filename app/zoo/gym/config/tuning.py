@@ -131,18 +131,23 @@ def _faults_of_whole(config: "TrainConfig", tuning: str) -> list[tuple[str, str]
     return [("additional_target", f"{text}: {name}") for name in both[:1]]
 
 
-def _faults_of_fixed(config: "TrainConfig") -> list[tuple[str, str]]:
-    """Returns what would train or replace factors that everybody has alike."""
-    if config.lora_fixed_a is None:
-        return []
+def _not_plain(config: "TrainConfig") -> list[str]:
+    """Returns the settings of an adapter that is more than two factors for each layer."""
     stated = {
         "use_dora": config.dora,
         "pissa_init": config.pissa_init,
         "loftq_init": config.loftq_init,
         "additional_target": config.additional_target is not None,
     }
+    return [key for key, is_stated in stated.items() if is_stated]
+
+
+def _faults_of_fixed(config: "TrainConfig") -> list[tuple[str, str]]:
+    """Returns what would train or replace factors that everybody has alike."""
+    if config.lora_fixed_a is None:
+        return []
     text = "cannot be with lora_fixed_a, which trains the factors B alone"
-    faults = [(key, text) for key, is_stated in stated.items() if is_stated]
+    faults = [(key, text) for key in _not_plain(config)]
     if config.base_identity is not None and config.lora_target == "all":
         faults.append(("base_identity", "expected names of layers in lora_target, got all"))
     if config.stage == "rm":
@@ -154,15 +159,10 @@ def _faults_of_coded(config: "TrainConfig") -> list[tuple[str, str]]:
     """Returns what no delta of factors in few bits carries, or computes them in another way."""
     if config.delta_bits is None:
         return []
-    stated = {
-        "use_dora": config.dora,
-        "pissa_init": config.pissa_init,
-        "loftq_init": config.loftq_init,
-        "additional_target": config.additional_target is not None,
-        "lora_fixed_a": config.lora_fixed_a is not None,
-    }
     text = "cannot be with delta_bits, which codes the factors of a plain adapter"
-    faults = [(key, text) for key, is_stated in stated.items() if is_stated]
+    faults = [(key, text) for key in _not_plain(config)]
+    if config.lora_fixed_a is not None:
+        faults.append(("lora_fixed_a", text))
     if config.stage == "rm":
         faults.append(("delta_bits", "cannot be with stage rm, whose result is a whole model"))
     if config.sharding != "none":

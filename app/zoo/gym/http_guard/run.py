@@ -3,10 +3,12 @@
 import asyncio
 import os
 import secrets
+import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from zoo.backends.machine.installing import install_command
 from zoo.gym.errors import InputError, NotAvailableError
@@ -134,3 +136,30 @@ def _listen(config: HttpConfig) -> socket.socket:
             code="http_guard.bad_address",
         ) from None
     return listening
+
+
+class Startable(Protocol):
+    """A server that listens between two calls."""
+
+    async def start(self) -> None:
+        """Returns when it listens."""
+        ...
+
+    async def stop(self) -> None:
+        """Ends it."""
+        ...
+
+
+async def until_stopped(server: Startable, started: Callable[[], None]) -> None:
+    """Runs a server until SIGINT or SIGTERM; `started` is called when it listens."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError):  # Windows: Ctrl-C ends asyncio.run
+            loop.add_signal_handler(number, stop.set)
+    await server.start()
+    try:
+        started()
+        await stop.wait()
+    finally:
+        await server.stop()

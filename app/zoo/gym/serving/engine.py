@@ -150,8 +150,7 @@ class Engine:
                             del self._rows[event.row]
             except Exception:  # noqa: BLE001 - one bad step must not end the server
                 traceback.print_exc(file=sys.stderr)
-                for row in list(self._rows):
-                    self._batcher.cancel(row)
+                self._batcher.clear()  # else the same rows would fail again and again
                 self._end(FailedError("the answer could not be computed", code="serving.failed"))
 
     def _admit(self, ticket: Ticket) -> None:

@@ -100,10 +100,13 @@ class ModelServer:
 
             return build(models)
 
-        self._http.listen("a server of models", application, gate)
-        for variant in self.sources:
-            await models.ask(variant)
-        await self._http.start()
+        with ExitStack() as failed:
+            failed.callback(self._open.close)
+            self._http.listen("a server of models", application, gate)
+            for variant in self.sources:
+                await models.ask(variant)
+            await self._http.start()
+            failed.pop_all()
         self.url = self._http.url
 
     async def stop(self) -> None:

@@ -88,7 +88,9 @@ class Models:
     positions: int = field(init=False)
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _resident: OrderedDict[str, tuple[Asked, int]] = field(default_factory=OrderedDict, init=False)
-    _runs: dict[str, bool] = field(default_factory=dict[str, bool], init=False)
+    _runs: dict[tuple[str, str], bool] = field(
+        default_factory=dict[tuple[str, str], bool], init=False
+    )
     _verified: set[Hashable] = field(default_factory=set[Hashable], init=False)
     _names: dict[str, str] = field(default_factory=dict, init=False)
 
@@ -100,9 +102,9 @@ class Models:
     def ids(self) -> list[str]:
         """Returns the ids of all models: the base, variants named at the start, runs."""
         runs = [run.name or run.id for run in run_folders() if self._is_run_of_base(run)]
-        files = [] if self.folder is None else sorted(self.folder.iterdir())
-        here = (file.name.removesuffix(".safetensors") for file in files)
-        names = dict.fromkeys([*self.sources, *filter(NAME.fullmatch, here), *runs])
+        files = sorted(self.folder.glob("*")) if self.folder is not None else []
+        in_folder = (file.name.removesuffix(".safetensors") for file in files)
+        names = dict.fromkeys([*self.sources, *filter(NAME.fullmatch, in_folder), *runs])
         return [self.name, *(f"{self.name}:{name}" for name in names)]
 
     async def ask(self, model: str) -> Asked:
@@ -169,9 +171,9 @@ class Models:
             tokenizer = self._base.tokenizer  # reading one takes longer than reading a delta
         else:
             path = None if source is None else source.path
-            own = own_tokenizer(self.base, path, None, stored)
-            tokenizer = own.tokenizer
-            for note in own.notes:
+            as_trained = own_tokenizer(self.base, path, None, stored)
+            tokenizer = as_trained.tokenizer
+            for note in as_trained.notes:
                 warnings.warn(note, GymWarning, stacklevel=2)
         options = EncodeOptions(
             cutoff_len=self.positions,
@@ -244,11 +246,12 @@ class Models:
 
     def _is_run_of_base(self, run: Run) -> bool:
         """Returns whether a run has a result that is an adapter of this base."""
-        if run.id not in self._runs:
-            if not run.result.is_dir():  # it may have one later
-                return False
-            self._runs[run.id] = self._trained_on_base(run)
-        return self._runs[run.id]
+        if not run.result.is_dir():  # it may have one later
+            return False
+        mark = (run.id, _version(run.result))  # the id of a removed run is given again
+        if mark not in self._runs:
+            self._runs[mark] = self._trained_on_base(run)
+        return self._runs[mark]
 
     def _trained_on_base(self, run: Run) -> bool:
         from zoo.models import resolve

@@ -121,6 +121,27 @@ def test_a_base_in_its_files_gives_the_same_delta(tuned: Path, delta: Path) -> N
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_reopened_policy_has_the_numbers_of_its_file(
+    tuned: Path, delta: Path, tmp_path: Path, streamed: bool
+) -> None:
+    config = settings(tuned, delta, stream_layers=streamed)
+    base = pico_folder()
+    loaded = load_backend("cpu").load(base, DistillDelta.load_spec(config))
+    policy = DistillDelta.policy_of(loaded, config, base)
+    ids = [5, 6, 7, 8]
+    at_start = policy.logits(ids)
+    halved = {name: values * np.float32(0.5) for name, values in policy.trained()}
+    policy.load_trained(halved)
+    (tmp_path / "result").mkdir()
+    policy.save_result(tmp_path / "result", base="zen-pico")
+    trained = policy.logits(ids)
+    assert np.abs(trained - at_start).max() > 1e-3
+    policy.load_trained({name: values * np.float32(2) for name, values in halved.items()})
+    policy.reopen(tmp_path / "result")
+    np.testing.assert_allclose(policy.logits(ids), trained, atol=1e-4)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX's")
 @pytest.mark.parametrize(

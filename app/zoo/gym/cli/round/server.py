@@ -3,11 +3,8 @@
 import asyncio
 import getpass
 import shlex
-import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -20,7 +17,7 @@ from zoo.gym.files import write_beside
 from zoo.gym.paths import ensure_folder, folders, given_path
 
 if TYPE_CHECKING:
-    from zoo.gym.rounds.server.run import CommunityLearningServer
+    pass
 
 _GIB = 1 << 30
 _JSON = "print one JSON object as stdout's last line, once it listens"
@@ -54,6 +51,7 @@ def serve(
         tls_key: file of their private key
         most_gib: GiB of all rounds together; what would exceed them is refused
     """
+    from zoo.gym.http_guard.run import until_stopped
     from zoo.gym.rounds.server.config import Role
     from zoo.gym.rounds.server.run import CommunityLearningServer, server_config, token_file
 
@@ -82,23 +80,9 @@ def serve(
         out.say("Ctrl-C ends it")
         out.result({"url": server.url, "folder": str(path), "token_file": str(token)})
 
-    asyncio.run(_until_stopped(server, started))
+    asyncio.run(until_stopped(server, started))
     out.say("ended")
     return 0
-
-
-async def _until_stopped(server: "CommunityLearningServer", started: Callable[[], None]) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with suppress(NotImplementedError):  # Windows: Ctrl-C ends asyncio.run
-            loop.add_signal_handler(number, stop.set)
-    await server.start()
-    try:
-        started()
-        await stop.wait()
-    finally:
-        await server.stop()
 
 
 def _is_tried(origin: str, found: str) -> bool:

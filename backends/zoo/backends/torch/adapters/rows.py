@@ -51,8 +51,7 @@ class RowAdapters:
         Raises:
             InputError: a layer is missing, or a factor has another shape.
         """
-        device = self._device
-        kept: dict[str, Pair] = {}
+        pairs: dict[str, Pair] = {}
         for layer, (A, B) in factors.items():
             module: Any = self._layers.get(layer)
             if module is None:
@@ -65,8 +64,11 @@ class RowAdapters:
                     f"adapter {name!r}: {layer!r}: expected factors [r, {sides[0]}] and "
                     f"[r, {sides[1]}], got {list(A.shape)} and {list(B.shape)}"
                 )
-            kept[layer] = (torch.tensor(A.T, device=device), torch.tensor(B, device=device))
-        self._adapters[name] = kept
+            pairs[layer] = (
+                torch.tensor(A.T, device=self._device),
+                torch.tensor(B, device=self._device),
+            )
+        self._adapters[name] = pairs
 
     def probe(self, seed: int) -> Factors:
         """Returns small random factors of every layer, to test a model with."""
@@ -101,7 +103,7 @@ class RowAdapters:
     def rows(self, adapters: Sequence[dict[str, Pair] | None]) -> Generator[None]:
         """Inside the block the rows of a batch have these adapters."""
         if len(adapters) != len(self._rows) or any(
-            one is not other for one, other in zip(adapters, self._rows, strict=True)
+            new is not old for new, old in zip(adapters, self._rows, strict=True)
         ):
             self._rows = list(adapters)
             self._gathered = dict(self._gather())

@@ -208,7 +208,7 @@ class Row:
             return 0
         most = min(self.length, len(other.request.ids) - 1)
         pairs = zip(self.tokens[:most], other.request.ids, strict=False)
-        return next((place for place, (a, b) in enumerate(pairs) if a != b), most)
+        return next((index for index, (a, b) in enumerate(pairs) if a != b), most)
 
 
 class Slots(Batcher):
@@ -264,10 +264,16 @@ class Slots(Batcher):
         for each in (*self._waiting, *self._reading, *self._rows):
             each.is_ended |= each.number == row
 
+    def clear(self) -> None:
+        """Ends all rows and frees the buffers; see `Batcher.clear`."""
+        self._waiting.clear()
+        self._rows, self._reading, self._kept = [], [], []
+        for layer in self._layers:
+            layer.free()
+
     def close(self) -> None:
         """Frees the buffers; see `Batcher.close`."""
-        for rows in (self._waiting, self._rows, self._reading, self._kept):
-            rows.clear()
+        self.clear()
         self._layers.clear()
         self._cache.layers.clear()
         self._adapters.close()
@@ -290,10 +296,10 @@ class Slots(Batcher):
             return self._read_piece()
         return self._draw(self._rows, self._read_tokens()) if self._rows else []
 
-    # ---- places
+    # ---- slots
 
     def _next_prompts(self) -> list[Row]:
-        """Gives waiting rows that are read alike a place, and what is known of their beginning."""
+        """Gives slots to waiting rows that are read alike, with beginnings that others have."""
         new: list[Row] = []
         while self._waiting and len(self._rows) + len(new) < self._most:
             row = self._waiting[0]
@@ -303,47 +309,47 @@ class Slots(Batcher):
             if not self._has_room([*self._rows, *new, row]):
                 break
             donor = max((*self._rows, *self._kept), key=lambda each: each.shared(row), default=None)
-            known = 0 if donor is None else donor.shared(row)
-            known = known if known >= LEAST_SHARED else 0
-            alike = (len(row.request.ids), known)
+            shared = 0 if donor is None else donor.shared(row)
+            shared = shared if shared >= LEAST_SHARED else 0
+            alike = (len(row.request.ids), shared)
             if new and alike != (len(new[0].request.ids), new[0].length):
                 break
-            if new and not known and _begins_alike(new[0], row):
+            if new and not shared and _begins_alike(new[0], row):
                 break  # it will take the beginning from the first one
             self._waiting.popleft()
-            self._place(row, donor if known else None, known, len(self._rows) + len(new))
+            self._place(row, donor if shared else None, shared, len(self._rows) + len(new))
             new.append(row)
         return new
 
-    def _place(self, row: Row, donor: Row | None, known: int, place: int) -> None:
+    def _place(self, row: Row, donor: Row | None, shared: int, slot: int) -> None:
         """Frees a place, the first of a kept row, for a new row that begins like another one."""
         if donor in self._kept:
             behind = self._kept.index(donor)
             if behind:
-                self._swap(place, place + behind, self._kept[0], self._kept[behind])
+                self._swap(slot, slot + behind, self._kept[0], self._kept[behind])
                 self._kept[behind] = self._kept[0]
             del self._kept[0]
         elif self._kept:
-            first, last = self._kept.pop(0), place + len(self._kept) + 1
+            first, last = self._kept.pop(0), slot + len(self._kept) + 1
             if last < min(self._most, self._layers[0].rooms):
-                self._copy(place, last, first.length)
+                self._copy(slot, last, first.length)
                 self._kept.append(first)
             elif self._kept:
                 oldest = min(range(len(self._kept)), key=lambda each: self._kept[each].used)
                 if self._kept[oldest].used < first.used:
-                    self._copy(place, place + 1 + oldest, first.length)
+                    self._copy(slot, slot + 1 + oldest, first.length)
                     self._kept[oldest] = first
         if donor in self._rows:
-            self._copy(self._rows.index(donor), place, known)
-        row.length = known
+            self._copy(self._rows.index(donor), slot, shared)
+        row.length = shared
 
     def _copy(self, source: int, target: int, tokens: int) -> None:
         for layer in self._layers:
             layer.copy(source, target, tokens)
 
-    def _swap(self, first: int, second: int, one: Row, other: Row) -> None:
+    def _swap(self, first: int, second: int, at_first: Row, at_second: Row) -> None:
         for layer in self._layers:
-            layer.swap(first, second, max(one.length, other.length))
+            layer.swap(first, second, max(at_first.length, at_second.length))
 
     def _has_room(self, rows: Sequence[Row]) -> bool:
         """Returns whether buffers for these rows fit in memory; one row alone always may try."""
@@ -364,14 +370,14 @@ class Slots(Batcher):
 
     def _leave(self) -> None:
         """Keeps the rows that have ended behind the others: each changes places with the last."""
-        for place in reversed(range(len(self._rows))):
-            row = self._rows[place]
+        for slot in reversed(range(len(self._rows))):
+            row = self._rows[slot]
             if not row.is_ended:
                 continue
             last = self._rows.pop()
             if last is not row:
-                self._rows[place] = last
-                self._swap(place, len(self._rows), row, last)
+                self._rows[slot] = last
+                self._swap(slot, len(self._rows), row, last)
             row.used = next(self._clock)
             self._kept.insert(0, row)
             if row.is_damaged:  # a masked NaN would still reach the row that gets this place
@@ -424,13 +430,13 @@ class Slots(Batcher):
         damaged_B = (logits_BV.isnan() | logits_BV.isposinf()).any(-1)
         if damaged_B.any():
             logits_BV = logits_BV.masked_fill(damaged_B[:, None], 0)
-            for row in (rows[place] for place in damaged_B.nonzero()[:, 0].tolist()):
+            for row in (rows[index] for index in damaged_B.nonzero()[:, 0].tolist()):
                 row.is_damaged = True
         logprobs_BV = logits_BV.log_softmax(-1)
         chosen_B = logprobs_BV.argmax(-1)
-        for place, row in enumerate(rows):
+        for index, row in enumerate(rows):
             if row.draws is not None and not row.is_ended:
-                chosen_B[place] = row.draws.draw(logits_BV[place : place + 1])[0][0]
+                chosen_B[index] = row.draws.draw(logits_BV[index : index + 1])[0][0]
         drawn_B = logprobs_BV.gather(-1, chosen_B[:, None])[:, 0]
         events: list[TokenEvent] = []
         for row, token, logprob in zip(rows, chosen_B.tolist(), drawn_B.tolist(), strict=True):
