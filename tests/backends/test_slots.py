@@ -178,6 +178,17 @@ def test_the_next_turn_reads_only_what_is_new(tied: Path) -> None:
         assert_same([rollout], answered(fresh, [turn]))
 
 
+def test_the_latest_rows_are_kept(tied: Path) -> None:
+    batcher = batcher_of(base_of(tied), rows=3, tokens=200)
+    random_, sampling = random.Random(2), Sampling(max_new_tokens=2)
+    starts = [tuple(random_.randrange(3, 60) for _ in range(50)) for _ in range(4)]
+    for ids in starts:
+        answered(batcher, [Request(ids, sampling)])
+    for ids in starts[1:]:
+        assert tokens_read(batcher, [Request((*ids, 5, 6), sampling)])[1] < 10
+    assert tokens_read(batcher, [Request((*starts[0], 5, 6), sampling)])[1] > 50
+
+
 def test_a_beginning_that_many_share_is_read_once(tied: Path) -> None:
     policy = base_of(tied)
     batcher = batcher_of(policy, rows=4, tokens=120)
@@ -290,15 +301,16 @@ def test_a_row_that_overflows_fails_alone_and_leaves_nothing_behind(tied: Path) 
     batcher = batcher_of(policy, rows=2, tokens=120)
     factors_ = factors(policy, 0, 4)
     batcher.add_adapter("bomb", {name: (A * 1e20, B * 1e20) for name, (A, B) in factors_.items()})
-    fine = Request(tuple(range(3, 60)), Sampling(max_new_tokens=30))
-    [expected] = answered(batcher, [fine])
+    long, short = (Request(tuple(range(3, n)), Sampling(max_new_tokens=20)) for n in (90, 8))
+    expected = [policy.generate([r.ids], r.sampling, keys=[0])[0] for r in (long, short)]
     for temperature in (0.0, 1.0):
-        broken = Request(
-            PROMPTS[0], Sampling(max_new_tokens=50, temperature=temperature), 0, "bomb"
-        )
-        beside = answered(batcher, [broken, fine])
-        assert (beside[0].finish, len(beside[0].ids)) == (FAILED, 1)
-        assert_same([beside[1], *answered(batcher, [fine, fine])], [expected] * 3)
+        sampling = Sampling(max_new_tokens=50, temperature=temperature)
+        broken, beside = answered(batcher, [Request(long.ids[1:70], sampling, 0, "bomb"), long])
+        assert (broken.finish, len(broken.ids)) == (FAILED, 1)
+        assert_same([beside], expected[:1])
+        # the short one gets the place of the broken one, behind whose end the long one reads
+        assert_same(answered(batcher, [long, short]), expected)
+        assert_same(answered(batcher, [short, long]), expected[::-1])
 
 
 def test_the_head_has_no_adapter(untied: Path) -> None:

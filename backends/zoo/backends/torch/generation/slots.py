@@ -154,9 +154,9 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         """Does nothing: what is masked is not read."""
 
     @property
-    def rooms(self) -> int:
-        """S."""
-        return len(self.key_rows) if self.is_initialized else 0
+    def room(self) -> tuple[int, int]:
+        """S and L."""
+        return (self.key_rows.shape[0], self.key_rows.shape[2]) if self.is_initialized else (0, 0)
 
     def free(self) -> None:
         """Gives the buffers back."""
@@ -331,7 +331,7 @@ class Slots(Batcher):
             del self._kept[0]
         elif self._kept:
             first, last = self._kept.pop(0), slot + len(self._kept) + 1
-            if last < min(self._most, self._layers[0].rooms):
+            if last < self._most and self._fits(last + 1, first.length):
                 self._copy(slot, last, first.length)
                 self._kept.append(first)
             elif self._kept:
@@ -357,9 +357,7 @@ class Slots(Batcher):
             len(row.request.ids) + min(row.request.sampling.max_new_tokens, EXPECTED)
             for row in rows
         )
-        S = max(_doubled(1, len(rows)), self._layers[0].rooms)
-        needed = S * bytes_of_row(self._module, _doubled(FIRST_TOKENS, longest))
-        if needed <= batch_bytes(self._module):
+        if self._fits(len(rows), longest):
             return True
         if len(rows) > 1:
             return False
@@ -367,6 +365,12 @@ class Slots(Batcher):
         for layer in self._layers:  # one long row needs no room for others
             layer.free()
         return True
+
+    def _fits(self, rows: int, tokens: int) -> bool:
+        """Returns whether buffers for so many rows and tokens fit in memory."""
+        S, L = self._layers[0].room
+        S, L = max(S, _doubled(1, rows)), max(L, _doubled(FIRST_TOKENS, tokens))
+        return S * bytes_of_row(self._module, L) <= batch_bytes(self._module)
 
     def _leave(self) -> None:
         """Keeps the rows that have ended behind the others: each changes places with the last."""
