@@ -15,7 +15,7 @@ from openai import AsyncOpenAI
 
 from bench.serve import agree
 from tests.gym.serving.conftest import NAME, serving
-from zoo.backends.torch.generation.slots import Slots
+from zoo.backends.torch.loss import LossModule
 from zoo.gym import generate
 from zoo.gym.data import Message
 from zoo.gym.experience import store
@@ -287,17 +287,17 @@ def test_reasoning_of_earlier_answers_is_apart_as_in_chat() -> None:
 def test_an_engine_that_failed_once_goes_on(
     served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    forward, failures = Slots._forward, [2]
+    next_logits, failures = LossModule.next_logits, [2]
 
-    def failing(self: Slots, *arguments: Any) -> Any:
+    def failing(self: LossModule, ids: Any, **inputs: Any) -> Any:
         if failures[0]:
             failures[0] -= 1
             raise RuntimeError("out of memory")
-        return forward(self, *arguments)
+        return next_logits(self, ids, **inputs)
 
     async def ask(server: ModelServer, client: AsyncOpenAI) -> str:
         expected = await text_of(client, "ann", "Say 2.")
-        monkeypatch.setattr(Slots, "_forward", failing)
+        monkeypatch.setattr(LossModule, "next_logits", failing)
         for _ in range(2):
             with pytest.raises(openai.InternalServerError, match="could not be computed"):
                 await text_of(client, "ann", "Say 2.")

@@ -26,7 +26,7 @@ def serve(
     port: int = 8000,
     rows: int = 16,
     queue: int = 128,
-    token: Annotated[Switch, Parameter(negative="--no-token")] = True,
+    no_token: Switch = False,
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,
@@ -43,7 +43,7 @@ def serve(
         port: port to listen at; 0 takes any free one
         rows: answers that are computed at once
         queue: answers that may wait or be computed at once; more are refused (429)
-        token: whether requests need the token that is printed
+        no_token: let every program of this machine ask, without a token
         yes: download without asking
         offline: never use the network
         as_json: print one JSON object as stdout's last line, once it listens
@@ -52,7 +52,8 @@ def serve(
     from zoo.gym.serving.run import ModelServer, token_file
 
     out = Output(as_json)
-    settings: dict[str, object] = {"port": port, "rows": rows, "queue": queue, "needs_token": token}
+    settings: dict[str, object] = {"port": port, "rows": rows, "queue": queue}
+    settings["needs_token"] = not no_token
     sources, config = _sources(variant), _config(settings)
     if model is not None and (named := _fine_tune(model)) is not None:
         name, source = named  # a peft folder or a delta, as published texts serve them

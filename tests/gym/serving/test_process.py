@@ -1,0 +1,46 @@
+"""The command: what it prints is enough to ask it, and a signal ends it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import openai
+import pytest
+from openai import OpenAI
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="SIGTERM is POSIX's"),
+]
+SERVE = [sys.executable, "-m", "zoo.gym", "serve", "--model", "zen-pico", "--port", "0", "--json"]
+
+
+@pytest.mark.parametrize("options", [[], ["--no-token"]], ids=str)
+def test_a_server_answers_and_ends_at_a_signal(
+    variants: dict[str, Path], tmp_path: Path, options: list[str]
+) -> None:
+    command = [*SERVE, "--variant", f"ann={variants['ann']}", *options]
+    env = os.environ | {"ZOO_GYM_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as server:
+        assert server.stdout is not None
+        started = json.loads(next(line for line in server.stdout if line.startswith("{")))
+        token = tmp_path / "home" / "data" / "serve.token"
+        key = token.read_text().strip() if token.is_file() else "any"
+        assert token.is_file() == (not options)
+        client = OpenAI(base_url=started["url"], api_key=key, max_retries=0)
+        assert [model.id for model in client.models.list()] == ["zen-pico", "zen-pico:ann"]
+        stranger = OpenAI(base_url=started["url"], api_key="wrong", max_retries=0)
+        if options:
+            assert stranger.models.list().data
+        else:
+            with pytest.raises(openai.AuthenticationError):
+                stranger.models.list()
+        stream = client.completions.create(
+            model="ann", prompt="ab", max_tokens=400, stream=True, temperature=1, n=8
+        )
+        next(iter(stream))
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=60) == 0
