@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-import zoo.core
 from tests.gym.delta import models_on_disk as disk
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec
@@ -30,7 +29,6 @@ from zoo.gym.delta.check import Check, judge_quality
 from zoo.gym.delta.file.header import ROWS_DIGEST_KEY, Control
 from zoo.gym.delta.file.refusals import Refusals
 from zoo.gym.delta.file.writer import replace_header
-from zoo.gym.delta.quality import rows_digest
 from zoo.gym.delta.refusals import RefusalCounter
 from zoo.gym.errors import GymWarning, InputError, InterruptedRunError
 from zoo.gym.measure import held_out
@@ -464,20 +462,6 @@ def test_an_older_file_with_another_base_loss_is_not_judged(
     dense: Path, change: dict[str, Any], ok: bool | None
 ) -> None:
     assert judged(dense, None, change).ok is ok
-
-
-def row(ids: Sequence[int], mask: Sequence[int]) -> Example:
-    return Example(np.array(ids), np.array(mask, np.bool_), "drawn:1", truncated=False)
-
-
-def test_the_digest_of_rows_is_of_their_tokens_and_of_what_is_scored() -> None:
-    rows = [row([5, 6], [0, 1]), row([7], [0]), row([8, 9], [0, 1])]
-    content = b"zoo-gym measured rows 1\n"
-    for ids in ([5, 6], [8, 9]):  # nothing of the second row is scored
-        content += (2).to_bytes(8, "little") + np.array(ids, "<i8").tobytes() + bytes([0, 1])
-    assert rows_digest(rows) == zoo.core.digest(content)
-    assert rows_digest(rows) != rows_digest([row([5, 6], [1, 1]), *rows[1:]])
-    assert rows_digest(rows) != rows_digest([row([5, 7], [0, 1]), *rows[1:]])
 
 
 @pytest.mark.slow

@@ -1,10 +1,13 @@
-"""How many held-out rows a delta is measured on."""
+"""How many held-out rows a delta is measured on, and their digest."""
+
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
+import zoo.core
 from zoo.gym.data import Example
-from zoo.gym.delta.quality import sampled_rows
+from zoo.gym.delta.quality import rows_digest, sampled_rows
 
 
 def rows(count: int, tokens: int) -> list[Example]:
@@ -34,3 +37,17 @@ def test_the_sample_is_spread_over_all_rows() -> None:
         "x:20",
         "x:30",
     ]
+
+
+def row(ids: Sequence[int], mask: Sequence[int]) -> Example:
+    return Example(np.array(ids), np.array(mask, np.bool_), "drawn:1", truncated=False)
+
+
+def test_the_digest_of_rows_is_of_their_tokens_and_of_what_is_scored() -> None:
+    scored = [row([5, 6], [0, 1]), row([7], [0]), row([8, 9], [0, 1])]
+    content = b"zoo-gym measured rows 1\n"
+    for ids in ([5, 6], [8, 9]):  # nothing of the second row is scored
+        content += (2).to_bytes(8, "little") + np.array(ids, "<i8").tobytes() + bytes([0, 1])
+    assert rows_digest(scored) == zoo.core.digest(content)
+    assert rows_digest(scored) != rows_digest([row([5, 6], [1, 1]), *scored[1:]])
+    assert rows_digest(scored) != rows_digest([row([5, 7], [0, 1]), *scored[1:]])
