@@ -368,9 +368,9 @@ class Slots(Batcher):
 
     def _fits(self, rows: int, tokens: int) -> bool:
         """Returns whether buffers for so many rows and tokens fit in memory."""
-        S, L = self._layers[0].room
-        S, L = max(S, _doubled(1, rows)), max(L, _doubled(FIRST_TOKENS, tokens))
-        return S * bytes_of_row(self._module, L) <= batch_bytes(self._module)
+        room, length = self._layers[0].room
+        slots, length = max(room, _doubled(1, rows)), max(length, _doubled(FIRST_TOKENS, tokens))
+        return slots * bytes_of_row(self._module, length) <= batch_bytes(self._module)
 
     def _leave(self) -> None:
         """Keeps the rows that have ended behind the others: each changes places with the last."""
