@@ -17,6 +17,7 @@ from itertools import count
 from typing import TYPE_CHECKING, TypeAlias
 
 from zoo.backends.sampling import Sampling, TokenEvent, check_rows
+from zoo.backends.shaping import BlockedError
 from zoo.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ Factors: TypeAlias = "Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32
 
 FAILED = "failed"
 """The `finish` of a row whose numbers overflowed: its adapter is broken; the token says nothing."""
+
+BLOCKED = "blocked"
+"""The `finish` of a row whose constraint allowed no further token; the token says nothing."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ class Batcher(ABC):
     def step(self) -> list[TokenEvent]:
         """Reads some of the prompts that wait, or a token of each row; returns the new tokens.
 
-        The last of a row has a `finish` as in `Rollout`, or `FAILED`.
+        The last of a row has a `finish` as in `Rollout`, or `FAILED`, or `BLOCKED`.
         """
 
 
@@ -160,7 +164,10 @@ class OneByOne(Batcher):
             self._row = next(iter(self._waiting))
             request = self._waiting.pop(self._row)
             self._stream = self._policy.stream([request.ids], request.sampling, keys=[request.key])
-        event = next(self._stream)
+        try:
+            event = next(self._stream)
+        except BlockedError:
+            event = TokenEvent(0, 0, 0.0, BLOCKED)
         if event.finish is not None:
             self._stream = None
         return [event._replace(row=self._row)]

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, isfinite
 from typing import NamedTuple
 
 from zoo.backends.detokenizer import Detokenizer
+from zoo.backends.shaping import Constraint, Top
 
 LEAST_TEMPERATURE = 1e-6
 """Logits divided by less may overflow float32."""
@@ -20,6 +21,13 @@ class Sampling:
         temperature: the divisor of the logits; 0 always picks the most likely token.
         top_p: sample from the most likely tokens with this total probability; 1 for all.
         top_k: sample from this many of the most likely tokens; 0 for all.
+        min_p: sample from tokens with at least this share of the most likely one's probability; 0
+            for all.
+        presence_penalty: subtracted from the logits of tokens that the answer has.
+        frequency_penalty: the same, as often as it has the token.
+        logit_bias: tokens and what is added to their logits.
+        constraint: returns the constraint of a new answer, which allows only some tokens.
+        top_logprobs: how many of the most likely tokens are reported with each token.
         stop_ids: the tokens that end an answer.
         stop_strings: the texts that end an answer as soon as its text contains one of them; the
             text that counts is what precedes it, see `before_stop`.
@@ -30,6 +38,12 @@ class Sampling:
     temperature: float = 0.0
     top_p: float = 1.0
     top_k: int = 0
+    min_p: float = 0.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    constraint: Callable[[], Constraint] | None = field(default=None, repr=False, compare=False)
+    top_logprobs: int = 0
     stop_ids: tuple[int, ...] = ()
     stop_strings: tuple[str, ...] = ()
     decode: Callable[[list[int]], str] | None = field(default=None, repr=False, compare=False)
@@ -42,6 +56,7 @@ class Sampling:
         """
         _require_whole("max_new_tokens", self.max_new_tokens, 1)
         _require_whole("top_k", self.top_k, 0)
+        _require_whole("top_logprobs", self.top_logprobs, 0)
         heat = self.temperature
         if heat != 0 and not LEAST_TEMPERATURE <= heat < inf:
             raise ValueError(
@@ -49,8 +64,21 @@ class Sampling:
             )
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p: expected more than 0 and at most 1, got {self.top_p:g}")
+        if not 0 <= self.min_p <= 1:
+            raise ValueError(f"min_p: expected 0 to 1, got {self.min_p:g}")
+        for name in ("presence_penalty", "frequency_penalty"):
+            if not isfinite(getattr(self, name)):
+                raise ValueError(f"{name}: expected a finite number, got {getattr(self, name):g}")
+        if not all(isfinite(bias) for _, bias in self.logit_bias):
+            raise ValueError(f"logit_bias: expected finite numbers, got {self.logit_bias!r:.100}")
         if isinstance(self.stop_strings, str) or not all(self.stop_strings):
             raise ValueError(f"stop_strings: expected texts, none empty, got {self.stop_strings!r}")
+
+    @property
+    def shapes_logits(self) -> bool:
+        """Whether tokens are drawn from other logits than the model's; see `Shaping`."""
+        penalty = self.presence_penalty or self.frequency_penalty
+        return bool(penalty or self.logit_bias) or self.constraint is not None
 
 
 def _require_whole(name: str, value: object, least: int) -> None:
@@ -88,12 +116,14 @@ class TokenEvent(NamedTuple):
         id: the token.
         logprob: its log-probability, see `Rollout`.
         finish: None until the row's last token, then as in `Rollout`.
+        top: the most likely tokens in its place, `Sampling.top_logprobs` of them.
     """
 
     row: int
     id: int
     logprob: float
     finish: str | None
+    top: Top = ()
 
 
 @dataclass(frozen=True)
@@ -104,8 +134,8 @@ class Rollout:
         ids: the token ids, all that were sampled: the last one is the stop id, or the token whose
             text completed a stop string, if that ended the answer.
         logprobs: the model's log-probability of each token, as `Scorer.score` computes it: at
-            temperature 1 and over the whole vocabulary, whatever temperature, top-p and top-k the
-            token was sampled with.
+            temperature 1 and over the whole vocabulary, whatever settings the token was sampled
+            with.
         finish: `stop` if a stop id was sampled or the text contains a stop string, `length` after
             `max_new_tokens` without.
     """
@@ -120,10 +150,10 @@ def rollouts_of(events: Iterable[TokenEvent], rows: int) -> list[Rollout]:
     ids: list[list[int]] = [[] for _ in range(rows)]
     logprobs: list[list[float]] = [[] for _ in range(rows)]
     finishes = [""] * rows
-    for row, token, logprob, finish in events:
-        ids[row].append(token)
-        logprobs[row].append(logprob)
-        finishes[row] = finish or ""
+    for event in events:
+        ids[event.row].append(event.id)
+        logprobs[event.row].append(event.logprob)
+        finishes[event.row] = event.finish or ""
     return [Rollout(*parts) for parts in zip(ids, logprobs, finishes, strict=True)]
 
 
@@ -142,12 +172,21 @@ class Answers:
         self._tokens = 0
         self._texts = {row: StopText(sampling) for row in rows} if sampling.stop_strings else {}
 
-    def add(self, tokens: Sequence[int], logprobs: Sequence[float]) -> list[TokenEvent]:
-        """Appends a token to each row of the batch; returns those of rows that had not ended."""
+    def add(
+        self, tokens: Sequence[int], logprobs: Sequence[float], tops: Sequence[Top] = ()
+    ) -> list[TokenEvent]:
+        """Appends a token to each row of the batch; returns those of rows that had not ended.
+
+        Args:
+            tokens: the tokens.
+            logprobs: their log-probabilities.
+            tops: the most likely tokens in their places, if they are reported.
+        """
         self._tokens += 1
         last = "length" if self._tokens == self._sampling.max_new_tokens else None
         events: list[TokenEvent] = []
-        for row, token, logprob in zip(self._rows, tokens, logprobs, strict=True):
+        reported = tops or [()] * len(tokens)
+        for row, token, logprob, top in zip(self._rows, tokens, logprobs, reported, strict=True):
             if row in self._ended:
                 continue
             stops = token in self._sampling.stop_ids
@@ -157,7 +196,7 @@ class Answers:
             finish = "stop" if stops else last
             if finish is not None:
                 self._ended.add(row)
-            events.append(TokenEvent(row, token, logprob, finish))
+            events.append(TokenEvent(row, token, logprob, finish, top))
         return events
 
     @property

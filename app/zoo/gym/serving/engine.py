@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zoo.backends.batching import FAILED
+from zoo.backends.batching import BLOCKED, FAILED
 from zoo.gym.errors import GymError
 
 if TYPE_CHECKING:
@@ -47,8 +47,13 @@ class Ticket:
         self.loop.call_soon_threadsafe(self.events.put_nowait, event)
 
 
-def _overflow() -> FailedError:
-    return FailedError("the numbers of this variant overflow", code="serving.overflow")
+def _ended(event: "TokenEvent") -> "TokenEvent | FailedError":
+    """Returns a token, or the error for which its answer could not go on."""
+    if event.finish == FAILED:
+        return FailedError("the numbers of this variant overflow", code="serving.overflow")
+    if event.finish == BLOCKED:
+        return FailedError("no token continued an answer in its form", code="serving.blocked")
+    return event
 
 
 class Engine:
@@ -145,7 +150,7 @@ class Engine:
             try:
                 for event in self._batcher.step():
                     if (ticket := self._rows.get(event.row)) is not None:
-                        ticket.deliver(_overflow() if event.finish == FAILED else event)
+                        ticket.deliver(_ended(event))
                         if event.finish is not None:
                             del self._rows[event.row]
             except Exception:  # noqa: BLE001 - one bad step must not end the server

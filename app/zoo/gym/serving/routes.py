@@ -21,7 +21,8 @@ from zoo.gym.http_guard.requests import read_body
 from zoo.gym.serving import wire
 from zoo.gym.serving.answers import Answer
 from zoo.gym.serving.engine import BusyError, FailedError
-from zoo.gym.serving.variants import Asked, Models, sampling_for, today
+from zoo.gym.serving.structured import constraint_for
+from zoo.gym.serving.variants import Asked, Models, sampling_for, today, vocabulary_of
 
 B = TypeVar("B", bound=wire.Body)
 T = TypeVar("T")
@@ -63,7 +64,7 @@ def build(models: Models) -> FastAPI:
             )
         options = replace(asked.options, date=today())
         ids = await asyncio.to_thread(encode_prompt, turns, asked.tokenizer, options)
-        answers = _answers(models, asked, body, [ids], stripped=True)
+        answers = await _answers(models, asked, body, [ids], stripped=True)
         return await _respond(request, models, _Chat(body), answers)
 
     @app.post("/v1/completions")
@@ -71,7 +72,7 @@ def build(models: Models) -> FastAPI:
         body = await _read(request, wire.CompletionBody)
         asked = await models.ask(body.model)
         prompts = await asyncio.to_thread(_prompts, asked, body)
-        answers = _answers(models, asked, body, prompts, stripped=False)
+        answers = await _answers(models, asked, body, prompts, stripped=False)
         return await _respond(request, models, _Completion(body), answers)
 
     return app
@@ -99,22 +100,35 @@ def _prompts(asked: Asked, body: wire.CompletionBody) -> list[list[int]]:
     return [encode(prompt).ids if isinstance(prompt, str) else prompt for prompt in body.prompts()]
 
 
-def _answers(
+async def _answers(
     models: Models, asked: Asked, body: wire.Body, prompts: list[list[int]], *, stripped: bool
 ) -> list[Answer]:
     """Returns the answers of a request, of which nothing is computed yet."""
+    constraint = None
+    if (form := body.form) is not None:
+        constraint = await asyncio.to_thread(constraint_for, asked, form)
+        stripped = False  # a regular expression may begin or end with a new line
+    _check_bias(asked, body)
     seed = secrets.randbits(62) if body.seed is None else body.seed
     answers: list[Answer] = []
     for ids in prompts:
         drawn = body.sampling(models.sampling, models.positions - len(ids))
         for _ in range(body.n or 1):
-            sampling = sampling_for(asked, drawn)
+            sampling = replace(sampling_for(asked, drawn), constraint=constraint)
             answers.append(Answer(asked, ids, sampling, seed + len(answers), stripped))
     if len(answers) > models.engine.most:
         raise wire.RequestError(
             f"n: expected at most {models.engine.most} answers, got {len(answers)}", param="n"
         )
     return answers
+
+
+def _check_bias(asked: Asked, body: wire.Body) -> None:
+    size = vocabulary_of(asked)
+    if unknown := [token for token in body.logit_bias or () if not 0 <= token < size]:
+        raise wire.RequestError(
+            f"logit_bias: expected tokens below {size}, got {unknown[0]}", param="logit_bias"
+        )
 
 
 class _Chat:

@@ -284,6 +284,11 @@ def sampling_for(asked: Asked, drawn: Sampling) -> Sampling:
     return replace(drawn, stop_ids=asked.stop_ids, decode=asked.tokenizer.decode)
 
 
+def vocabulary_of(asked: Asked) -> int:
+    """Returns the number of tokens that a model has logits for."""
+    return asked.options.vocabulary or asked.tokenizer.backend_tokenizer.get_vocab_size()
+
+
 def _version(path: Path) -> str:
     """Returns what changes when a fine-tune is replaced, without its path: errors have it."""
     files = sorted(path.iterdir()) if path.is_dir() else [path]

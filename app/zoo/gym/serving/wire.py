@@ -4,8 +4,9 @@ A field that would change the answer and is not supported is refused by name; th
 change it are accepted: `user`, `metadata`, `store`, `service_tier` and keys for caches.
 """
 
+import json
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -21,16 +22,11 @@ NOT_SUPPORTED: dict[str, tuple[object, ...]] = {
     "audio": (None,),
     "best_of": (None, 1),
     "echo": (None, False),
-    "frequency_penalty": (None, 0, 0.0),
     "function_call": (None, "none"),
     "functions": (None, []),
-    "logit_bias": (None, {}),
-    "min_p": (None, 0, 0.0),
     "modalities": (None, ["text"]),
     "prediction": (None,),
-    "presence_penalty": (None, 0, 0.0),
     "reasoning_effort": (None, "none"),
-    "response_format": (None, {"type": "text"}),
     "suffix": (None, ""),
     "tool_choice": (None, "none", "auto"),
     "tools": (None, []),
@@ -53,6 +49,54 @@ class RequestError(InputError):
         self.param = param
 
 
+Form: TypeAlias = tuple[str, str, str]
+"""What an answer has to be: the field that says so, `json` or `regex`, and the schema or regex."""
+
+
+class JsonSchema(BaseModel):
+    """A schema in a request; it is enforced with `strict` and without."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    contents: dict[str, Any] = Field(alias="schema")
+    description: str | None = None
+    strict: bool | None = None
+
+
+class ResponseFormat(BaseModel):
+    """What an answer has to be."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: JsonSchema | None = None
+
+    @model_validator(mode="after")
+    def _has_its_schema(self) -> Self:
+        if (self.type == "json_schema") != (self.json_schema is not None):
+            raise RequestError(
+                "response_format: expected json_schema with the type json_schema, and only there",
+                param="response_format",
+            )
+        return self
+
+    @property
+    def json_text(self) -> str | None:
+        """The schema as text; None if any text will do."""
+        if self.json_schema is not None:
+            return json.dumps(self.json_schema.contents, ensure_ascii=False)
+        return '{"type": "object"}' if self.type == "json_object" else None
+
+
+class StructuredOutputs(BaseModel):
+    """What an answer has to be, by the name that vLLM has for it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    regex: str = Field(min_length=1)
+
+
 class Body(BaseModel):
     """What is read of every request for an answer."""
 
@@ -64,6 +108,12 @@ class Body(BaseModel):
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
     top_k: int | None = Field(default=None, ge=0)
+    min_p: float | None = Field(default=None, ge=0, le=1)
+    presence_penalty: float | None = Field(default=None, ge=-2, le=2)
+    frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
+    logit_bias: dict[int, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    response_format: ResponseFormat | None = None
+    structured_outputs: StructuredOutputs | None = None
     seed: int | None = Field(default=None, ge=0, le=(1 << 63) - 1)
     n: int | None = Field(default=1, ge=1, le=MOST_CHOICES)
     stop: str | list[str] | None = None
@@ -102,6 +152,23 @@ class Body(BaseModel):
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
 
     @property
+    def form(self) -> Form | None:
+        """What an answer has to be, if the request says so.
+
+        Raises:
+            RequestError: it says so twice.
+        """
+        stated = None if self.response_format is None else self.response_format.json_text
+        if self.structured_outputs is None:
+            return None if stated is None else ("response_format", "json", stated)
+        if stated is not None:
+            raise RequestError(
+                "structured_outputs: expected it or response_format, got both",
+                param="structured_outputs",
+            )
+        return "structured_outputs", "regex", self.structured_outputs.regex
+
+    @property
     def reports_usage(self) -> bool:
         """Whether a stream ends with the number of tokens."""
         return bool((self.stream_options or {}).get("include_usage"))
@@ -134,6 +201,10 @@ class Body(BaseModel):
                 temperature=default.temperature if self.temperature is None else self.temperature,
                 top_p=default.top_p if self.top_p is None else self.top_p,
                 top_k=default.top_k if self.top_k is None else self.top_k,
+                min_p=self.min_p or 0.0,
+                presence_penalty=self.presence_penalty or 0.0,
+                frequency_penalty=self.frequency_penalty or 0.0,
+                logit_bias=tuple((self.logit_bias or {}).items()),
                 stop_strings=self.stops,
             )
         except ValueError as error:

@@ -99,9 +99,9 @@ def _continue(
         text.select(rows)
         logits_BV = logits_BV[mx.array(rows)]
     while True:
-        chosen_B, logprobs_B = draws.draw(logits_BV)
+        chosen_B, logprobs_B, tops = draws.draw(logits_BV)
         tokens: list[int] = chosen_B.tolist()
-        yield from answers.add(tokens, logprobs_B.tolist())
+        yield from answers.add(tokens, logprobs_B.tolist(), tops)
         unfinished = answers.unfinished
         if not unfinished:
             return

@@ -149,8 +149,8 @@ def _continue(
         text.select(rows)
         logits_BV = logits_BV[rows]
     while True:
-        chosen_B, logprobs_B = draws.draw(logits_BV)
-        yield from answers.add(chosen_B.tolist(), logprobs_B.tolist())
+        chosen_B, logprobs_B, tops = draws.draw(logits_BV)
+        yield from answers.add(chosen_B.tolist(), logprobs_B.tolist(), tops)
         unfinished = answers.unfinished
         if not unfinished:
             return

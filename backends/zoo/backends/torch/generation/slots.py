@@ -15,7 +15,7 @@ next turn of a conversation, or a system prompt of many, is not read again.
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -24,10 +24,11 @@ from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from zoo.backends.base import TokenEvent
-from zoo.backends.batching import FAILED, Batcher, Factors, Request, check_length
+from zoo.backends.batching import BLOCKED, FAILED, Batcher, Factors, Request, check_length
 from zoo.backends.sampling import Answers, check_rows
+from zoo.backends.shaping import BlockedError
 from zoo.backends.torch.adapters.rows import Pair, RowAdapters
-from zoo.backends.torch.generation.draws import Draws
+from zoo.backends.torch.generation.draws import Draws, tops_of
 from zoo.backends.torch.generation.generate import batch_bytes
 from zoo.backends.torch.generation.probes import (
     bytes_of_row,
@@ -254,7 +255,10 @@ class Slots(Batcher):
             raise ValueError(f"ids: expected tokens below {self._vocabulary}, got {unknown[0]}")
         check_length(request, self._tokens)
         number = next(self._numbers)
-        draws = Draws(sampling, [request.key]) if sampling.temperature else None
+        draws = None
+        if sampling.temperature or sampling.shapes_logits:
+            # the most likely tokens are those of all rows' log-probabilities, see `_draw`
+            draws = Draws(replace(sampling, top_logprobs=0), [request.key])
         adapter, answers = self._adapters.of(request.adapter), Answers(sampling, [number])
         self._waiting.append(Row(number, request, adapter, answers, draws, [*ids]))
         return number
@@ -438,19 +442,29 @@ class Slots(Batcher):
                 row.is_damaged = True
         logprobs_BV = logits_BV.log_softmax(-1)
         chosen_B = logprobs_BV.argmax(-1)
+        blocked: set[int] = set()
         for index, row in enumerate(rows):
-            if row.draws is not None and not row.is_ended:
-                chosen_B[index] = row.draws.draw(logits_BV[index : index + 1])[0][0]
+            if row.draws is not None and not row.is_ended and not row.is_damaged:
+                try:
+                    chosen_B[index] = row.draws.draw(logits_BV[index : index + 1])[0][0]
+                except BlockedError:
+                    blocked.add(row.number)
         drawn_B = logprobs_BV.gather(-1, chosen_B[:, None])[:, 0]
         events: list[TokenEvent] = []
-        for row, token, logprob in zip(rows, chosen_B.tolist(), drawn_B.tolist(), strict=True):
+        drawn = zip(rows, chosen_B.tolist(), drawn_B.tolist(), strict=True)
+        for index, (row, token, logprob) in enumerate(drawn):
             row.tokens.append(token)
-            if row.is_damaged and not row.is_ended:
-                events.append(TokenEvent(row.number, token, 0.0, FAILED))
+            if row.is_ended:
+                continue
+            if row.is_damaged or row.number in blocked:
+                finish = FAILED if row.is_damaged else BLOCKED
+                events.append(TokenEvent(row.number, token, 0.0, finish))
                 row.is_ended = True
-            elif not row.is_ended:
-                events += row.answers.add([token], [logprob])
-                row.is_ended = not row.answers.unfinished
+                continue
+            count = row.request.sampling.top_logprobs
+            tops = tops_of(logprobs_BV[index : index + 1], count) if count else ()
+            events += row.answers.add([token], [logprob], tops)
+            row.is_ended = not row.answers.unfinished
         return events
 
 
