@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.backends.test_slots import PROMPTS, answered, base_of, batcher_of
-from zoo.backends.base import Sampling
+from tests.backends.test_slots import PROMPTS, answered
+from zoo.backends import load_backend
+from zoo.backends.base import LoadSpec, Sampling
 from zoo.backends.batching import BLOCKED, Batcher, OneByOne, Request
 from zoo.backends.shaping import BlockedError, Shaping, top_tokens
 
@@ -33,8 +34,12 @@ class Alternating:
         self.read.append(token)
 
 
-def batchers(tied: Path) -> list[Batcher]:
-    return [batcher_of(base_of(tied)), OneByOne(base_of(tied), tokens=64)]
+def batchers(folder: Path, engine: str) -> list[Batcher]:
+    """One whose rows come and go, if the engine has it, and one that answers one by one."""
+    policy = load_backend(engine).load(folder, LoadSpec(dtype="f32"))
+    slots = policy.batcher(rows=4, tokens=64)
+    one_by_one = OneByOne(load_backend(engine).load(folder, LoadSpec(dtype="f32")), tokens=64)
+    return [one_by_one] if slots is None else [slots, one_by_one]
 
 
 def test_penalties_count_the_tokens_of_the_answer() -> None:
@@ -56,12 +61,12 @@ def test_the_most_likely_tokens_come_first_and_equal_ones_by_their_ids() -> None
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_constraint_chooses_the_tokens_and_others_are_as_without(
-    tied: Path, temperature: float
+    tied: Path, engine: str, temperature: float
 ) -> None:
     plain = Sampling(max_new_tokens=9, temperature=temperature)
     bound = Sampling(9, temperature, stop_ids=(1,), constraint=Alternating, top_logprobs=2)
     requests = [Request(ids, bound if n % 2 else plain, n) for n, ids in enumerate(PROMPTS)]
-    for batcher in batchers(tied):
+    for batcher in batchers(tied, engine):
         mixed = answered(batcher, requests)
         alone = answered(batcher, [each for each in requests if each.sampling is plain])
         assert [each.ids for each in mixed[::2]] == [each.ids for each in alone]
@@ -70,19 +75,19 @@ def test_a_constraint_chooses_the_tokens_and_others_are_as_without(
             assert max(rollout.logprobs) < -0.5  # those of the model: none is near 0
 
 
-def test_a_row_whose_constraint_allows_nothing_ends_alone(tied: Path) -> None:
+def test_a_row_whose_constraint_allows_nothing_ends_alone(tied: Path, engine: str) -> None:
     blocked = Sampling(max_new_tokens=9, constraint=Alternating)  # its end is no stop id
     plain = Sampling(max_new_tokens=9)
-    for batcher in batchers(tied):
+    for batcher in batchers(tied, engine):
         first, second = answered(batcher, [Request((5, 6), blocked), Request((5, 6), plain)])
         assert first.ids[:5] == [7, 9, 7, 9, 1]
         assert first.finish == BLOCKED
         assert (len(second.ids), second.finish) == (9, "length")
 
 
-def test_settings_that_shape_logits_change_what_is_drawn(tied: Path) -> None:
+def test_settings_that_shape_logits_change_what_is_drawn(tied: Path, engine: str) -> None:
     plain = Sampling(max_new_tokens=12, temperature=1.0)
-    for batcher in batchers(tied):
+    for batcher in batchers(tied, engine):
         greedy = answered(batcher, [Request((5, 6), Sampling(max_new_tokens=12))])[0].ids
         expected = {
             Sampling(12, 1.0, min_p=1.0): greedy,
@@ -96,10 +101,10 @@ def test_settings_that_shape_logits_change_what_is_drawn(tied: Path) -> None:
 
 
 def test_most_likely_tokens_are_reported_with_the_log_probabilities_of_the_model(
-    tied: Path,
+    tied: Path, engine: str
 ) -> None:
     sampling = Sampling(max_new_tokens=3, top_logprobs=2)
-    for batcher in batchers(tied):
+    for batcher in batchers(tied, engine):
         row, events = batcher.add(Request((5, 6), sampling)), []
         while batcher.busy:
             events += batcher.step()
