@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tests.backends.test_slots import PROMPTS, answered
 from zoo.backends import load_backend
-from zoo.backends.base import LoadSpec, Sampling
+from zoo.backends.base import LoadSpec, Sampling, TokenEvent
 from zoo.backends.batching import BLOCKED, Batcher, OneByOne, Request
 from zoo.backends.shaping import BlockedError, Shaping, top_tokens
 
@@ -40,6 +40,13 @@ def batchers(folder: Path, engine: str) -> list[Batcher]:
     slots = policy.batcher(rows=4, tokens=64)
     one_by_one = OneByOne(load_backend(engine).load(folder, LoadSpec(dtype="f32")), tokens=64)
     return [one_by_one] if slots is None else [slots, one_by_one]
+
+
+def events_of(batcher: Batcher) -> list[TokenEvent]:
+    events: list[TokenEvent] = []
+    while batcher.busy:
+        events += batcher.step()
+    return events
 
 
 def test_penalties_count_the_tokens_of_the_answer() -> None:
@@ -105,11 +112,41 @@ def test_most_likely_tokens_are_reported_with_the_log_probabilities_of_the_model
 ) -> None:
     sampling = Sampling(max_new_tokens=3, top_logprobs=2)
     for batcher in batchers(tied, engine):
-        row, events = batcher.add(Request((5, 6), sampling)), []
-        while batcher.busy:
-            events += batcher.step()
+        row = batcher.add(Request((5, 6), sampling))
+        events = events_of(batcher)
         assert [event.row for event in events] == [row] * 3
         for event in events:
             assert event.top[0] == (event.id, event.logprob)
             assert len(event.top) == 2
             assert event.top[1][1] <= event.logprob
+
+
+def test_tokens_of_a_prompt_are_scored_as_the_model_scores_them(
+    tied: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from zoo.backends.torch.generation import prompt_scores, slots
+
+    monkeypatch.setattr(slots, "PIECE", 16)
+    monkeypatch.setattr(prompt_scores, "CHUNK", 7)
+    policy = load_backend(engine).load(tied, LoadSpec(dtype="f32"))
+    greedy = policy.generate([(5, 6)], Sampling(max_new_tokens=38), keys=[0])[0].ids
+    prompts = [tuple(range(3, 43)), tuple(range(3, 43)), (5, 6, *greedy)]
+    sampling = Sampling(max_new_tokens=2, top_logprobs=2)
+    logits = [np.asarray(policy.logits(prompt), np.float64) for prompt in prompts]
+    for batcher in batchers(tied, engine):
+        answered(batcher, [Request(prompts[0], sampling)])  # its beginning could be shared
+        rows = [batcher.add(Request(ids, sampling, scores_prompt=True)) for ids in prompts]
+        rows.append(batcher.add(Request(prompts[0], sampling)))
+        events = events_of(batcher)
+        first = {event.row: event.prompt for event in reversed(events)}
+        assert first[rows[3]] == ()
+        assert sum(bool(event.prompt) for event in events) == 3
+        for row, ids, logits_TV in zip(rows, prompts, logits, strict=False):
+            logprobs_TV = logits_TV - np.log(np.exp(logits_TV).sum(-1, keepdims=True))
+            expected = [logprobs_TV[n, token] for n, token in enumerate(ids[1:])]
+            assert [score for score, _ in first[row]] == pytest.approx(expected, abs=1e-4)
+            tops = [top[0] for _, top in first[row]]
+            assert [token for token, _ in tops] == logprobs_TV[:-1].argmax(-1).tolist()
+        most_likely = [(score, top[0]) for score, top in first[rows[2]]][1:]
+        assert most_likely == [(score, (token, score)) for token, (score, _) in
+                               zip(greedy, most_likely, strict=True)]  # fmt: skip

@@ -136,10 +136,10 @@ def test_rows_that_are_cancelled_leave_the_others_as_they_are(tied: Path) -> Non
 def test_long_prompts_are_read_in_pieces_and_buffers_grow(
     tied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from zoo.backends.torch.generation import slots
+    from zoo.backends.torch.generation import row_cache, slots
 
     monkeypatch.setattr(slots, "PIECE", 16)
-    monkeypatch.setattr(slots, "FIRST_TOKENS", 8)
+    monkeypatch.setattr(row_cache, "FIRST_TOKENS", 8)
     policy = base_of(tied)
     long = tuple(n % 60 + 3 for n in range(75))
     batcher = batcher_of(policy, rows=2, tokens=200)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, TypeAlias
 
-from zoo.backends.sampling import Sampling, TokenEvent, check_rows
-from zoo.backends.shaping import BlockedError
+from zoo.backends.sampling import Sampling, Scored, TokenEvent, check_rows
+from zoo.backends.shaping import BlockedError, top_tokens
 from zoo.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ Factors: TypeAlias = "Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32
 FAILED = "failed"
 """The `finish` of a row whose numbers overflowed: its adapter is broken; the token says nothing."""
 
+MOST_SCORED = 1024
+"""The longest prompt whose tokens are scored where the logits of all are in memory at once."""
+
 BLOCKED = "blocked"
 """The `finish` of a row whose constraint allowed no further token; the token says nothing."""
 
@@ -46,12 +49,14 @@ class Request:
         sampling: how tokens are drawn, and where the answer ends.
         key: the seed of its random stream.
         adapter: the name of the adapter that answers; None for the base.
+        scores_prompt: whether the prompt's tokens are scored, see `TokenEvent.prompt`.
     """
 
     ids: tuple[int, ...]
     sampling: Sampling
     key: int = 0
     adapter: str | None = None
+    scores_prompt: bool = False
 
 
 class Batcher(ABC):
@@ -141,6 +146,11 @@ class OneByOne(Batcher):
             raise KeyError(request.adapter)
         check_rows([request.ids], request.sampling, [request.key])
         check_length(request, self._tokens)
+        if request.scores_prompt and len(request.ids) > MOST_SCORED:
+            raise ValueError(
+                f"prompt: expected at most {MOST_SCORED} tokens to score with this model, "
+                f"got {len(request.ids)}"
+            )
         number = next(self._numbers)
         self._waiting[number] = request
         return number
@@ -158,19 +168,22 @@ class OneByOne(Batcher):
 
     def step(self) -> list[TokenEvent]:
         """Reads the next token of the row that is being answered."""
+        scores: tuple[Scored, ...] = ()
         if self._stream is None:
             if not self._waiting:
                 return []
             self._row = next(iter(self._waiting))
             request = self._waiting.pop(self._row)
             self._stream = self._policy.stream([request.ids], request.sampling, keys=[request.key])
+            if request.scores_prompt:
+                scores = _scores(self._policy, request)
         try:
             event = next(self._stream)
         except BlockedError:
             event = TokenEvent(0, 0, 0.0, BLOCKED)
         if event.finish is not None:
             self._stream = None
-        return [event._replace(row=self._row)]
+        return [event._replace(row=self._row, prompt=scores)]
 
     def clear(self) -> None:
         """Ends all rows."""
@@ -180,6 +193,19 @@ class OneByOne(Batcher):
     def close(self) -> None:
         """Ends all rows."""
         self.clear()
+
+
+def _scores(policy: "Policy", request: Request) -> tuple[Scored, ...]:
+    """Returns the score of each token of a prompt but the first."""
+    import numpy as np
+
+    logits_TV = policy.logits(request.ids)[:-1]
+    shifted_TV = logits_TV - logits_TV.max(-1, keepdims=True)
+    logprobs_TV = shifted_TV - np.log(np.exp(shifted_TV).sum(-1, keepdims=True))
+    count = request.sampling.top_logprobs
+    tops = (top_tokens(logprobs_V, count) if count else () for logprobs_V in logprobs_TV)
+    chosen = logprobs_TV[np.arange(len(logprobs_TV)), request.ids[1:]]
+    return tuple(zip(chosen.tolist(), tops, strict=True))
 
 
 def check_length(request: Request, tokens: int) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from zoo.backends.detokenizer import Detokenizer
 from zoo.backends.shaping import Constraint, Top
@@ -108,6 +108,10 @@ def before_stop(text: str, stop_strings: Iterable[str]) -> str:
     return text[: min((text.find(stop) for stop in stop_strings if stop in text), default=None)]
 
 
+Scored: TypeAlias = tuple[float, Top]
+"""The log-probability of a token of a prompt, and the most likely tokens in its place."""
+
+
 class TokenEvent(NamedTuple):
     """One sampled token.
 
@@ -117,6 +121,8 @@ class TokenEvent(NamedTuple):
         logprob: its log-probability, see `Rollout`.
         finish: None until the row's last token, then as in `Rollout`.
         top: the most likely tokens in its place, `Sampling.top_logprobs` of them.
+        prompt: the scores of the prompt's tokens but the first, with the row's first token, if its
+            request asks for them.
     """
 
     row: int
@@ -124,6 +130,7 @@ class TokenEvent(NamedTuple):
     logprob: float
     finish: str | None
     top: Top = ()
+    prompt: tuple[Scored, ...] = ()
 
 
 @dataclass(frozen=True)

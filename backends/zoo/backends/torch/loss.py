@@ -164,9 +164,14 @@ class LossModule(nn.Module):
         if not self.autocast and not (self._rounds_logits() and _takes_state(backbone)):
             out = self.model(input_ids=ids_BP, use_cache=True, logits_to_keep=1, **inputs)
             return out.logits[:, -1].float(), _state(out)
+        hidden_BPD, state = self.hidden_and_state(ids_BP, **inputs)
+        return self.logits_of(hidden_BPD[:, -1]), state
+
+    def hidden_and_state(self, ids_BP: Tensor, **inputs: Any) -> tuple[Tensor, dict[str, Any]]:  # noqa: ANN401
+        """Returns the hidden states of all positions, `[B, P, D]`, and the state."""
         with self.mixed(ids_BP.device):
-            out = backbone(input_ids=ids_BP, use_cache=True, **inputs)
-        return self._last_logits(out.last_hidden_state[:, -1]), _state(out)
+            out = find_backbone(self.model)(input_ids=ids_BP, use_cache=True, **inputs)
+        return out.last_hidden_state, _state(out)
 
     def _rounds_logits(self) -> bool:
         """Returns whether the model's own head gives logits in 16 bits."""
@@ -174,7 +179,8 @@ class LossModule(nn.Module):
         layer = getattr(head.module, "base_layer", head.module)
         return head.weight_VD.dtype is not torch.float32 and not isinstance(layer, WidenedLinear)
 
-    def _last_logits(self, hidden_BD: Tensor) -> Tensor:
+    def logits_of(self, hidden_BD: Tensor) -> Tensor:
+        """Returns the float32 logits of hidden states as `next_logits` does, `[B, V]`."""
         head = self.head()
         narrow = head.plain and head.weight_VD.dtype is not torch.float32
         if narrow and hidden_BD.device.type == "cpu":

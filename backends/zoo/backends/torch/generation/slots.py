@@ -21,11 +21,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.cache_utils import Cache
 
 from zoo.backends.base import TokenEvent
 from zoo.backends.batching import BLOCKED, FAILED, Batcher, Factors, Request, check_length
-from zoo.backends.sampling import Answers, check_rows
+from zoo.backends.sampling import Answers, Scored, check_rows
 from zoo.backends.shaping import BlockedError
 from zoo.backends.torch.adapters.rows import Pair, RowAdapters
 from zoo.backends.torch.generation.draws import Draws, tops_of
@@ -33,10 +33,9 @@ from zoo.backends.torch.generation.generate import batch_bytes
 from zoo.backends.torch.generation.probes import (
     bytes_of_row,
 )
+from zoo.backends.torch.generation.prompt_scores import scores_of
+from zoo.backends.torch.generation.row_cache import FIRST_TOKENS, Layer, Table, doubled
 from zoo.backends.torch.loss import LossModule
-
-FIRST_TOKENS = 256
-"""The tokens that buffers have room for at first; they grow by doubling."""
 
 PIECE = 512
 """The most tokens of a prompt that are read between two tokens of the rows being answered."""
@@ -46,135 +45,6 @@ EXPECTED = 1024
 
 LEAST_SHARED = 16
 """The fewest tokens of a beginning that are taken from another row."""
-
-
-@dataclass
-class _Table:
-    """Which part of the buffers a forward pass reads and writes.
-
-    Attributes:
-        first: the first row.
-        ends: for each row, the place of its first new token.
-        new: T.
-    """
-
-    first: int = 0
-    ends: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
-    new: int = 1
-
-    @property
-    def width(self) -> int:
-        """The places that are read, up to the last new token."""
-        return int(self.ends.max()) + self.new
-
-
-class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
-    """Keys and values of one attention layer."""
-
-    is_compileable, is_sliding = False, False
-    key_rows: Tensor
-    value_rows: Tensor
-
-    def __init__(self, table: _Table) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.table = table
-        self.is_initialized = False
-
-    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Makes buffers for one row: zeros, as a masked value counts as 0 times what it is."""
-        self.key_rows, self.value_rows = (
-            part.new_zeros(1, part.shape[1], FIRST_TOKENS, part.shape[3])
-            for part in (key_states, value_states)
-        )
-        self.is_initialized = True
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *_: object, **__: object
-    ) -> tuple[Tensor, Tensor]:
-        """Writes new tokens, and returns all of the rows, `[B, H, L, D]`."""
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-        table, B = self.table, len(key_states)
-        rows, width = slice(table.first, table.first + B), table.width
-        self.reserve(rows.stop, width)
-        if table.new == 1:
-            places = torch.arange(rows.start, rows.stop, device=key_states.device)
-            self.key_rows[places, :, table.ends] = key_states[:, :, 0]
-            self.value_rows[places, :, table.ends] = value_states[:, :, 0]
-        else:  # a piece of prompts that begins at the same place in each
-            start = width - table.new
-            self.key_rows[rows, :, start:width] = key_states
-            self.value_rows[rows, :, start:width] = value_states
-        return self.key_rows[rows, :, :width], self.value_rows[rows, :, :width]
-
-    def reserve(self, rows: int, tokens: int) -> None:
-        """Makes room for so many rows and tokens."""
-        S, _, L, _ = self.key_rows.shape
-        if rows > S or tokens > L:
-            size = (_doubled(S, rows), _doubled(L, tokens))
-            self.key_rows, self.value_rows = (
-                _enlarged(part, *size) for part in (self.key_rows, self.value_rows)
-            )
-
-    def copy(self, source: int, target: int, tokens: int) -> None:
-        """Copies the first tokens of a row to another one."""
-        self.reserve(target + 1, tokens)
-        for part in (self.key_rows, self.value_rows):
-            part[target, :, :tokens] = part[source, :, :tokens]
-
-    def clear(self, row: int) -> None:
-        """Fills a row with zeros."""
-        self.key_rows[row] = 0
-        self.value_rows[row] = 0
-
-    def swap(self, first: int, second: int, tokens: int) -> None:
-        """Exchanges the first tokens of two rows."""
-        for part in (self.key_rows, self.value_rows):
-            earlier = part[first, :, :tokens].clone()
-            part[first, :, :tokens] = part[second, :, :tokens]
-            part[second, :, :tokens] = earlier
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Returns the number of keys, and their first place."""
-        del query_length
-        return self.table.width, 0
-
-    def get_seq_length(self) -> int:
-        """Returns the number of keys."""
-        return self.table.width if len(self.table.ends) else 0
-
-    def get_max_length(self) -> int:
-        """Returns -1: the buffers grow."""
-        return -1
-
-    def get_max_cache_shape(self) -> int:
-        """Returns -1: the buffers grow."""
-        return -1
-
-    def reset(self) -> None:
-        """Does nothing: what is masked is not read."""
-
-    @property
-    def room(self) -> tuple[int, int]:
-        """S and L."""
-        return (self.key_rows.shape[0], self.key_rows.shape[2]) if self.is_initialized else (0, 0)
-
-    def free(self) -> None:
-        """Gives the buffers back."""
-        self.is_initialized = False
-        self.key_rows = self.value_rows = torch.empty(0)
-
-
-def _doubled(room: int, needed: int) -> int:
-    while room < needed:
-        room *= 2
-    return room
-
-
-def _enlarged(part: Tensor, S: int, L: int) -> Tensor:
-    larger = part.new_zeros(S, part.shape[1], L, part.shape[3])
-    larger[: len(part), :, : part.shape[2]] = part
-    return larger
 
 
 @dataclass(eq=False)
@@ -190,6 +60,7 @@ class Row:
         is_ended: whether it has no more events.
         used: when it ended, to keep the latest.
         is_damaged: whether its numbers overflowed.
+        scores: of the prompt's tokens that were read, but the first.
     """
 
     number: int
@@ -202,10 +73,11 @@ class Row:
     is_ended: bool = False
     used: int = 0
     is_damaged: bool = False
+    scores: list[Scored] = field(default_factory=list[Scored])
 
     def shared(self, other: "Row") -> int:
         """Returns how many tokens in the buffers another row's prompt begins with, but its last."""
-        if self.adapter is not other.adapter:
+        if self.adapter is not other.adapter or other.request.scores_prompt:
             return 0
         most = min(self.length, len(other.request.ids) - 1)
         pairs = zip(self.tokens[:most], other.request.ids, strict=False)
@@ -224,9 +96,9 @@ class Slots(Batcher):
     def __init__(self, module: LossModule, *, rows: int, tokens: int) -> None:
         module.eval()
         self._module, self._most, self._tokens = module, rows, tokens
-        self._table = _Table()
+        self._table = Table()
         layers = int(text_config(module).num_hidden_layers)
-        self._layers = [_Layer(self._table) for _ in range(layers)]
+        self._layers = [Layer(self._table) for _ in range(layers)]
         self._cache = Cache(layers=[*self._layers])
         self._adapters = RowAdapters(module.model)
         self._waiting: deque[Row] = deque()
@@ -315,10 +187,12 @@ class Slots(Batcher):
             donor = max((*self._rows, *self._kept), key=lambda each: each.shared(row), default=None)
             shared = 0 if donor is None else donor.shared(row)
             shared = shared if shared >= LEAST_SHARED else 0
-            alike = (len(row.request.ids), shared)
-            if new and alike != (len(new[0].request.ids), new[0].length):
+            scores = row.request.scores_prompt
+            alike = (len(row.request.ids), shared, scores)
+            first = new[0] if new else row
+            if new and alike != (len(first.request.ids), first.length, first.request.scores_prompt):
                 break
-            if new and not shared and _begins_alike(new[0], row):
+            if new and not shared and not scores and _begins_alike(new[0], row):
                 break  # it will take the beginning from the first one
             self._waiting.popleft()
             self._place(row, donor if shared else None, shared, len(self._rows) + len(new))
@@ -373,7 +247,7 @@ class Slots(Batcher):
     def _fits(self, rows: int, tokens: int) -> bool:
         """Returns whether buffers for so many rows and tokens fit in memory."""
         room, length = self._layers[0].room
-        slots, length = max(room, _doubled(1, rows)), max(length, _doubled(FIRST_TOKENS, tokens))
+        slots, length = max(room, doubled(1, rows)), max(length, doubled(FIRST_TOKENS, tokens))
         return slots * bytes_of_row(self._module, length) <= batch_bytes(self._module)
 
     def _leave(self) -> None:
@@ -425,14 +299,20 @@ class Slots(Batcher):
         positions_BT = ends_B[:, None] + torch.arange(table.new, device=self._device)
         keys_L = torch.arange(table.width, device=self._device)
         seen_BTL = keys_L <= positions_BT[..., None]
+        inputs: dict[str, Any] = {
+            "attention_mask": seen_BTL[:, None],
+            "position_ids": positions_BT,
+            "past_key_values": self._cache,
+        }
         with self._adapters.rows([row.adapter for row in rows]):
-            logits_BV, _ = self._module.next_logits(
-                ids_BT,
-                attention_mask=seen_BTL[:, None],
-                position_ids=positions_BT,
-                past_key_values=self._cache,
-            )
-        return logits_BV
+            if rows is not self._reading or not rows[0].request.scores_prompt:
+                return self._module.next_logits(ids_BT, **inputs)[0]
+            hidden_BTD, _ = self._module.hidden_and_state(ids_BT, **inputs)
+        for row, hidden_TD in zip(rows, hidden_BTD, strict=True):
+            targets = row.request.ids[row.length + 1 : row.length + 1 + table.new]
+            count = row.request.sampling.top_logprobs
+            row.scores += scores_of(self._module, hidden_TD, targets, count)
+        return self._module.logits_of(hidden_BTD[:, -1])
 
     def _draw(self, rows: Sequence[Row], logits_BV: Tensor) -> list[TokenEvent]:
         damaged_B = (logits_BV.isnan() | logits_BV.isposinf()).any(-1)
@@ -464,6 +344,9 @@ class Slots(Batcher):
             count = row.request.sampling.top_logprobs
             tops = tops_of(logprobs_BV[index : index + 1], count) if count else ()
             events += row.answers.add([token], [logprob], tops)
+            if row.scores:
+                events[-1] = events[-1]._replace(prompt=tuple(row.scores))
+                row.scores = []
             row.is_ended = not row.answers.unfinished
         return events
 
