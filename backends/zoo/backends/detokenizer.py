@@ -38,3 +38,8 @@ class Detokenizer:
         del self._ids[: self._complete]
         self._complete, self.pending = len(self._ids), ""
         return text
+
+    def peek(self, token: int) -> str:
+        """Returns the text that a token would add if it came next."""
+        earlier = self._decode(self._ids[: self._complete])
+        return self._decode([*self._ids, token])[len(earlier) :]

@@ -212,6 +212,7 @@ REFUSED: list[tuple[dict[str, Any], str | None]] = [
     ({"model": f"{NAME}:../../etc"}, "model"),
     ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
     ({"frequency_penalty": 3}, "frequency_penalty"),
+    ({"top_logprobs": 3}, "top_logprobs"),
     ({"response_format": {"type": "json_schema"}}, "response_format"),
     ({"logit_bias": {"264": 1}}, "logit_bias"),
     ({"temperature": 3}, "temperature"),

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zoo.backends.batching import Request
-from zoo.backends.detokenizer import Detokenizer
-from zoo.backends.sampling import Sampling, before_stop
+from zoo.backends.sampling import Sampling, Scored, before_stop
 from zoo.gym.chat.parts import LINE_END, Parts
+from zoo.gym.serving.logprobs import Score, Scorer
 from zoo.gym.serving.variants import Asked
 
 if TYPE_CHECKING:
@@ -24,7 +24,11 @@ class Answer:
         sampling: how it is drawn.
         key: the seed of its stream.
         stripped: whether line ends around it are left out, as in a chat.
+        scores_prompt: whether the prompt's tokens are scored.
+        ends_at_once: whether the prompt is all that is wanted.
         finish: `stop` or `length`, once it has ended.
+        scores: its tokens as they are reported; the last one may be a stop id.
+        prompt: the scores of the prompt's tokens but the first.
     """
 
     asked: Asked
@@ -32,10 +36,12 @@ class Answer:
     sampling: Sampling
     key: int
     stripped: bool
+    scores_prompt: bool = False
+    ends_at_once: bool = False
     finish: str | None = None
     tokens: list[int] = field(default_factory=list[int])
-    texts: list[str] = field(default_factory=list[str])
-    logprobs: list[float] = field(default_factory=list[float])
+    scores: list[Score] = field(default_factory=list[Score])
+    prompt: tuple[Scored, ...] = ()
 
     async def parts(self, engine: "Engine") -> AsyncGenerator[str]:
         """Yields the text in parts; closing the iterator cancels the answer.
@@ -43,15 +49,20 @@ class Answer:
         Raises:
             BusyError, FailedError, ValueError: see `Engine.stream`.
         """
-        request = Request(tuple(self.ids), self.sampling, self.key, self.asked.adapter)
+        request = Request(
+            tuple(self.ids), self.sampling, self.key, self.asked.adapter, self.scores_prompt
+        )
         decode = self.asked.tokenizer.decode
         parts = Parts(decode, self.sampling.stop_strings, stripped=self.stripped)
-        detokenizer, stream = Detokenizer(decode), engine.stream(request)
+        scorer, stream = Scorer(self.asked.tokenizer), engine.stream(request)
         try:
             async for event in stream:
+                self.prompt = self.prompt or event.prompt
+                if self.ends_at_once:
+                    self.finish = "length"
+                    return
                 self.tokens.append(event.id)
-                self.texts.append(detokenizer.add(event.id))
-                self.logprobs.append(event.logprob)
+                self.scores.append(scorer.add(event.id, (event.logprob, event.top)))
                 self.finish = event.finish
                 stops = event.id in self.sampling.stop_ids
                 if not stops and (part := parts.add(event.id)):
@@ -68,11 +79,7 @@ class Answer:
         text = before_stop(self.asked.tokenizer.decode(ids), self.sampling.stop_strings)
         return text.strip(LINE_END) if self.stripped else text
 
-    def scored(self) -> tuple[list[str], list[float]]:
-        """Returns the text that each token added, and its log-probability; not of the stop token.
-
-        A token that is a part of a character adds nothing, and the one that completes it all of it.
-        """
-        rows = zip(self.tokens, self.texts, self.logprobs, strict=True)
-        pairs = [(text, p) for token, text, p in rows if token not in self.sampling.stop_ids]
-        return [text for text, _ in pairs], [logprob for _, logprob in pairs]
+    def scored(self) -> list[Score]:
+        """Returns its tokens as they are reported, without the stop token."""
+        pairs = zip(self.tokens, self.scores, strict=True)
+        return [score for token, score in pairs if token not in self.sampling.stop_ids]

@@ -21,6 +21,12 @@ from zoo.gym.http_guard.requests import read_body
 from zoo.gym.serving import wire
 from zoo.gym.serving.answers import Answer
 from zoo.gym.serving.engine import BusyError, FailedError
+from zoo.gym.serving.logprobs import (
+    Score,
+    chat_logprobs,
+    completion_logprobs,
+    prompt_scores,
+)
 from zoo.gym.serving.structured import constraint_for
 from zoo.gym.serving.variants import Asked, Models, sampling_for, today, vocabulary_of
 
@@ -115,7 +121,9 @@ async def _answers(
         drawn = body.sampling(models.sampling, models.positions - len(ids))
         for _ in range(body.n or 1):
             sampling = replace(sampling_for(asked, drawn), constraint=constraint)
-            answers.append(Answer(asked, ids, sampling, seed + len(answers), stripped))
+            answer = Answer(asked, ids, sampling, seed + len(answers), stripped)
+            answer.scores_prompt, answer.ends_at_once = body.scores_prompt, body.most_tokens == 0
+            answers.append(answer)
     if len(answers) > models.engine.most:
         raise wire.RequestError(
             f"n: expected at most {models.engine.most} answers, got {len(answers)}", param="n"
@@ -140,7 +148,7 @@ class _Chat:
         self.body = body
 
     def whole(self, index: int, answer: Answer) -> dict[str, Any]:
-        logprobs = wire.chat_logprobs(*answer.scored()) if self.body.logprobs else None
+        logprobs = self.logprobs(self.scores(answer), 0)
         message = {"role": "assistant", "content": answer.text, "refusal": None}
         return {
             "index": index,
@@ -157,11 +165,11 @@ class _Chat:
         delta = {"content": text} if text else {}
         return {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
 
-    def logprobs(self, answer: Answer, start: int) -> Any:  # noqa: ANN401
-        if not self.body.logprobs:
-            return None
-        tokens, scores = answer.scored()
-        return wire.chat_logprobs(tokens[start:], scores[start:])
+    def scores(self, answer: Answer) -> list[Score]:
+        return answer.scored()
+
+    def logprobs(self, scores: list[Score], start: int) -> Any:  # noqa: ANN401
+        return chat_logprobs(scores[start:]) if self.body.logprobs else None
 
 
 class _Completion:
@@ -173,7 +181,14 @@ class _Completion:
         self.body = body
 
     def whole(self, index: int, answer: Answer) -> dict[str, Any]:
-        return self.part(index, answer.text, self.logprobs(answer, 0), answer.finish)
+        scores, text = self.scores(answer), answer.text
+        if self.body.echo:
+            prompt = self.body.prompts()[index // (self.body.n or 1)]
+            tokenizer = answer.asked.tokenizer
+            text = (prompt if isinstance(prompt, str) else tokenizer.decode(prompt)) + text
+            if self.body.scores_prompt:
+                scores = [*prompt_scores(tokenizer, answer.ids, answer.prompt), *scores]
+        return self.part(index, text, self.logprobs(scores, 0), answer.finish)
 
     def opening(self, index: int) -> dict[str, Any] | None:
         del index
@@ -182,12 +197,14 @@ class _Completion:
     def part(self, index: int, text: str, logprobs: Any, finish: str | None) -> dict[str, Any]:  # noqa: ANN401
         return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish}
 
-    def logprobs(self, answer: Answer, start: int) -> Any:  # noqa: ANN401
+    def scores(self, answer: Answer) -> list[Score]:
+        return answer.scores
+
+    def logprobs(self, scores: list[Score], start: int) -> Any:  # noqa: ANN401
         if self.body.logprobs is None:
             return None
-        tokens, scores = answer.scored()
-        begin = sum(map(len, tokens[:start]))
-        return wire.completion_logprobs(tokens[start:], scores[start:], begin)
+        begin = sum(len(score.text) for score in scores[:start])
+        return completion_logprobs(scores[start:], begin)
 
 
 async def _respond(
@@ -204,7 +221,9 @@ async def _respond(
         first = await _unless_gone(request, anext(events))
         return StreamingResponse(_lines(first, events), media_type="text/event-stream")
     await _computed(request, models, answers)
-    choices = [form.whole(index, answer) for index, answer in enumerate(answers)]
+    # in a thread: the texts of many likely tokens take a while
+    wholes = (asyncio.to_thread(form.whole, *pair) for pair in enumerate(answers))
+    choices = [await whole for whole in wholes]
     body = head | {"object": form.kind, "choices": choices, "usage": _usage(answers)}
     return JSONResponse(body)
 
@@ -277,8 +296,9 @@ async def _events(
                 if (choice := form.opening(index)) is not None:
                     yield head | {"choices": [choice]}
             answer = answers[index]
-            logprobs = form.logprobs(answer, sent[index])
-            sent[index] = len(answer.scored()[0]) if logprobs is not None else 0
+            scores = form.scores(answer)
+            logprobs = form.logprobs(scores, sent[index])
+            sent[index] = len(scores)
             finish = answer.finish if text is None else None
             left -= text is None
             yield head | {"choices": [form.part(index, text or "", logprobs, finish)]}

@@ -17,8 +17,9 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
 from zoo.backends.shaping import BlockedError
 from zoo.gym.data import Tokenizer
+from zoo.gym.serving.forms import Form
 from zoo.gym.serving.variants import Asked, vocabulary_of
-from zoo.gym.serving.wire import Form, RequestError
+from zoo.gym.serving.wire import RequestError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

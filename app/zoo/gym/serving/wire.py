@@ -4,8 +4,7 @@ A field that would change the answer and is not supported is refused by name; th
 change it are accepted: `user`, `metadata`, `store`, `service_tier` and keys for caches.
 """
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from zoo.backends.sampling import Sampling
 from zoo.gym.data import Message, split_thinking
 from zoo.gym.errors import InputError
+from zoo.gym.serving.forms import Form, ResponseFormat, StructuredOutputs
 
 MOST_STOPS, MOST_STOP, MOST_CHOICES, MOST_PROMPTS = 16, 1000, 16, 64
 
@@ -21,7 +21,6 @@ Roles: TypeAlias = Literal["system", "developer", "user", "assistant"]
 NOT_SUPPORTED: dict[str, tuple[object, ...]] = {
     "audio": (None,),
     "best_of": (None, 1),
-    "echo": (None, False),
     "function_call": (None, "none"),
     "functions": (None, []),
     "modalities": (None, ["text"]),
@@ -30,7 +29,6 @@ NOT_SUPPORTED: dict[str, tuple[object, ...]] = {
     "suffix": (None, ""),
     "tool_choice": (None, "none", "auto"),
     "tools": (None, []),
-    "top_logprobs": (None, 0),
     "verbosity": (None,),
     "web_search_options": (None,),
 }
@@ -47,54 +45,6 @@ class RequestError(InputError):
     def __init__(self, message: str, *, param: str | None = None) -> None:
         super().__init__(message, code="serving.bad_request")
         self.param = param
-
-
-Form: TypeAlias = tuple[str, str, str]
-"""What an answer has to be: the field that says so, `json` or `regex`, and the schema or regex."""
-
-
-class JsonSchema(BaseModel):
-    """A schema in a request; it is enforced with `strict` and without."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
-    contents: dict[str, Any] = Field(alias="schema")
-    description: str | None = None
-    strict: bool | None = None
-
-
-class ResponseFormat(BaseModel):
-    """What an answer has to be."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    type: Literal["text", "json_object", "json_schema"]
-    json_schema: JsonSchema | None = None
-
-    @model_validator(mode="after")
-    def _has_its_schema(self) -> Self:
-        if (self.type == "json_schema") != (self.json_schema is not None):
-            raise RequestError(
-                "response_format: expected json_schema with the type json_schema, and only there",
-                param="response_format",
-            )
-        return self
-
-    @property
-    def json_text(self) -> str | None:
-        """The schema as text; None if any text will do."""
-        if self.json_schema is not None:
-            return json.dumps(self.json_schema.contents, ensure_ascii=False)
-        return '{"type": "object"}' if self.type == "json_object" else None
-
-
-class StructuredOutputs(BaseModel):
-    """What an answer has to be, by the name that vLLM has for it."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    regex: str = Field(min_length=1)
 
 
 class Body(BaseModel):
@@ -178,6 +128,16 @@ class Body(BaseModel):
         """The most tokens of an answer, if the request says so."""
         return self.max_tokens
 
+    @property
+    def most_likely(self) -> int:
+        """How many of the most likely tokens are reported with each token."""
+        return 0
+
+    @property
+    def scores_prompt(self) -> bool:
+        """Whether the prompt's tokens are reported with their log-probabilities."""
+        return False
+
     def sampling(self, default: Sampling, room: int) -> Sampling:
         """Returns how tokens are drawn.
 
@@ -197,7 +157,8 @@ class Body(BaseModel):
             )
         try:
             return Sampling(
-                max_new_tokens=room if most is None else most,
+                max_new_tokens=room if most is None else max(most, 1),
+                top_logprobs=self.most_likely,
                 temperature=default.temperature if self.temperature is None else self.temperature,
                 top_p=default.top_p if self.top_p is None else self.top_p,
                 top_k=default.top_k if self.top_k is None else self.top_k,
@@ -257,10 +218,15 @@ class ChatBody(Body):
 
     messages: list[Turn] = Field(min_length=1, max_length=10_000)
     logprobs: bool | None = False
+    top_logprobs: int | None = Field(default=None, ge=0, le=20)
     max_completion_tokens: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
-    def _one_limit(self) -> Self:
+    def _fields_agree(self) -> Self:
+        if self.top_logprobs and not self.logprobs:
+            raise RequestError(
+                "top_logprobs: expected logprobs: true with it", param="top_logprobs"
+            )
         if self.max_tokens is not None and self.max_completion_tokens is not None:
             raise RequestError(
                 "max_tokens: expected it or max_completion_tokens, got both", param="max_tokens"
@@ -271,6 +237,11 @@ class ChatBody(Body):
     def most_tokens(self) -> int | None:
         """The most tokens of an answer, if the request says so."""
         return self.max_tokens or self.max_completion_tokens
+
+    @property
+    def most_likely(self) -> int:
+        """How many of the most likely tokens are reported with each token."""
+        return self.top_logprobs or 0
 
     def turns(self, system: str, lessons: Callable[[str], str]) -> list[Message]:
         """Returns the conversation.
@@ -291,7 +262,27 @@ class CompletionBody(Body):
     """A request of /v1/completions."""
 
     prompt: str | list[str] | list[int] | list[list[int]]
-    logprobs: int | None = Field(default=None, ge=0, le=0)
+    logprobs: int | None = Field(default=None, ge=0, le=5)
+    echo: bool | None = False
+    max_tokens: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _fields_agree(self) -> Self:
+        if self.max_tokens == 0 and not self.echo:
+            raise RequestError("max_tokens: expected 1 or more without echo", param="max_tokens")
+        if self.echo and self.stream:
+            raise RequestError("echo: not supported with stream", param="echo")
+        return self
+
+    @property
+    def most_likely(self) -> int:
+        """How many of the most likely tokens are reported with each token."""
+        return self.logprobs or 0
+
+    @property
+    def scores_prompt(self) -> bool:
+        """Whether the prompt's tokens are reported with their log-probabilities."""
+        return bool(self.echo) and self.logprobs is not None
 
     def prompts(self) -> list[str | list[int]]:
         """Returns each prompt as text or tokens.
@@ -315,35 +306,6 @@ def usage(prompt_tokens: int, completion_tokens: int) -> dict[str, int]:
         "prompt_tokens": prompt_tokens,
         "completion_tokens": completion_tokens,
         "total_tokens": prompt_tokens + completion_tokens,
-    }
-
-
-def chat_logprobs(tokens: Sequence[str], logprobs: Sequence[float]) -> dict[str, Any]:
-    """Returns the log-probabilities of a chat's tokens."""
-    return {
-        "content": [
-            {
-                "token": token,
-                "logprob": logprob,
-                "bytes": list(token.encode()),
-                "top_logprobs": [],
-            }
-            for token, logprob in zip(tokens, logprobs, strict=True)
-        ],
-        "refusal": None,
-    }
-
-
-def completion_logprobs(
-    tokens: Sequence[str], logprobs: Sequence[float], start: int = 0
-) -> dict[str, Any]:
-    """Returns the log-probabilities of a completion's tokens; `start` is where the first begins."""
-    starts = [start + sum(map(len, tokens[:place])) for place in range(len(tokens))]
-    return {
-        "tokens": list(tokens),
-        "token_logprobs": list(logprobs),
-        "top_logprobs": None,
-        "text_offset": starts,
     }
 
 

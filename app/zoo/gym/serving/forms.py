@@ -1,0 +1,53 @@
+"""What an answer has to be, as requests say it; `structured` enforces it."""
+
+import json
+from typing import Any, Literal, Self, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+Form: TypeAlias = tuple[str, str, str]
+"""What an answer has to be: the field that says so, `json` or `regex`, and the schema or regex."""
+
+
+class JsonSchema(BaseModel):
+    """A schema in a request; it is enforced with `strict` and without."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    contents: dict[str, Any] = Field(alias="schema")
+    description: str | None = None
+    strict: bool | None = None
+
+
+class ResponseFormat(BaseModel):
+    """What an answer has to be."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: JsonSchema | None = None
+
+    @model_validator(mode="after")
+    def _has_its_schema(self) -> Self:
+        if (self.type == "json_schema") != (self.json_schema is not None):
+            raise PydanticCustomError(
+                "form", "expected json_schema with the type json_schema, and only there"
+            )
+        return self
+
+    @property
+    def json_text(self) -> str | None:
+        """The schema as text; None if any text will do."""
+        if self.json_schema is not None:
+            return json.dumps(self.json_schema.contents, ensure_ascii=False)
+        return '{"type": "object"}' if self.type == "json_object" else None
+
+
+class StructuredOutputs(BaseModel):
+    """What an answer has to be, by the name that vLLM has for it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    regex: str = Field(min_length=1)
