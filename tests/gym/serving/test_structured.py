@@ -6,12 +6,14 @@ import re
 from typing import Any
 
 import jsonschema
+import numpy as np
 import openai
 import pytest
 from openai import AsyncOpenAI
 
 from tests.gym.serving.conftest import NAME
-from tests.gym.serving.test_openai_client import GREEDY, Served, scored
+from tests.gym.serving.test_openai_client import GREEDY, Served, scored, text_of
+from zoo.gym.serving import routes
 from zoo.gym.serving.run import ModelServer
 
 CLOSED = {"additionalProperties": False}
@@ -114,6 +116,27 @@ def test_a_form_that_does_not_end_in_time_ends_with_length(served: Served) -> No
         return (await client.chat.completions.create(**body)).choices[0].finish_reason
 
     assert served(ask) == "length"
+
+
+def test_an_answer_that_cannot_go_on_in_its_form_fails_alone(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stuck:
+        def allowed(self, size: int) -> Any:
+            return np.zeros(size, np.bool_)
+
+    monkeypatch.setattr(routes, "constraint_for", lambda *_: Stuck)
+
+    async def ask(_: ModelServer, client: AsyncOpenAI) -> None:
+        stuck = client.chat.completions.create(**with_schema({}, **GREEDY))
+        failed, beside = await asyncio.gather(
+            stuck, text_of(client, "ann", "Say 2."), return_exceptions=True
+        )
+        assert isinstance(failed, openai.BadRequestError)
+        assert "no token of the model continued" in failed.message
+        assert beside == await text_of(client, "ann", "Say 2.")
+
+    served(ask)
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zoo.backends.batching import BLOCKED, FAILED
-from zoo.gym.errors import GymError
+from zoo.gym.errors import GymError, InputError
 
 if TYPE_CHECKING:
     from zoo.backends.batching import Batcher, Factors, Request
@@ -47,12 +47,15 @@ class Ticket:
         self.loop.call_soon_threadsafe(self.events.put_nowait, event)
 
 
-def _ended(event: "TokenEvent") -> "TokenEvent | FailedError":
+def _ended(event: "TokenEvent") -> "TokenEvent | GymError":
     """Returns a token, or the error for which its answer could not go on."""
     if event.finish == FAILED:
         return FailedError("the numbers of this variant overflow", code="serving.overflow")
     if event.finish == BLOCKED:
-        return FailedError("no token continued an answer in its form", code="serving.blocked")
+        return InputError(
+            "response_format: no token of the model continued an answer in this form",
+            code="serving.blocked",
+        )
     return event
 
 
@@ -96,6 +99,7 @@ class Engine:
             BusyError: too many requests wait.
             ValueError: see `Batcher.add`.
             FailedError: the engine failed.
+            InputError: no token continues an answer in its form.
         """
         if self._active >= self.most:
             raise BusyError(
