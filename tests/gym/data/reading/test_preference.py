@@ -37,6 +37,11 @@ FORMS: dict[str, dict[str, Any]] = {
         "rejected": [ASKED, BAD],
     },
     "a text and a turn each": {"prompt": "2 + 2?", "chosen": [GOOD], "rejected": [BAD]},
+    "openai": {
+        "input": {"messages": [ASKED]},
+        "preferred_output": [GOOD],
+        "non_preferred_output": [BAD],
+    },
     "other names": {"chosen_messages": [ASKED, GOOD], "rejected_messages": [ASKED, BAD]},
     "a question": {"question": "2 + 2?", "chosen": "4", "rejected": "5"},
     "a problem and a turn each": {"problem": "2 + 2?", "chosen": GOOD, "rejected": BAD},

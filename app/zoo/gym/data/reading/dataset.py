@@ -307,8 +307,10 @@ _KEYS = frozenset.union(*READS.values(), preference.READS, prompts.ANSWERS)
 
 def _under_our_names(value: object) -> object:
     """Returns a row with our keys, unless it is in a format as it is."""
-    row = cast("Fields", value) if isinstance(value, dict) else {}
-    if not row or is_preference(row) or formats_with_all(row):
+    row = preference.openai_pair(cast("Fields", value)) if isinstance(value, dict) else {}
+    if is_preference(row):
+        return row
+    if not row or formats_with_all(row):
         return value
     return under_our_names(row, _KEYS)
 

@@ -4,7 +4,7 @@
 `prompt`, `question`, `problem`, an instruction, `messages` or `conversations`, or the common prefix
 of both lists of turns. `chosen_messages` and `rejected_messages` are other names for the same.
 `messages` may also repeat the prompt with the better answer. `margin` is by how much the better
-answer is better.
+answer is better. OpenAI's rows have `input`, `preferred_output` and `non_preferred_output`.
 
 The rating of one answer to one prompt is under `label` (as in TRL) or `kto_tag` (as in
 LLaMA-Factory), true or false, or 1 or 0, or under `forget`, which is true for a bad answer; prompt
@@ -45,6 +45,19 @@ _BESIDE = (*SYSTEM_KEYS, *TOOLS_KEYS)
 
 READS = frozenset((*PAIRS[0], *PAIRS[1], *_CHATS, *_INSTRUCTION, "prompt", *_BESIDE))
 """Every key of a preference row that is read, except the key of a question."""
+
+
+OPENAI_PAIR = ("preferred_output", "non_preferred_output")
+
+
+def openai_pair(row: Fields) -> Fields:
+    """Returns a row of OpenAI's preference fine-tuning with our keys, any other as it is."""
+    asked = row.get("input")
+    if not isinstance(asked, dict) or not any(key in row for key in OPENAI_PAIR):
+        return row
+    rest = {key: value for key, value in row.items() if key not in (*OPENAI_PAIR, "input")}
+    sides = dict(zip(PAIRS[0], map(row.get, OPENAI_PAIR), strict=True))
+    return {**rest, **cast("Fields", asked), **sides}
 
 
 def is_preference(value: object) -> bool:
