@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 from tests.gym.tui import fakes
 from tests.gym.tui.conftest import Drive, shows, until
 from zoo.gym.errors import GymError
-from zoo.gym.tui import cli_process
+from zoo.gym.jobs import command as cli_process
 from zoo.gym.tui.app import GymApp
 from zoo.gym.tui.screens import start
 from zoo.gym.tui.screens.log import LogScreen

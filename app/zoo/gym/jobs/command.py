@@ -1,4 +1,4 @@
-"""zoo-gym commands as separate processes, so that the app does not load what they load."""
+"""zoo-gym commands as processes of their own, which do not load what they load into the caller."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ def start_command(words: Sequence[str], *, stderr: int) -> Command:
         raise InputError(
             f"zoo-gym cannot be started with what was entered: {error}",
             hint=f"the longest value has {len(longest):,} characters: '{visible(longest[:40])}'",
-            code="tui.not_started",
+            code="jobs.command_not_started",
         ) from None
 
 
@@ -70,11 +70,11 @@ async def ask_command(words: Sequence[str], *, finish: bool = False) -> dict[str
         value: object = json.loads(lines[-1])
     except (IndexError, ValueError):
         last = next(iter(reversed(noise.decode("utf-8", "replace").splitlines())), "no output")
-        raise GymError(f"zoo-gym {words[0]} failed: {last}", code="tui.command_failed") from None
+        raise GymError(f"zoo-gym {words[0]} failed: {last}", code="jobs.command_failed") from None
     answer = cast("dict[str, Any]", value)
     if error := answer.get("error"):
         raise GymError(
-            error["message"], hint=error["hint"], code=error["code"] or "tui.command_refused"
+            error["message"], hint=error["hint"], code=error["code"] or "jobs.command_refused"
         )
     return answer
 
