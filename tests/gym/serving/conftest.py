@@ -1,7 +1,9 @@
 """A server of zen-pico with variants, in this process, and OpenAI's own client."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import json
+import shutil
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,12 @@ from safetensors.numpy import load_file, save_file
 from tests.backends.policies import LORA, moved
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec
+from zoo.backends.batching import Request
+from zoo.backends.sampling import TokenEvent
 from zoo.gym import create_delta
 from zoo.gym.config.delta import DeltaConfig
+from zoo.gym.data import load_tokenizer
+from zoo.gym.serving.engine import Engine
 from zoo.gym.serving.run import ModelServer, ServeConfig
 from zoo.gym.tuned.source import source_at
 from zoo.models import pico_folder
@@ -77,6 +83,51 @@ def served(variants: dict[str, Path]) -> Callable[[Callable[..., Awaitable[Any]]
             async with serving(variants, **settings) as (server, client):
                 return await test(server, client)
 
+        return asyncio.run(with_server())
+
+    return run
+
+
+Script = Callable[..., Any]
+Served = Callable[..., Any]
+
+
+@pytest.fixture
+def scripted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Callable[[str], Path]
+) -> Script:
+    """Serves zen-pico with Qwen3's template; returns what a coroutine returns.
+
+    Answers are fixed, or with None the model's own.
+    """
+    folder = tmp_path / "model"
+    shutil.copytree(pico_folder(), folder)
+    shutil.copy(shared("data/tokenizers/qwen3/chat_template.jinja"), folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 4096}))
+    tokenizer = load_tokenizer(folder)
+    prompts: list[str] = []
+
+    def run(answer: str | None, test: Callable[..., Coroutine[Any, Any, Any]]) -> Any:
+        ids = tokenizer.backend_tokenizer.encode(answer or "", add_special_tokens=False).ids
+
+        async def stream(_: Engine, request: Request) -> AsyncGenerator[TokenEvent]:
+            prompts.append(tokenizer.decode(list(request.ids)))
+            for index, token in enumerate([*ids, request.sampling.stop_ids[0]]):
+                yield TokenEvent(0, token, 0.0, "stop" if index == len(ids) else None)
+
+        async def with_server() -> Any:
+            server = ModelServer(folder, "pico", {}, ServeConfig(port=0))
+            await server.start()
+            client = AsyncOpenAI(base_url=f"{server.url}/v1", api_key=server.token or "")
+            try:
+                return await test(client, prompts)
+            finally:
+                await client.close()
+                await server.stop()
+
+        if answer is not None:
+            monkeypatch.setattr(Engine, "stream", stream)
         return asyncio.run(with_server())
 
     return run

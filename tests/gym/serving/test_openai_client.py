@@ -22,8 +22,8 @@ from zoo.gym.experience import store
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
 from zoo.gym.http_guard.run import stored_token
+from zoo.gym.serving import chats
 from zoo.gym.serving import variants as serving_variants
-from zoo.gym.serving import wire
 from zoo.gym.serving.run import ModelServer
 from zoo.models import pico_folder
 
@@ -267,7 +267,7 @@ def test_a_stream_that_waits_is_left(served: Served) -> None:
 
 def test_reasoning_of_earlier_answers_is_apart_as_in_chat() -> None:
     said = "<think>\nI add.\n</think>\n\nIt is 2."
-    body = wire.ChatBody.model_validate(
+    body = chats.ChatBody.model_validate(
         {
             "model": NAME,
             "messages": [

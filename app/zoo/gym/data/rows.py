@@ -43,6 +43,7 @@ class EncodeOptions:
         answer_tokens: of `cutoff_len`, what a prompt without an answer leaves free for one.
         joint: what ends a prompt without an answer, for a model without a chat template.
         append_eos: the end-of-text token is learned after each document of text.
+        thinking: the variable `enable_thinking` of the template; None leaves it to the template.
     """
 
     cutoff_len: int
@@ -53,6 +54,7 @@ class EncodeOptions:
     answer_tokens: int = 1
     joint: str = ""
     append_eos: bool = False
+    thinking: bool | None = None
 
 
 class EncodedRow(NamedTuple):
@@ -84,7 +86,7 @@ def make_encoder(tokenizer: Tokenizer, options: EncodeOptions) -> Encoder:
     """Returns an encoder.
 
     Raises:
-        InputError: `cutoff_len` is below 2, or `date` is not a date.
+        InputError: `cutoff_len` is below 2, or `date` is not a date; see also `chat_template`.
     """
     if options.cutoff_len < 2:
         raise InputError(
@@ -92,7 +94,9 @@ def make_encoder(tokenizer: Tokenizer, options: EncodeOptions) -> Encoder:
             code="data.bad_cutoff",
         )
     split = options.split_special_tokens
-    template = chat_template(tokenizer, options.date, split_special_tokens=split)
+    template = chat_template(
+        tokenizer, options.date, split_special_tokens=split, thinking=options.thinking
+    )
     specials = template.specials if template else special_tokens(tokenizer) if split else None
     return Encoder(tokenizer, template, options, specials)
 
@@ -258,13 +262,14 @@ def require_unicode(text: str, what: str) -> None:
 
 
 def encode_prompt(
-    messages: Sequence[Message], tokenizer: Tokenizer, options: EncodeOptions
+    messages: Sequence[Message], tokenizer: Tokenizer, options: EncodeOptions, tools: Tools = ()
 ) -> list[int]:
     """Returns the tokens of a prompt, the same as before an answer in training.
 
     Args:
-        messages: the turns so far; the last one is the user's. A model without a chat template
-            reads their contents, joined by blank lines.
+        messages: the turns so far; the last one is the user's, or a tool's. A model without a chat
+            template reads their contents, joined by blank lines.
+        tools: definitions of the tools that may be called.
 
     Raises:
         InputError: a turn is not Unicode text, or the model's template refuses the chat.
@@ -272,7 +277,7 @@ def encode_prompt(
     names = {"system": "system prompt", "user": "prompt"}
     for message in messages:
         require_unicode(message.content, names.get(message.role, message.role))
-    return prompt_ids(make_encoder(tokenizer, options), messages)
+    return prompt_ids(make_encoder(tokenizer, options), messages, tools)
 
 
 def prompt_ids(encoder: Encoder, messages: Sequence[Message], tools: Tools = ()) -> list[int]:

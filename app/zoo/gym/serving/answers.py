@@ -1,4 +1,4 @@
-"""One answer of a request: its text in parts while it is computed, and what it amounts to."""
+"""One answer of a request: its pieces while it is computed, and what it amounts to."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from zoo.backends.batching import Request
 from zoo.backends.sampling import Sampling, Scored, before_stop
 from zoo.gym.chat.parts import LINE_END, Parts
+from zoo.gym.data.records import Tools
 from zoo.gym.serving.logprobs import Score, Scorer
+from zoo.gym.serving.replies import Piece, Reply, ToolCall
 from zoo.gym.serving.variants import Asked
 
 if TYPE_CHECKING:
@@ -16,44 +18,88 @@ if TYPE_CHECKING:
 
 @dataclass
 class Answer:
-    """An answer, filled while its parts are read.
+    """An answer, filled while its pieces are read.
 
     Attributes:
         asked: the model.
         ids: the prompt.
         sampling: how it is drawn.
         key: the seed of its stream.
-        stripped: whether line ends around it are left out, as in a chat.
         scores_prompt: whether the prompt's tokens are scored.
         ends_at_once: whether the prompt is all that is wanted.
-        finish: `stop` or `length`, once it has ended.
+        is_reply: whether it is a turn of a chat: reasoning and calls are apart from its content,
+            and line ends around it are left out.
+        tools: the tools that it may call.
+        most_calls: it ends after this many calls; None for no limit.
+        finish: `stop`, `length` or `tool_calls`, once it has ended.
         scores: its tokens as they are reported; the last one may be a stop id.
         prompt: the scores of the prompt's tokens but the first.
+        reasoning_tokens: how many tokens its reasoning took.
     """
 
     asked: Asked
     ids: list[int]
     sampling: Sampling
     key: int
-    stripped: bool
     scores_prompt: bool = False
     ends_at_once: bool = False
+    is_reply: bool = False
+    tools: Tools = ()
+    most_calls: int | None = None
     finish: str | None = None
     tokens: list[int] = field(default_factory=list[int])
     scores: list[Score] = field(default_factory=list[Score])
     prompt: tuple[Scored, ...] = ()
+    reasoning_tokens: int = 0
+    content: str = ""
+    reasoning: str = ""
+    calls: list[ToolCall] = field(default_factory=list[ToolCall])
 
-    async def parts(self, engine: "Engine") -> AsyncGenerator[str]:
-        """Yields the text in parts; closing the iterator cancels the answer.
+    async def pieces(self, engine: "Engine") -> AsyncGenerator[Piece]:
+        """Yields the answer in pieces; closing the iterator cancels it.
 
         Raises:
             BusyError, FailedError, ValueError: see `Engine.stream`.
+            InputError: calls of this model cannot be read.
         """
+        decode = self.asked.tokenizer.decode
+        reply = None
+        if self.is_reply:
+            reply = Reply(self.asked.tokenizer, decode(self.ids), self.tools)
+        text = self._texts(engine)
+        try:
+            async for part in text:
+                whole: list[Piece] = [("content", part)]
+                for piece in whole if reply is None else reply.add(part):
+                    self._keep(piece)
+                    yield piece
+                if self.most_calls is not None and len(self.calls) >= self.most_calls:
+                    self.finish = "tool_calls"
+                    return
+        finally:
+            await text.aclose()
+        for piece in () if reply is None else reply.end():
+            self._keep(piece)
+            yield piece
+        if self.calls and self.finish == "stop":
+            self.finish = "tool_calls"
+
+    def _keep(self, piece: Piece) -> None:
+        if isinstance(piece, ToolCall):
+            self.calls.append(piece)
+        elif piece[0] == "content":
+            self.content += piece[1]
+        else:
+            self.reasoning += piece[1]
+            self.reasoning_tokens = len(self.tokens)
+
+    async def _texts(self, engine: "Engine") -> AsyncGenerator[str]:
+        """Yields the text that the model wrote, in parts."""
         request = Request(
             tuple(self.ids), self.sampling, self.key, self.asked.adapter, self.scores_prompt
         )
         decode = self.asked.tokenizer.decode
-        parts = Parts(decode, self.sampling.stop_strings, stripped=self.stripped)
+        parts = Parts(decode, self.sampling.stop_strings, stripped=self.is_reply)
         scorer, stream = Scorer(self.asked.tokenizer), engine.stream(request)
         try:
             async for event in stream:
@@ -69,15 +115,10 @@ class Answer:
                     yield part
         finally:
             await stream.aclose()
-        if rest := parts.rest(self.text):
-            yield rest
-
-    @property
-    def text(self) -> str:
-        """The text so far, before a stop string."""
         ids = [token for token in self.tokens if token not in self.sampling.stop_ids]
-        text = before_stop(self.asked.tokenizer.decode(ids), self.sampling.stop_strings)
-        return text.strip(LINE_END) if self.stripped else text
+        text = before_stop(decode(ids), self.sampling.stop_strings)
+        if rest := parts.rest(text.strip(LINE_END) if self.is_reply else text):
+            yield rest
 
     def scored(self) -> list[Score]:
         """Returns its tokens as they are reported, without the stop token."""

@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 Form: TypeAlias = tuple[str, str, str]
-"""What an answer has to be: the field that says so, `json` or `regex`, and the schema or regex."""
+"""What an answer has to be: the field that says so, `json`, `regex` or `call`, and the schema, the
+regex, or the JSON of `begin`, `schema` and `end` of a call."""
 
 
 class JsonSchema(BaseModel):

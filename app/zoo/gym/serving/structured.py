@@ -77,6 +77,8 @@ def constraint_for(asked: Asked, form: Form) -> "Callable[[], Constraint]":
     if kind == "json":
         options: Any = {"whitespace_pattern": WHITESPACE}
         grammar = LLMatcher.grammar_from_json_schema(text, overrides=options)
+    elif kind == "call":
+        grammar = LLMatcher.grammar_from_lark(_lark(json.loads(text)))
     else:
         grammar = LLMatcher.grammar_from_regex(text)
     limits = LLParserLimits(verbose_errors=False)
@@ -85,11 +87,21 @@ def constraint_for(asked: Asked, form: Form) -> "Callable[[], Constraint]":
         raise _refusal(field, f"a {NAMES[kind]} that can be enforced: {_reason(matcher)}")
     if kind == "json":
         _check_keywords(json.loads(text), field)
+    elif kind == "call":
+        _check_keywords(json.loads(text)["schema"], field)
     _check_first_token(matcher, vocabulary, field)
     return lambda: _Grammar(matcher.deep_copy())
 
 
-NAMES = {"json": "schema", "regex": "regular expression"}
+NAMES = {"json": "schema", "regex": "regular expression", "call": "schema of a tool"}
+
+
+def _lark(call: dict[str, Any]) -> str:
+    """Returns the grammar of a call."""
+    schema = json.dumps({"x-guidance": {"whitespace_pattern": WHITESPACE}, **call["schema"]})
+    parts = [json.dumps(call["begin"]), f"%json {schema}", json.dumps(call["end"])]
+    return "start: " + " ".join(part for part in parts if part != '""')
+
 
 _READING = Lock()
 

@@ -4,19 +4,15 @@ A field that would change the answer and is not supported is refused by name; th
 change it are accepted: `user`, `metadata`, `store`, `service_tier` and keys for caches.
 """
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from zoo.backends.sampling import Sampling
-from zoo.gym.data import Message, split_thinking
 from zoo.gym.errors import InputError
 from zoo.gym.serving.forms import Form, ResponseFormat, StructuredOutputs
 
 MOST_STOPS, MOST_STOP, MOST_CHOICES, MOST_PROMPTS = 16, 1000, 16, 64
-
-Roles: TypeAlias = Literal["system", "developer", "user", "assistant"]
 
 NOT_SUPPORTED: dict[str, tuple[object, ...]] = {
     "audio": (None,),
@@ -25,10 +21,7 @@ NOT_SUPPORTED: dict[str, tuple[object, ...]] = {
     "functions": (None, []),
     "modalities": (None, ["text"]),
     "prediction": (None,),
-    "reasoning_effort": (None, "none"),
     "suffix": (None, ""),
-    "tool_choice": (None, "none", "auto"),
-    "tools": (None, []),
     "verbosity": (None,),
     "web_search_options": (None,),
 }
@@ -70,7 +63,6 @@ class Body(BaseModel):
     max_tokens: int | None = Field(default=None, ge=1)
     # accepted: they cannot change an answer
     metadata: Any = None
-    parallel_tool_calls: Any = None
     prompt_cache_key: Any = None
     prompt_cache_retention: Any = None
     safety_identifier: Any = None
@@ -170,92 +162,6 @@ class Body(BaseModel):
             )
         except ValueError as error:
             raise RequestError(str(error), param=str(error).partition(":")[0]) from None
-
-
-class Turn(BaseModel):
-    """A message of a conversation."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    role: Roles
-    content: str | list[dict[str, str]] | None
-    # what OpenAI's client repeats of its own answers
-    annotations: None = None
-    audio: None = None
-    function_call: None = None
-    name: None = None
-    refusal: None = None
-    tool_calls: None = None
-
-    @property
-    def message(self) -> Message:
-        """The turn as a template gets it; reasoning of an answer is apart from it."""
-        if self.role != "assistant":
-            return Message("system" if self.role == "developer" else self.role, self.text)
-        reasoning, content = split_thinking(self.text)
-        return Message("assistant", content, reasoning)
-
-    @property
-    def text(self) -> str:
-        """Its text, of all parts.
-
-        Raises:
-            RequestError: a part is no text.
-        """
-        if self.content is None or isinstance(self.content, str):
-            return self.content or ""
-        for part in self.content:
-            if part.get("type") != "text" or "text" not in part:
-                raise RequestError(
-                    f"messages: expected parts of type text, got {part.get('type')!r:.40}",
-                    param="messages",
-                )
-        return "".join(part["text"] for part in self.content)
-
-
-class ChatBody(Body):
-    """A request of /v1/chat/completions."""
-
-    messages: list[Turn] = Field(min_length=1, max_length=10_000)
-    logprobs: bool | None = False
-    top_logprobs: int | None = Field(default=None, ge=0, le=20)
-    max_completion_tokens: int | None = Field(default=None, ge=1)
-
-    @model_validator(mode="after")
-    def _fields_agree(self) -> Self:
-        if self.top_logprobs and not self.logprobs:
-            raise RequestError(
-                "top_logprobs: expected logprobs: true with it", param="top_logprobs"
-            )
-        if self.max_tokens is not None and self.max_completion_tokens is not None:
-            raise RequestError(
-                "max_tokens: expected it or max_completion_tokens, got both", param="max_tokens"
-            )
-        return self
-
-    @property
-    def most_tokens(self) -> int | None:
-        """The most tokens of an answer, if the request says so."""
-        return self.max_tokens or self.max_completion_tokens
-
-    @property
-    def most_likely(self) -> int:
-        """How many of the most likely tokens are reported with each token."""
-        return self.top_logprobs or 0
-
-    def turns(self, system: str, lessons: Callable[[str], str]) -> list[Message]:
-        """Returns the conversation.
-
-        Args:
-            system: the system prompt, if the request has none.
-            lessons: returns what stands behind the system prompt, for the words of the user.
-        """
-        turns = [turn.message for turn in self.messages]
-        if turns[0].role == "system":
-            system = turns.pop(0).content
-        words = "\n".join(turn.content for turn in turns if turn.role == "user")
-        texts = [text for text in (system, lessons(words)) if text.strip()]
-        return [Message("system", "\n\n".join(texts)), *turns] if texts else turns
 
 
 class CompletionBody(Body):

@@ -27,6 +27,7 @@ class ChatTemplate:
         stops: ids of the tokens that end an answer during generation.
         specials: the special tokens, which are plain text inside contents; None allows them in
             contents.
+        thinking: its variable `enable_thinking`; None leaves it undefined.
     """
 
     tokenizer: Tokenizer = field(repr=False)
@@ -37,6 +38,7 @@ class ChatTemplate:
     markers: frozenset[int] = field(repr=False)
     stops: frozenset[int] = field(repr=False)
     specials: SpecialTokens | None = field(repr=False)
+    thinking: bool | None = None
 
     @property
     def prints_date(self) -> bool:
@@ -45,7 +47,11 @@ class ChatTemplate:
 
 
 def chat_template(
-    tokenizer: Tokenizer, today: str, *, split_special_tokens: bool = True
+    tokenizer: Tokenizer,
+    today: str,
+    *,
+    split_special_tokens: bool = True,
+    thinking: bool | None = None,
 ) -> ChatTemplate | None:
     """Returns the template of a model, or None if it has none.
 
@@ -53,8 +59,14 @@ def chat_template(
         split_special_tokens: special tokens inside contents are plain text.
 
     Raises:
-        InputError: `today` is not a date.
+        InputError: `today` is not a date, or the template does not read `enable_thinking`.
     """
+    if thinking is not None and "enable_thinking" not in str(tokenizer.chat_template):
+        raise InputError(
+            "enable_thinking: expected a model whose chat template reads it, got "
+            f"{Path(tokenizer.name_or_path).name}",
+            code="data.no_thinking",
+        )
     if not tokenizer.chat_template:
         return None
     try:
@@ -75,7 +87,8 @@ def chat_template(
     markers = frozenset(tokenizer.added_tokens_decoder)
     stops = frozenset(stop_ids(Path(tokenizer.name_or_path), tokenizer))
     specials = special_tokens(tokenizer) if split_special_tokens else None
-    return ChatTemplate(tokenizer, source, tool_source, today, reads, markers, stops, specials)
+    sources = (source, tool_source)
+    return ChatTemplate(tokenizer, *sources, today, reads, markers, stops, specials, thinking)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +134,8 @@ def render_all(
         for name, value in names.items()
     }
     variables |= {"tools": None, "documents": None}
+    if template.thinking is not None:
+        variables["enable_thinking"] = template.thinking
     reads = template.reads_reasoning
     turns = [[_as_dict(turn, reads_reasoning=reads) for turn in chat.messages] for chat in chats]
     tools = [chat.tools for chat in chats] if any(chat.tools for chat in chats) else ()

@@ -1,0 +1,67 @@
+"""Errors in the form of OpenAI's API."""
+
+import sys
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from zoo.gym.errors import GymError, InputError, NotAvailableError
+from zoo.gym.http_guard.gate import RefusedError
+from zoo.gym.serving.engine import BusyError, FailedError
+from zoo.gym.serving.wire import problem
+
+REPORTED: tuple[type[Exception], ...] = (
+    GymError,
+    HTTPException,
+    RequestValidationError,
+    ValueError,
+    KeyError,
+)
+"""The errors that have a form."""
+
+
+def answer_error(_: Request, error: Exception) -> Response:
+    """Answers a request that is no success."""
+    status, body = problem_of(error)
+    headers = {"Retry-After": "1"} if status in {429, 503} else None
+    return JSONResponse(body, status, headers)
+
+
+KINDS: tuple[tuple[type[Exception], int, str], ...] = (
+    (BusyError, 429, "rate_limit_error"),
+    (FailedError, 500, "server_error"),
+    (NotAvailableError, 404, "invalid_request_error"),
+    (InputError, 400, "invalid_request_error"),
+    (GymError, 500, "server_error"),
+)
+"""The status and the type of each error of ours; the first that fits counts."""
+
+
+def problem_of(error: Exception) -> tuple[int, dict[str, Any]]:
+    """Returns the status and the body that say what was wrong."""
+    if isinstance(error, HTTPException):
+        return error.status_code, problem(str(error.detail).lower(), param=None, code=None)
+    if isinstance(error, RequestValidationError):
+        fault = error.errors()[0]
+        name = str(fault["loc"][-1])
+        return 400, problem(f"{name}: {fault['msg']}", param=name, code="serving.bad_request")
+    if isinstance(error, KeyError):  # it left to make room after it was looked up
+        message = "model: it was unloaded before the answer began: ask again"
+        return 503, problem(message, kind="server_error", param="model", code="serving.busy")
+    if not isinstance(error, GymError):
+        wrong = str(error).partition(":")[0]
+        return 400, problem(str(error), param=wrong, code="serving.bad_request")
+    status, kind = next((s, k) for cls, s, k in KINDS if isinstance(error, cls))
+    if isinstance(error, RefusedError):
+        status, kind = error.status, "invalid_request_error"
+    message = error.message if error.hint is None else f"{error.message}; {error.hint}"
+    if status == 500:  # its message may name folders of ours
+        print(f"zoo-gym: error: {message}", file=sys.stderr, flush=True)
+        message = "the answer could not be computed"
+    if status == 404 and error.code not in ("serving.no_such_file", "serving.no_such_job"):
+        return status, problem(message, kind=kind, param="model", code="model_not_found")
+    param: str | None = getattr(error, "param", None)
+    return status, problem(message, kind=kind, param=param, code=error.code)
