@@ -1,0 +1,116 @@
+"""Files that clients upload to train on: a folder for each, with its content and what it is."""
+
+import json
+import re
+import secrets
+import shutil
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.files import new_folder, storage_errors, write_beside
+from zoo.gym.paths import ensure_folder, folders
+
+MOST_BYTES = 512 << 20
+"""The largest file, as OpenAI has it."""
+
+SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")
+
+_ID = re.compile(r"file-[0-9a-f]{24}")
+
+
+class Files:
+    """The uploaded files of this user."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder or folders().data / "serve" / "files"
+
+    async def add(self, name: str, parts: AsyncIterator[bytes]) -> dict[str, Any]:
+        """Stores a file; one whose upload breaks off leaves nothing.
+
+        Args:
+            name: the name that the client gives it; its suffix says what is in it.
+            parts: its content.
+
+        Raises:
+            InputError: the suffix is unknown, or the file is empty or too large.
+            StorageError: it cannot be written.
+        """
+        suffix = Path(name).suffix.lower()
+        if suffix not in SUFFIXES:
+            raise InputError(
+                f"file: expected a name that ends with {', '.join(SUFFIXES)}, got {name!r:.100}",
+                code="serving.bad_file",
+            )
+        id_ = f"file-{secrets.token_hex(12)}"
+        with new_folder(ensure_folder(self._folder) / id_) as begun:
+            with storage_errors(begun), (begun / f"content{suffix}").open("xb") as file:
+                async for part in parts:
+                    file.write(part)
+                    if file.tell() > MOST_BYTES:
+                        raise InputError(
+                            f"file: expected at most {MOST_BYTES:,} bytes, got more",
+                            code="serving.large_file",
+                        )
+                size = file.tell()
+            if not size:
+                raise InputError("file: expected some content, got none", code="serving.bad_file")
+            described = {
+                "id": id_,
+                "object": "file",
+                "bytes": size,
+                "created_at": int(time.time()),
+                "filename": Path(name).name,
+                "purpose": "fine-tune",
+                "status": "processed",
+            }
+            write_beside(begun / "file.json", json.dumps(described))
+        return described
+
+    def all(self) -> list[dict[str, Any]]:
+        """Returns what all files are, the latest first."""
+        ids = [path.name for path in self._folder.glob("file-*") if _ID.fullmatch(path.name)]
+        return sorted(map(self.get, ids), key=lambda each: (-each["created_at"], each["id"]))
+
+    def get(self, id_: str) -> dict[str, Any]:
+        """Returns what a file is.
+
+        Raises:
+            NotAvailableError: there is none of this id.
+        """
+        try:
+            text = (self._of(id_) / "file.json").read_text(encoding="utf-8")
+        except OSError:
+            raise _missing(id_) from None
+        return cast("dict[str, Any]", json.loads(text))
+
+    def content(self, id_: str) -> Path:
+        """Returns the path of a file's content.
+
+        Raises:
+            NotAvailableError: there is none of this id.
+        """
+        self.get(id_)
+        return next(self._of(id_).glob("content.*"))
+
+    def remove(self, id_: str) -> None:
+        """Removes a file.
+
+        Raises:
+            NotAvailableError: there is none of this id.
+        """
+        self.get(id_)
+        shutil.rmtree(self._of(id_), ignore_errors=True)
+
+    def _of(self, id_: str) -> Path:
+        if not _ID.fullmatch(id_):  # never a path
+            raise _missing(id_)
+        return self._folder / id_
+
+
+def _missing(id_: str) -> NotAvailableError:
+    return NotAvailableError(
+        f"file: expected the id of an uploaded one, got {id_!r:.60}", code="serving.no_such_file"
+    )

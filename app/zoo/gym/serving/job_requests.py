@@ -1,0 +1,156 @@
+"""What a fine-tuning job may ask for, and the settings of the run that it becomes."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from zoo.gym.serving.wire import RequestError
+
+_SUM = re.compile(r"([0-9.]+) ?\* ?(\w+)")
+_STRICT = ConfigDict(extra="forbid")
+
+Auto = Literal["auto"]
+Json = dict[str, Any]
+
+
+class Hyperparameters(BaseModel):
+    """Those of a method; `auto` is what `zoo-gym train` chooses."""
+
+    model_config = _STRICT
+
+    n_epochs: Auto | int = "auto"
+    batch_size: Auto | int = "auto"
+    learning_rate_multiplier: Auto | Literal[1] = "auto"
+    beta: Auto | float = "auto"
+
+    def settings(self) -> Json:
+        """Returns the same as settings of a run."""
+        values = {"num_train_epochs": self.n_epochs, "pref_beta": self.beta}
+        if self.batch_size != "auto":
+            values |= {"per_device_train_batch_size": self.batch_size}
+            values |= {"gradient_accumulation_steps": 1}
+        return {key: value for key, value in values.items() if value != "auto"}
+
+
+class Tuning(BaseModel):
+    """The settings of one method."""
+
+    model_config = _STRICT
+
+    hyperparameters: Hyperparameters = Hyperparameters()
+    grader: Json | None = None
+
+
+class Method(BaseModel):
+    """Which method, and its settings."""
+
+    model_config = _STRICT
+
+    type: Literal["supervised", "dpo", "reinforcement"] = "supervised"
+    supervised: Tuning | None = None
+    dpo: Tuning | None = None
+    reinforcement: Tuning | None = None
+
+    @property
+    def tuning(self) -> Tuning:
+        """The settings of the method that is used."""
+        return cast("Tuning | None", getattr(self, self.type)) or Tuning()
+
+    @model_validator(mode="after")
+    def _check(self) -> "Method":
+        for kind in ("supervised", "dpo", "reinforcement"):
+            if getattr(self, kind) is not None and kind != self.type:
+                raise RequestError(f"method: {kind} has no effect on {self.type}", param="method")
+        if (self.tuning.grader is None) == (self.type == "reinforcement"):
+            raise RequestError(
+                "method: expected a grader for reinforcement, and for nothing else", param="method"
+            )
+        if self.tuning.hyperparameters.beta != "auto" and self.type != "dpo":
+            raise RequestError("method: beta is a hyperparameter of dpo", param="method")
+        return self
+
+
+class JobBody(BaseModel):
+    """A request of /v1/fine_tuning/jobs."""
+
+    model_config = _STRICT
+
+    model: str
+    training_file: str
+    validation_file: str | None = None
+    hyperparameters: Hyperparameters | None = None
+    method: Method | None = None
+    suffix: str | None = Field(default=None, pattern=r"^[a-z][a-z0-9._-]{0,63}$")
+    seed: int | None = Field(default=None, ge=0, le=2**31 - 1)
+    metadata: dict[str, str] | None = None
+    integrations: None = None
+
+    @property
+    def used(self) -> Method:
+        """The method, also in the older form of a request."""
+        if self.method is None:
+            return Method(
+                supervised=Tuning(hyperparameters=self.hyperparameters or Hyperparameters())
+            )
+        if self.hyperparameters is not None:
+            raise RequestError("hyperparameters: expected them in method", param="hyperparameters")
+        return self.method
+
+
+def settings_of(body: JobBody) -> Json:
+    """Returns the settings of the run that a job becomes.
+
+    Raises:
+        RequestError: a grader has no equal here.
+    """
+    method = body.used
+    settings = method.tuning.hyperparameters.settings()
+    if body.seed is not None:
+        settings["seed"] = body.seed
+    if method.type == "dpo":
+        settings["stage"] = "dpo"
+    if method.tuning.grader is not None:
+        settings |= {"stage": "grpo", "reward": _reward(method.tuning.grader)}
+    return settings
+
+
+def _reward(grader: Mapping[str, Any]) -> Json:
+    """Returns a grader as a reward.
+
+    Raises:
+        RequestError: it has no equal here.
+    """
+    where = "method.reinforcement.grader"
+    kind = grader.get("type")
+    known = {"type", "name", "input", "reference", "operation"}
+    if kind == "string_check" and not grader.keys() - known:
+        wanted = ("{{sample.output_text}}", "{{item.answer}}", "eq")
+        if tuple(grader.get(key) for key in ("input", "reference", "operation")) == wanted:
+            return {"exact": {"part": "whole", "ignore_case": False}}
+    if kind == "multi" and isinstance(grader.get("graders"), dict):
+        weights = dict(_weights(str(grader.get("calculate_output", "")), where))
+        graders = cast("dict[str, Json]", grader["graders"])
+        if weights.keys() == graders.keys():
+            parts = [(name, next(iter(_reward(each).items()))) for name, each in graders.items()]
+            return {
+                name: {"kind": kind, **options, "weight": weights[name]}
+                for name, (kind, options) in parts
+            }
+    raise RequestError(
+        f"{where}: expected string_check of {{{{sample.output_text}}}} eq {{{{item.answer}}}}, or "
+        "multi with a sum of NUMBER * NAME of such",
+        param=where,
+    )
+
+
+def _weights(formula: str, where: str) -> list[tuple[str, float]]:
+    terms = [term.strip() for term in formula.split("+")]
+    matches = [_SUM.fullmatch(term) for term in terms]
+    if not all(matches):
+        raise RequestError(
+            f"{where}: calculate_output: expected a sum of NUMBER * NAME, got {formula!r:.100}",
+            param=where,
+        )
+    return [(match[2], float(match[1])) for match in matches if match is not None]

@@ -1,0 +1,125 @@
+"""The routes of files and fine-tuning jobs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request
+from fastapi.responses import FileResponse
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+
+from zoo.gym.http_guard.gate import RefusedError
+from zoo.gym.serving.answering import read
+from zoo.gym.serving.files import MOST_BYTES, Files
+from zoo.gym.serving.job_requests import JobBody
+from zoo.gym.serving.jobs import Jobs
+from zoo.gym.serving.wire import RequestError
+
+Json = dict[str, Any]
+Limit = Annotated[int, Query(ge=1, le=10_000)]
+
+PART = 1 << 20
+
+
+def add_training(app: FastAPI, files: Files, jobs: Jobs) -> None:
+    """Adds the routes; those of files also behind the name of a provider, as some clients ask."""
+    for prefix in ("", "/{provider}"):
+        _add_files(app, files, f"{prefix}/v1/files")
+    path = "/v1/fine_tuning/jobs"
+
+    @app.post(path)
+    async def create_job(request: Request) -> Json:
+        return await jobs.create(await read(request, JobBody))
+
+    @app.get(path)
+    async def list_jobs(limit: Limit = 20, after: str | None = None) -> Json:
+        return _page(await asyncio.to_thread(jobs.all), limit, after)
+
+    @app.get(path + "/{job}")
+    async def show_job(job: str) -> Json:
+        return await asyncio.to_thread(jobs.get, job)
+
+    @app.post(path + "/{job}/cancel")
+    async def cancel_job(job: str) -> Json:
+        return await jobs.cancel(job)
+
+    @app.get(path + "/{job}/events")
+    async def list_events(job: str, limit: Limit = 20, after: str | None = None) -> Json:
+        return _page(await asyncio.to_thread(jobs.events, job), limit, after)
+
+    @app.get(path + "/{job}/checkpoints")
+    async def list_checkpoints(job: str, limit: Limit = 10, after: str | None = None) -> Json:
+        return _page(await asyncio.to_thread(jobs.checkpoints, job), limit, after)
+
+
+def _add_files(app: FastAPI, files: Files, path: str) -> None:
+    @app.post(path)
+    async def upload(request: Request) -> Json:
+        async with _limited(request).form(max_files=1, max_fields=8) as form:
+            file, purpose = form.get("file"), form.get("purpose")
+            if not isinstance(file, UploadFile):
+                raise RequestError("file: expected a file, got none", param="file")
+            if purpose != "fine-tune":
+                raise RequestError(
+                    f"purpose: expected 'fine-tune', got {purpose!r:.40}", param="purpose"
+                )
+            if other := form.keys() - {"file", "purpose"}:
+                name = min(other)
+                raise RequestError(f"{name}: not supported by this server", param=name)
+            return await files.add(file.filename or "", _parts(file))
+
+    @app.get(path)
+    async def list_files(limit: Limit = 10_000, after: str | None = None) -> Json:
+        return _page(await asyncio.to_thread(files.all), limit, after)
+
+    @app.get(path + "/{file}")
+    async def show_file(file: str) -> Json:
+        return files.get(file)
+
+    @app.get(path + "/{file}/content")
+    async def read_file(file: str) -> FileResponse:
+        return FileResponse(files.content(file), media_type="application/octet-stream")
+
+    @app.delete(path + "/{file}")
+    async def remove_file(file: str) -> Json:
+        await asyncio.to_thread(files.remove, file)
+        return {"id": file, "object": "file", "deleted": True}
+
+
+def _limited(request: Request) -> Request:
+    """Returns a request whose body ends with an error where it is larger than a file may be."""
+    read_bytes = 0
+
+    async def receive() -> Any:  # noqa: ANN401
+        nonlocal read_bytes
+        message = await request.receive()
+        read_bytes += len(message.get("body", b""))
+        if read_bytes > MOST_BYTES + PART:
+            raise RefusedError(413, f"body: expected a file of at most {MOST_BYTES:,} bytes")
+        return message
+
+    return Request(request.scope, receive)
+
+
+async def _parts(file: UploadFile) -> AsyncIterator[bytes]:
+    while part := await file.read(PART):
+        yield part
+
+
+def _page(items: Sequence[Json], limit: int, after: str | None) -> Json:
+    """Returns the items behind the one with an id."""
+    start = 0
+    if after is not None:
+        places = [place for place, item in enumerate(items) if item["id"] == after]
+        if not places:
+            raise HTTPException(404, f"after: no item {after!r:.60}")
+        start = places[0] + 1
+    page = list(items[start : start + limit])
+    return {
+        "object": "list",
+        "data": page,
+        "first_id": page[0]["id"] if page else None,
+        "last_id": page[-1]["id"] if page else None,
+        "has_more": start + limit < len(items),
+    }

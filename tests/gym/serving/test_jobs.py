@@ -1,0 +1,210 @@
+"""Files and fine-tuning jobs, by OpenAI's own client: from an upload to a chat with the result."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import APIStatusError, AsyncOpenAI, BadRequestError, NotFoundError
+
+from tests.gym.serving.conftest import NAME, Served
+from zoo.gym.errors import NotAvailableError
+from zoo.gym.serving.files import Files
+from zoo.gym.serving.job_requests import JobBody, settings_of
+from zoo.gym.serving.run import ModelServer
+from zoo.gym.serving.wire import RequestError
+
+ROWS = [
+    {"messages": [{"role": "user", "content": f"{n}?"}, {"role": "assistant", "content": "yes"}]}
+    for n in range(40)
+]
+
+
+def lines(rows: list[dict[str, Any]]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+async def uploaded(client: AsyncOpenAI, rows: list[dict[str, Any]], name: str = "a.jsonl") -> str:
+    file = await client.files.create(file=(name, lines(rows)), purpose="fine-tune")
+    return file.id
+
+
+@pytest.mark.slow
+def test_a_job_trains_a_model_that_answers(served: Served) -> None:
+    async def ask(server: ModelServer, client: AsyncOpenAI) -> None:
+        file = await uploaded(client, ROWS)
+        job = await client.fine_tuning.jobs.create(
+            model=NAME,
+            training_file=file,
+            suffix="mine",
+            seed=3,
+            metadata={"for": "ann"},
+            method={
+                "type": "supervised",
+                "supervised": {"hyperparameters": {"n_epochs": 1, "batch_size": 8}},
+            },
+        )
+        while job.status not in ("succeeded", "failed"):
+            await asyncio.sleep(0.2)
+            job = await client.fine_tuning.jobs.retrieve(job.id)
+        assert job.status == "succeeded", job.error
+        assert job.fine_tuned_model == f"{NAME}:mine"
+        assert job.metadata == {"for": "ann"}
+        answer = await client.chat.completions.create(
+            model=job.fine_tuned_model, messages=[{"role": "user", "content": "1?"}], max_tokens=4
+        )
+        assert answer.usage is not None
+        events = await client.fine_tuning.jobs.list_events(job.id)
+        assert events.data[0].message == "the run is done"
+        assert {event.type for event in events.data} == {"message", "metrics"}
+        checkpoints = await client.fine_tuning.jobs.checkpoints.list(job.id)
+        assert checkpoints.data[0].step_number == 5
+        assert [each.id async for each in client.fine_tuning.jobs.list()] == [job.id]
+        with pytest.raises(APIStatusError):  # it has ended
+            await client.fine_tuning.jobs.cancel(job.id)
+
+    served(ask)
+
+
+@pytest.mark.slow
+def test_a_job_can_be_cancelled(served: Served) -> None:
+    async def ask(server: ModelServer, client: AsyncOpenAI) -> None:
+        job = await client.fine_tuning.jobs.create(
+            model=NAME,
+            training_file=await uploaded(client, ROWS),
+            hyperparameters={"n_epochs": 10_000},
+        )
+        assert job.status in ("queued", "running")
+        job = await client.fine_tuning.jobs.cancel(job.id)
+        while job.status != "cancelled":
+            assert job.status in ("queued", "running")
+            await asyncio.sleep(0.2)
+            job = await client.fine_tuning.jobs.retrieve(job.id)
+        assert job.fine_tuned_model is None
+
+    served(ask)
+
+
+def test_files_are_kept_and_removed(served: Served) -> None:
+    async def ask(_: ModelServer, client: AsyncOpenAI) -> None:
+        first = await uploaded(client, ROWS, "../../etc/a.jsonl")
+        second = await uploaded(client, ROWS[:1])
+        assert {each.id async for each in client.files.list()} == {first, second}
+        assert {each.id async for each in client.files.list(limit=1)} == {first, second}
+        shown = await client.files.retrieve(first)
+        assert (shown.filename, shown.bytes) == ("a.jsonl", len(lines(ROWS)))
+        assert (await client.files.content(first)).content == lines(ROWS)
+        elsewhere = client.with_options(base_url=str(client.base_url).replace("/v1", "/openai/v1"))
+        assert (await elsewhere.files.retrieve(second)).id == second
+        await client.files.delete(first)
+        with pytest.raises(NotFoundError):
+            await client.files.retrieve(first)
+        assert [each.id async for each in client.files.list()] == [second]
+
+    served(ask)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "purpose", "param"),
+    [
+        ("a.jsonl", b"x", "assistants", "purpose"),
+        ("a.exe", b"x", "fine-tune", None),
+        ("a.jsonl", b"", "fine-tune", None),
+    ],
+)
+def test_a_file_that_cannot_be_used_leaves_nothing(
+    served: Served, name: str, content: bytes, purpose: Any, param: str | None
+) -> None:
+    async def ask(_: ModelServer, client: AsyncOpenAI) -> Any:
+        with pytest.raises(BadRequestError) as caught:
+            await client.files.create(file=(name, content), purpose=purpose)
+        return caught.value.param
+
+    assert served(ask) == param
+    assert Files().all() == []
+
+
+@pytest.mark.parametrize("id_", ["..", "", "file-1", "file-0123456789abcdef01234567/../x"])
+def test_an_id_is_never_a_path(tmp_path: Path, id_: str) -> None:
+    with pytest.raises(NotAvailableError):
+        Files(tmp_path).get(id_)
+
+
+def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
+    async def parts() -> Any:
+        yield b"{}"
+        raise RuntimeError("gone")
+
+    files = Files(tmp_path / "files")
+    with pytest.raises(RuntimeError):
+        asyncio.run(files.add("a.jsonl", parts()))
+    assert list((tmp_path / "files").iterdir()) == []
+
+
+def body(**method: Any) -> JobBody:
+    return JobBody.model_validate({"model": NAME, "training_file": "file-1", "method": method})
+
+
+CHECK: dict[str, Any] = {
+    "type": "string_check",
+    "name": "right",
+    "input": "{{sample.output_text}}",
+    "reference": "{{item.answer}}",
+    "operation": "eq",
+}
+
+
+def test_methods_and_graders_become_settings_and_rewards() -> None:
+    dpo = {"hyperparameters": {"beta": 0.2, "n_epochs": 2}}
+    assert settings_of(body(type="dpo", dpo=dpo)) == {
+        "stage": "dpo",
+        "pref_beta": 0.2,
+        "num_train_epochs": 2,
+    }
+    exact = {"part": "whole", "ignore_case": False}
+    assert settings_of(body(type="reinforcement", reinforcement={"grader": CHECK})) == {
+        "stage": "grpo",
+        "reward": {"exact": exact},
+    }
+    multi = {"type": "multi", "graders": {"a": CHECK, "b": CHECK}}
+    multi["calculate_output"] = "0.25 * a + 2 * b"
+    assert settings_of(body(type="reinforcement", reinforcement={"grader": multi})) == {
+        "stage": "grpo",
+        "reward": {
+            "a": {"kind": "exact", **exact, "weight": 0.25},
+            "b": {"kind": "exact", **exact, "weight": 2.0},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"type": "reinforcement"},
+        {"type": "dpo", "supervised": {}},
+        {"type": "supervised", "supervised": {"hyperparameters": {"beta": 1}}},
+        {"type": "reinforcement", "reinforcement": {"grader": {"type": "python", "source": ""}}},
+        {"type": "reinforcement", "reinforcement": {"grader": CHECK | {"operation": "like"}}},
+        {"type": "reinforcement", "reinforcement": {"grader": CHECK | {"extra": 1}}},
+    ],
+)
+def test_what_no_run_can_do_is_refused_by_name(method: dict[str, Any]) -> None:
+    with pytest.raises(RequestError) as caught:
+        settings_of(body(**method))
+    assert str(caught.value.param).startswith("method")
+
+
+def test_a_job_without_its_file_or_of_another_model_is_not_found(served: Served) -> None:
+    async def ask(_: ModelServer, client: AsyncOpenAI) -> None:
+        for model, file in ((NAME, "file-0"), ("other", "file-0")):
+            with pytest.raises(NotFoundError):
+                await client.fine_tuning.jobs.create(model=model, training_file=file)
+        with pytest.raises(NotFoundError):
+            await client.fine_tuning.jobs.retrieve("ftjob-r0001")
+        file = await uploaded(client, [{"nothing": 1}])
+        with pytest.raises(BadRequestError) as caught:
+            await client.fine_tuning.jobs.create(model=NAME, training_file=file)
+        assert caught.value.param == "training_file"
+
+    served(ask)
