@@ -12,8 +12,8 @@ from textual.widgets import Input
 
 from tests.gym.tui.conftest import Drive, screen_text, until
 from zoo.gym.errors import GymError, InputError
-from zoo.gym.tui.app import GymApp
 from zoo.gym.jobs.command import ask_command
+from zoo.gym.tui.app import GymApp
 
 HOSTILE = ["x" * 200_000, "a\0b", "a\ud800b"]
 

@@ -292,7 +292,7 @@ class Items:
         self._open = item
         yield self._of_item("response.output_item.added", item=_copied(item))
         part: Json = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-        item["content"].append(part if is_message else _REASONING_PART | {"text": ""})
+        item["content"].append(part if is_message else {**_REASONING_PART, "text": ""})
         if is_message:
             yield self._of_part("response.content_part.added", part=_copied(self._content))
 

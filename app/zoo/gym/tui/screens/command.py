@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Static
 
 from zoo.gym.errors import GymError
-from zoo.gym.terminal import visible
 from zoo.gym.jobs.command import Command, end_command, start_command
+from zoo.gym.terminal import visible
 from zoo.gym.tui.dialogs.confirm import ConfirmDialog
 from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.widgets.bar import Bar

@@ -13,8 +13,8 @@ from textual.widgets import Button, Footer, Input, RadioButton, RadioSet, Static
 
 from zoo.gym.config.stages import METHODS
 from zoo.gym.errors import GymError
-from zoo.gym.terminal import visible
 from zoo.gym.jobs.command import ask_command
+from zoo.gym.terminal import visible
 from zoo.gym.tui.form_check import FIELDS, Field, field_of, path_problem, settings_problem
 from zoo.gym.tui.machine import available_models, missing_models, offer
 from zoo.gym.tui.own_app import app_of
