@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from zoo.backends.answerer import Answerer
 from zoo.backends.batch import Batch, SharedPrefix, StepInfo
 from zoo.backends.machine.recall import Recall, measure_now
 from zoo.backends.memory import MemoryEstimate, MemoryInfo, MemoryNeed, estimate_memory
@@ -25,7 +26,7 @@ from zoo.backends.optimizer_spec import (
 )
 from zoo.backends.precision import Precision, Workload
 from zoo.backends.ranks import ALONE, Place, Ranks, one_process_only
-from zoo.backends.sampling import Prefix, Rollout, Sampling, TokenEvent, rollouts_of
+from zoo.backends.sampling import Prefix, Rollout, Sampling, TokenEvent
 from zoo.backends.spec import FreezeSpec, LoadSpec, LoraSpec, QuantizationSpec
 from zoo.core.errors import GymError, InputError
 
@@ -40,6 +41,7 @@ Parts: TypeAlias = tuple[tuple[str, ...], ...]
 
 __all__ = [
     "INFERENCE",
+    "Answerer",
     "Array",
     "ArrayNamespace",
     "Backend",
@@ -112,7 +114,7 @@ class Scorer(ABC):
         """
 
 
-class Policy(Scorer):
+class Policy(Scorer, Answerer):
     """A causal language model that can be scored, trained and sampled.
 
     *Collective* methods are called by every process of a distributed run.
@@ -166,64 +168,6 @@ class Policy(Scorer):
         With an adapter it is this policy with the adapter disabled, which takes no memory. In full
         training it is a frozen copy, loaded from the base's folder.
         """
-
-    @abstractmethod
-    def stream(
-        self,
-        prompts: Sequence[Sequence[int]],
-        sampling: Sampling,
-        *,
-        keys: Sequence[int],
-        prefix: Prefix | None = None,
-    ) -> Iterator[TokenEvent]:
-        """Continues each prompt and yields each token as it is sampled.
-
-        Row i samples from a random stream seeded only by `keys[i]`, so an answer does not depend on
-        the other prompts, except for the rounding of sums. Equal prompts are read once if the model
-        can share them; see `notes`. Rows end independently. The tokens of a row come in their
-        order, those of different rows in any, and rows that do not fit in memory together one batch
-        after the other.
-
-        A row ends with the token that is a stop id or whose text completes a stop string, or after
-        `max_new_tokens`. That token is yielded as all before it, with its log-probability: text is
-        cut by `before_stop`, ids are what was sampled.
-
-        Until the last token, or until the iterator is closed, which frees what is kept of the rows,
-        the policy must not be trained.
-
-        Args:
-            prompts: token ids, at least one each.
-            sampling: how tokens are drawn, and where answers end.
-            keys: the seed of each row.
-            prefix: what `read_prefix` returned for the tokens that all prompts begin with; they
-                are not read again. Each prompt has at least one more.
-
-        Raises:
-            ValueError: a prompt is empty or begins otherwise, the number of keys differs from that
-                of prompts, the weights have changed since `read_prefix`, or stop strings are
-                without `decode`.
-        """
-
-    def generate(
-        self,
-        prompts: Sequence[Sequence[int]],
-        sampling: Sampling,
-        *,
-        keys: Sequence[int],
-        prefix: Prefix | None = None,
-    ) -> list[Rollout]:
-        """Returns the whole answers; see `stream`."""
-        events = self.stream(prompts, sampling, keys=keys, prefix=prefix)
-        return rollouts_of(events, len(prompts))
-
-    def read_prefix(self, ids: Sequence[int]) -> Prefix | None:
-        """Reads tokens that many prompts begin with, for `stream` and `generate`.
-
-        Returns:
-            None if the model cannot share them: prompts are then read in full.
-        """
-        del ids
-        return None
 
     def batcher(self, *, rows: int, tokens: int) -> "Batcher | None":
         """Returns what answers requests that come and go, each with its own adapter.

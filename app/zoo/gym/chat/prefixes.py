@@ -1,7 +1,7 @@
 """What a chat has read before the turns: the system prompt with its lessons, once for many answers.
 
 A prefix is the tokens that chats have in common whatever is asked. The model keeps the newest few
-while it is loaded, so that lessons that come back are not read again; see `Policy.read_prefix`.
+while it is loaded, so that lessons that come back are not read again; see `Answerer.read_prefix`.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from zoo.gym.data import EncodeOptions, Message, Tokenizer, encode_prompt
 
 if TYPE_CHECKING:
-    from zoo.backends.base import Policy, Prefix
+    from zoo.backends.answerer import Answerer
+    from zoo.backends.sampling import Prefix
 
 KEPT = 4
 """Prefixes that a loaded model keeps."""
@@ -35,7 +36,7 @@ class Prefixes:
         read: the prefixes by their tokens, the newest last; None for those that it cannot share.
     """
 
-    policy: "Policy"
+    policy: "Answerer"
     tokenizer: Tokenizer
     options: EncodeOptions
     read: "dict[tuple[int, ...], Prefix | None]" = field(default_factory=dict)  # pyright: ignore[reportUnknownVariableType]
