@@ -15,10 +15,11 @@ PURPOSES: dict[str, str] = {
     "environments": "makes and scores tasks of reasoning-gym, for rewards",
     "eval": "compares answers as mathematics, for rewards",
     "keyring": "reads API keys from the system's keyring, beside the environment",
+    "llamacpp": "answers from GGUF files with llama.cpp: `chat`, `serve`, lessons, judges",
     "mlx": "trains on Apple GPUs through MLX; elsewhere for tests, on the CPU",
     "parquet": "reads data in parquet files",
     "rounds": "keeps community rounds in S3",
-    "serve": "serves community rounds to others: `round serve`",
+    "serve": "serves models, and community rounds to others: `serve`, `round serve`",
     "qlora": "trains an adapter on a base in 4 or 8 bits",
 }
 """What each extra adds, in words; an extra comes with the code that imports it."""

@@ -83,14 +83,14 @@ def import_source(source: Source, name: str | None, partial: Path) -> Imported:
     record = Record(
         source.path.name, sha256, source.type_counts(), tuple(part.stamp for part in source.parts)
     )
-    with _quiet_library():
+    with quiet_library():
         notices = _write(source, record, partial)
     source.refuse_changed()
     return Imported(chosen, publish(partial, chosen), is_new=True, notices=notices)
 
 
 @contextmanager
-def _quiet_library() -> Generator[None]:
+def quiet_library() -> Generator[None]:
     """Silences transformers' log: what a user must know of a file is refused, or in our notices."""
     from transformers.utils import logging
 
@@ -114,7 +114,7 @@ def _write(source: Source, record: Record, folder: Path) -> tuple[str, ...]:
         source, folder, getattr(config, "max_position_embeddings", None)
     )
     _write_config(config, layout, plan, folder)
-    _write_json(folder / "generation_config.json", _generation(source))
+    _write_json(folder / "generation_config.json", generation_settings(source))
     card = write_card(source, record.sha256, plan.dtype, has_template=has_template)
     (folder / "README.md").write_text(card, encoding="utf-8")
     write_weights(source, layout, plan, folder)
@@ -133,7 +133,8 @@ def _write_config(config: Any, layout: Layout, plan: Plan, folder: Path) -> None
     _write_json(folder / "config.json", content)
 
 
-def _generation(source: Source) -> dict[str, Any]:
+def generation_settings(source: Source) -> dict[str, Any]:
+    """Returns what generation_config.json has: the tokens that end an answer, BOS and padding."""
     ends = end_tokens(source)
     content: dict[str, Any] = {"eos_token_id": ends if len(ends) > 1 else ends[0]} if ends else {}
     for key, name in (("bos_token_id", "bos"), ("pad_token_id", "padding")):
