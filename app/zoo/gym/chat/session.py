@@ -20,6 +20,7 @@ from zoo.backends.machine.threads import (
 )
 from zoo.backends.sampling import Rollout, Sampling, TokenEvent, before_stop, rollouts_of
 from zoo.gym.arguments import StrPath, model_folder, number_of, path_or_none, text_of, whole_of
+from zoo.gym.chat.gguf import is_for_llamacpp, open_gguf_chat
 from zoo.gym.chat.parts import LINE_END, Parts
 from zoo.gym.chat.prefixes import Prefixes
 from zoo.gym.config.report import shown
@@ -38,7 +39,7 @@ from zoo.gym.data.templates import named_template
 from zoo.gym.errors import GymWarning, InputError
 
 if TYPE_CHECKING:
-    from zoo.backends.base import Policy
+    from zoo.backends.answerer import Answerer
     from zoo.gym.tuned.opened import Tuned
 
 T = TypeVar("T")
@@ -83,7 +84,7 @@ class ChatSession:
         is_cut: whether the last answer reached the maximum length.
     """
 
-    policy: "Policy"
+    policy: "Answerer"
     tokenizer: Tokenizer
     options: EncodeOptions
     sampling: Sampling
@@ -322,8 +323,8 @@ def open_chat(
     """Yields a session with a loaded model for the duration of a `with` block.
 
     Args:
-        base: a model's name or folder; nothing is downloaded.
-        adapter: a peft folder to apply to it.
+        base: a model's name or folder; nothing is downloaded. llama.cpp answers for a GGUF file.
+        adapter: a peft folder to apply to it; a LoRA adapter in GGUF to a GGUF file.
         delta: a delta file to apply to it instead; not both.
         max_new_tokens: the maximum number of tokens in an answer.
         temperature: 0 takes the most likely token each time; None is as the model's
@@ -362,6 +363,12 @@ def open_chat(
     system = None if system is None else text_of("system", system)
     require_unicode(system or "", "system prompt")
     base = model_folder("base", base)
+    if is_for_llamacpp(base, adapter, delta):
+        drawn = check_sampling(max_new_tokens, temperature, seed)
+        with open_gguf_chat(base, adapter, template, rows=TOGETHER) as (parts, stops):
+            drawn = replace(drawn, stop_ids=stops)
+            yield ChatSession(*parts, drawn, parts[2].cutoff_len, seed, system or "")
+        return
     stated = stated_sampling(base) if temperature is None else None
     sampling = check_sampling(max_new_tokens, temperature, seed, stated)
     tuned = _opened(base, adapter, delta, has_template=template is not None)

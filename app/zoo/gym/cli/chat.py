@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from zoo.gym.chat.gguf import is_gguf_file
 from zoo.gym.cli.conversation import answer_lines, converse, keep_odd_bytes
 from zoo.gym.cli.options import Json, Model, Offline, Template, Yes
 from zoo.gym.cli.output import Output
@@ -52,9 +53,9 @@ def chat(
     written as a backslash and n, and a backslash twice. The answers as they are: --json.
 
     Args:
-        model: the model's name or folder; not needed if one of the next three specifies it, and
-            refused with a run that trained a whole model
-        adapter: a peft folder to apply to the model
+        model: the model's name, folder or GGUF file; not needed if one of the next three specifies
+            it, and refused with a run that trained a whole model
+        adapter: a peft folder, or for a GGUF file a LoRA adapter in GGUF, to apply to the model
         delta: a delta file to apply to the model
         run: a run whose result to chat with
         max_new_tokens: the maximum number of tokens in an answer
@@ -86,6 +87,9 @@ def chat(
     template = template_of(template, out)
     lessons = None if experience is None else lessons_of(experience, name, top_k, out.say)
     tuned = _fine_tune(run=run, adapter=adapter, delta=delta)
+    lora: Path | None = None
+    if tuned is not None and is_gguf_file(tuned.path):
+        lora, tuned = tuned.path, None
     base, loaded = _base(tuned, model, yes=yes, offline=offline)
     if system is None:
         system = _trained_system(tuned, out)
@@ -94,7 +98,7 @@ def chat(
         out.say(f"{PICO} {CANNOT_CONVERSE}")
     with open_chat(
         base,
-        adapter=tuned.path if tuned is not None and tuned.artifact == "adapter" else None,
+        adapter=tuned.path if tuned is not None and tuned.artifact == "adapter" else lora,
         delta=tuned.path if tuned is not None and tuned.artifact == "delta" else None,
         max_new_tokens=max_new_tokens,
         temperature=temperature,
@@ -110,7 +114,7 @@ def chat(
             out.say(_sampled_as(session))
         if sys.stdin.isatty():
             with UntunedModel(base, tuned, template) as untuned:
-                ask_base = None if tuned is None else untuned.answer
+                ask_base = None if tuned is None and lora is None else untuned.answer
                 turns = converse(session, out, name, top_k, ask_base)
         else:
             turns = answer_lines(session, out)
@@ -213,6 +217,8 @@ def _base(
     tuned: "Source | None", model: str | None, *, yes: bool, offline: bool
 ) -> tuple[Path, str]:
     """Returns the folder that is loaded, and what the user calls it."""
+    if tuned is None and model is not None and is_gguf_file(given_path(model)):
+        return given_path(model), model
     if tuned is None:
         return resolve_base(model, None, "--model", yes=yes, offline=offline).folder, str(model)
     if tuned.artifact == "model":

@@ -11,6 +11,7 @@ from zoo.backends.openai.usage import Usage
 from zoo.backends.sampling import Sampling
 from zoo.gym.data.records import Message
 from zoo.gym.errors import InputError
+from zoo.gym.paths import given_path
 
 if TYPE_CHECKING:
     from zoo.gym.chat import ChatSession
@@ -45,11 +46,15 @@ class Local:
         """Refuses a model that is not on this machine.
 
         Raises:
-            NotAvailableError: it is not.
+            NotAvailableError: it is not; or it is a GGUF file, and llama.cpp is missing.
         """
+        from zoo.gym.chat.gguf import check_gguf, is_gguf_file
         from zoo.models import resolve
 
-        resolve(self.id, offline=True)
+        if is_gguf_file(path := given_path(self.id)):
+            check_gguf(path)
+        else:
+            resolve(self.id, offline=True)
 
     @contextmanager
     def open(self) -> "Generator[LocalChat]":
