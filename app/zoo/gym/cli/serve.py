@@ -1,11 +1,13 @@
 """`zoo-gym serve`: an OpenAI-compatible server of a model and its variants."""
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from pydantic import ValidationError
 
+from zoo.gym.chat.gguf import is_gguf_file
 from zoo.gym.cli.options import Json, Model, Offline, Switch, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import resolve_base
@@ -14,7 +16,7 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.paths import given_path
 
 if TYPE_CHECKING:
-    from zoo.gym.serving.run import ServeConfig
+    from zoo.gym.serving.run import ModelServer, ServeConfig
     from zoo.gym.tuned.source import Source
 
 
@@ -35,9 +37,9 @@ def serve(
 
     Args:
         model: the base model's name or folder, by default that of the first variant; or the path of
-            an adapter or a delta, which is then a variant of its base
+            an adapter or a delta, which is then a variant of its base; or a GGUF file
         variant: NAME=SOURCE: a run, an adapter or a low-rank delta of the base, asked for as
-            MODEL:NAME; runs of the base are there without it
+            MODEL:NAME; runs of the base are there without it; of a GGUF file a LoRA adapter in GGUF
         variants: a folder of more of them, which may change: NAME.safetensors is a delta, a folder
             NAME an adapter
         port: port to listen at; 0 takes any free one
@@ -48,12 +50,14 @@ def serve(
         offline: never use the network
         as_json: print one JSON object as stdout's last line, once it listens
     """
-    from zoo.gym.http_guard.run import until_stopped
-    from zoo.gym.serving.run import ModelServer, token_file
+    from zoo.gym.serving.run import ModelServer
 
     out = Output(as_json)
     settings: dict[str, object] = {"port": port, "rows": rows, "queue": queue}
     settings["needs_token"] = not no_token
+    if model is not None and is_gguf_file(file := given_path(model)):
+        out.say(f"loading {model}")
+        return _run(_gguf_server(file, variant, variants, _config(settings)), file.stem, out)
     sources, config = _sources(variant), _config(settings)
     if model is not None and (named := _fine_tune(model)) is not None:
         name, source = named  # a peft folder or a delta, as published texts serve them
@@ -73,20 +77,49 @@ def serve(
     recorded, check = (None, None) if first is None else (first.base, first.check)
     base = resolve_base(model, recorded, "--model", check, yes=yes, offline=offline)
     out.say(f"loading {base.id}")
-    server = ModelServer(base.folder, base.id, sources, config, folder)
+    return _run(ModelServer(base.folder, base.id, sources, config, folder), base.id, out)
+
+
+def _run(server: "ModelServer", name: str, out: Output) -> int:
+    """Serves until the user ends it."""
+    from zoo.gym.http_guard.run import until_stopped
+    from zoo.gym.serving.run import token_file
 
     def started() -> None:
-        out.answer(f"{base.id} is at {server.url}/v1")
+        out.answer(f"{name} is at {server.url}/v1")
         if server.token is not None:
             out.answer(f"token: {server.token}")
         key = "any" if server.token is None else "$(cat " + str(token_file()) + ")"
         out.say(f'try it: curl {server.url}/v1/models -H "Authorization: Bearer {key}"')
         out.say("Ctrl-C ends it")
-        out.result({"url": f"{server.url}/v1", "model": base.id, "variants": sorted(sources)})
+        out.result({"url": f"{server.url}/v1", "model": name, "variants": server.variants})
 
     asyncio.run(until_stopped(server, started))
     out.say("ended")
     return 0
+
+
+def _gguf_server(
+    file: Path, variant: tuple[str, ...], variants: str | None, config: "ServeConfig"
+) -> "ModelServer":
+    """Returns the server of a GGUF file, whose variants are LoRA adapters in GGUF."""
+    from zoo.gym.serving.gguf import GgufServer
+
+    if variants is not None:
+        raise InputError(
+            f"--variants: expected none with a GGUF file, got {variants!r}",
+            hint="llama.cpp reads its adapters when it starts: --variant NAME=ADAPTER.gguf",
+            code="cli.no_variants_of_gguf",
+        )
+    adapters = {name: given_path(path) for name, path in _named(variant).items()}
+    for name, path in adapters.items():
+        if not is_gguf_file(path):
+            raise InputError(
+                f"--variant: {name}: expected a LoRA adapter in GGUF, got {str(path)!r}",
+                hint="zoo-gym models import FILE.gguf makes a base that takes other fine-tunes",
+                code="cli.bad_value",
+            )
+    return GgufServer(file, adapters, config)
 
 
 def _fine_tune(model: str) -> "tuple[str, Source] | None":
@@ -102,20 +135,26 @@ def _fine_tune(model: str) -> "tuple[str, Source] | None":
 
 
 def _sources(variants: tuple[str, ...]) -> "dict[str, Source]":
-    from zoo.gym.serving.variants import NAME
     from zoo.gym.tuned.source import resolve_tuned
 
-    sources: dict[str, Source] = {}
+    return {name: resolve_tuned(source) for name, source in _named(variants).items()}
+
+
+def _named(variants: tuple[str, ...]) -> dict[str, str]:
+    """Returns what is written behind each NAME= by its name."""
+    from zoo.gym.serving.variants import NAME
+
+    named: dict[str, str] = {}
     for text in variants:
         name, equals, source = text.partition("=")
-        if not equals or not NAME.fullmatch(name) or name in sources:
+        if not equals or not NAME.fullmatch(name) or name in named:
             raise InputError(
                 f"--variant: expected NAME=SOURCE, with 1 to 64 of a-z, 0-9, '.', '_', '-' in "
                 f"NAME and each NAME once, got {text!r}",
                 code="cli.bad_value",
             )
-        sources[name] = resolve_tuned(source)
-    return sources
+        named[name] = source
+    return named
 
 
 def _config(settings: dict[str, object]) -> "ServeConfig":

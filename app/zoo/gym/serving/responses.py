@@ -286,13 +286,16 @@ class Items:
         is_message = kind == "message"
         prefix = "msg" if is_message else "rs"
         item: Json = {"id": f"{prefix}_{secrets.token_hex(16)}", "type": kind, "content": []}
-        item |= {"role": "assistant"} if is_message else {"summary": []}
         item["status"] = "in_progress"
+        if is_message:
+            item["role"] = "assistant"
+        else:
+            item["summary"] = []
         self._output.append(item)
         self._open = item
         yield self._of_item("response.output_item.added", item=_copied(item))
         part: Json = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-        item["content"].append(part if is_message else {**_REASONING_PART, "text": ""})
+        item["content"].append(part if is_message else {"type": "reasoning_text", "text": ""})
         if is_message:
             yield self._of_part("response.content_part.added", part=_copied(self._content))
 
@@ -336,9 +339,6 @@ class Items:
 
     def _of_part(self, kind: str, **fields: Any) -> Json:  # noqa: ANN401
         return self._of_item(kind, item_id=self._output[-1]["id"], content_index=0, **fields)
-
-
-_REASONING_PART: Json = {"type": "reasoning_text"}
 
 
 def _dumped(text: Text) -> Json:

@@ -75,6 +75,11 @@ class ModelServer:
         self._engine: Engine | None = None
 
     @property
+    def variants(self) -> list[str]:
+        """The variants that were named at the start."""
+        return sorted(self.sources)
+
+    @property
     def active(self) -> int:
         """The answers that wait or are being computed."""
         return 0 if self._engine is None else self._engine.active

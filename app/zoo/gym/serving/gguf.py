@@ -1,0 +1,80 @@
+"""Serves a GGUF file with llama.cpp: variants are LoRA adapters in GGUF, named at the start."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from zoo.backends.sampling import Sampling
+from zoo.gym.chat.gguf import load_gguf
+from zoo.gym.errors import NotAvailableError
+from zoo.gym.serving.engine import Engine
+from zoo.gym.serving.run import ModelServer, ServeConfig
+from zoo.gym.serving.variants import Asked, Models
+
+
+@dataclass
+class GgufModels(Models):
+    """A GGUF file and adapters on it; `base` is the folder with its tokenizer.
+
+    Attributes:
+        adapters: their names.
+        tokens: the most tokens of a prompt and its answer.
+    """
+
+    adapters: tuple[str, ...] = ()
+    tokens: int = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Reads the tokenizer."""
+        super().__post_init__()
+        self.positions = self.tokens
+
+    def ids(self) -> list[str]:
+        """Returns the ids of the model and its variants."""
+        return [self.name, *(f"{self.name}:{name}" for name in self.adapters)]
+
+    async def _ask(self, model: str) -> Asked:
+        if model == self.name:
+            return self._base
+        name = model.removeprefix(f"{self.name}:")
+        if name not in self.adapters:
+            raise NotAvailableError(
+                f"model: expected one of this server, got {name!r:.100}",
+                hint=f"GET /v1/models lists them; {self.name} is the base",
+                code="serving.no_such_model",
+            )
+        return replace(self._base, adapter=name)
+
+
+class GgufServer(ModelServer):
+    """Serves a GGUF file.
+
+    Args:
+        file: the file.
+        adapters: LoRA adapters in GGUF by name.
+        config: where it listens.
+    """
+
+    def __init__(self, file: Path, adapters: Mapping[str, Path], config: ServeConfig) -> None:
+        super().__init__(file, file.stem, {}, config)
+        self.adapters = adapters
+
+    @property
+    def variants(self) -> list[str]:
+        """The adapters."""
+        return sorted(self.adapters)
+
+    def _models(self) -> Models:
+        loading = load_gguf(self.base, self.adapters, rows=self.config.rows)
+        batcher, folder = self._open.enter_context(loading)
+        self._engine = engine = Engine(batcher, most=self.config.queue)
+        self._open.callback(engine.close)
+        return GgufModels(
+            folder,
+            self.name,
+            engine,
+            {},
+            Sampling(temperature=1.0),
+            adapters=tuple(self.adapters),
+            tokens=batcher.tokens,
+        )
