@@ -94,3 +94,31 @@ def test_a_prompt_beyond_the_context_is_refused_and_the_server_goes_on(
             assert await text_of(client, "stories260K")
 
     asyncio.run(ask())
+
+
+def test_what_llama_cpp_would_not_do_is_refused_by_name(file: Path, tmp_path: Path) -> None:
+    fields: list[dict[str, Any]] = [
+        {"extra_body": {"min_p": 0.1}},
+        {"presence_penalty": 1},
+        {"frequency_penalty": 1},
+        {"logit_bias": {"1": 5}},
+        {"logprobs": 2},
+        {"extra_body": {"structured_outputs": {"regex": "a+"}}},
+        {"echo": True, "logprobs": 0},
+    ]
+
+    async def ask() -> list[str]:
+        refused: list[str] = []
+        async with serving(file, write_adapter(tmp_path / "a.gguf", file, 1)) as client:
+            for field in fields:
+                with pytest.raises(openai.BadRequestError) as caught:
+                    await client.completions.create(
+                        model="stories260K", prompt=PROMPT, max_tokens=2, **field
+                    )
+                refused.append(str(caught.value.param))
+            with pytest.raises(openai.NotFoundError):
+                await client.files.create(file=("a.jsonl", b"{}"), purpose="fine-tune")
+        return refused
+
+    names = ["min_p", "presence_penalty", "frequency_penalty", "logit_bias", "top_logprobs"]
+    assert asyncio.run(ask()) == [*names, "response_format", "echo"]

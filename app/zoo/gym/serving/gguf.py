@@ -27,7 +27,7 @@ class GgufModels(Models):
     def __post_init__(self) -> None:
         """Reads the tokenizer."""
         super().__post_init__()
-        self.positions = self.tokens
+        self.positions, self.can_train = self.tokens, False
 
     def ids(self) -> list[str]:
         """Returns the ids of the model and its variants."""

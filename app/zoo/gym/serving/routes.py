@@ -70,8 +70,9 @@ def build(models: Models) -> FastAPI:
         first = await unless_gone(request, anext(events))
         return StreamingResponse(_item_lines(first, events, items), media_type=SSE)
 
-    files = Files()
-    add_training(app, files, Jobs(files, models.base, models.name))
+    if models.can_train:
+        files = Files()
+        add_training(app, files, Jobs(files, models.base, models.name))
     return app
 
 

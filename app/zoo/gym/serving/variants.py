@@ -77,6 +77,7 @@ class Models:
         folder: has variants by their names, which may come and go: NAME.safetensors is a delta,
             a folder NAME an adapter.
         sampling: how answers are drawn if a request does not say.
+        can_train: whether fine-tuning jobs can train the base.
     """
 
     base: Path
@@ -85,6 +86,7 @@ class Models:
     sources: Mapping[str, Source]
     sampling: Sampling
     folder: Path | None = None
+    can_train: bool = field(default=True, init=False)
     positions: int = field(init=False)
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _resident: OrderedDict[str, tuple[Asked, int]] = field(default_factory=OrderedDict, init=False)

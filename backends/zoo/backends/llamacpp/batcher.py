@@ -103,6 +103,7 @@ class LlamaBatcher(Batcher):
                 f"prompt: expected tokens from 0 to {self._server.vocabulary - 1}, got others"
             )
         check_length(request, self.tokens)
+        _refuse_unsupported(request)
         number = next(self._numbers)
         self._waiting[number] = request
         return number
@@ -179,6 +180,27 @@ class LlamaBatcher(Batcher):
             row.drawn += 1
             self._draw(row)
         return events
+
+
+def _refuse_unsupported(request: Request) -> None:
+    """Refuses settings that llama.cpp's tokens would not be drawn with.
+
+    Raises:
+        ValueError: there is one.
+    """
+    sampling = request.sampling
+    refused = {
+        "min_p": sampling.min_p,
+        "presence_penalty": sampling.presence_penalty,
+        "frequency_penalty": sampling.frequency_penalty,
+        "logit_bias": sampling.logit_bias,
+        "response_format": sampling.constraint,
+        "top_logprobs": sampling.top_logprobs,
+        "echo": request.scores_prompt,
+    }
+    for name, value in refused.items():
+        if value:
+            raise ValueError(f"{name}: not supported with a GGUF file")
 
 
 def seed_of(key: int, drawn: int) -> int:
