@@ -63,7 +63,9 @@ def test_a_file_that_is_no_model_ends_with_the_code_of_bad_input(
 
 
 def test_a_file_is_not_imported_by_a_pipe_without_yes(call: "Call", file: Path) -> None:
-    result = call("chat", "--model", str(file))
+    rows = file.with_suffix(".jsonl")
+    rows.write_text('{"text": "a"}\n')
+    result = call("data", "inspect", str(rows), "--model", str(file))
     assert result.code == 4
     assert f"hint: zoo-gym models import {file}" in result.stderr
 
