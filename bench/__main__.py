@@ -10,7 +10,8 @@ usage: python -m bench [NAME ...] [--isa avx2]
                                        experience too: ten; round_users and round_growth too: ten;
                                        memory too: fifteen; real too: fifteen of two cores;
                                        nano_delta, deltas and budgets too: half an hour of one
-                                       core each; demo_seeds too: six minutes, serve: ten
+                                       core each; demo_seeds too: six minutes, serve: ten;
+                                       variants_list too: two
                                        --model measures real on a folder in place of smollm2
 
 A result records the measured commit, whether the working tree had changes, and the load of the
@@ -68,6 +69,7 @@ NAMED = (
     "budgets",
     "demo_seeds",
     "serve",
+    "variants_list",
     "real",
 )
 """Those that run only when named."""

@@ -353,7 +353,7 @@ def _command(app: App, words: str) -> str:
         for option in found.assemble_argument_collection(parse_docstring=True)
         if option.show and option.names != ("*",) and option.parameter.group != (SETTINGS,)
     ]
-    if words == "train":
+    if words in {"train", "variants create"}:
         rows.append(("`--KEY`", "any setting of [config.md](config.md)"))
     usage = f"zoo-gym {words} {verb.usage}".strip()
     head = [f"## {words}\n", f"`{usage}`", f"\n{verb.summary}\n"]

@@ -12,6 +12,7 @@ SOCKETS = {
     "run of lessons": "zoo.gym.experience.session:RUN",
     "run of distillation": "zoo.gym.experience.distilling.session:RUN",
     "settings of a round": "zoo.gym.rounds.session.known_rounds:settings_for",
+    "variant of a run": "zoo.gym.variants.register:add_trained",
     "chat of a judge": "zoo.gym.chat:open_chat",
 }
 """What a lower room needs -> "module:name" of what a higher one has for it."""

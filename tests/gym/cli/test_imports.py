@@ -21,6 +21,7 @@ sys.exit(code)
 COMMANDS = [
     *("--help", "--version", "runs", "train --help", "runs list --help", "delta create --help"),
     *("data inspect --help", "chat --help", "models --help", "demo --help", "doctor --help"),
+    *("variants create --help", "variants list --help"),
     *("paths", f"train --model m --data {__file__} --print-config"),
 ]
 
@@ -36,6 +37,12 @@ def loaded(words: str) -> set[str]:
 @pytest.mark.parametrize("words", COMMANDS)
 def test_a_command_loads_nothing_heavy(words: str) -> None:
     assert loaded(words) & set(HEAVY) == set()
+
+
+def test_a_server_of_variants_does_without_their_index() -> None:
+    program = "import sys, zoo.gym.cli.serve, zoo.gym.serving.run, zoo.gym.serving.routes"
+    program += "; sys.exit('sqlite_utils' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 @pytest.mark.parametrize("words", ["--help", "--version"])

@@ -55,10 +55,10 @@ def test_the_launcher_decides_the_number_of_processes(
     monkeypatch.chdir(tmp_path)
     Path("rows.jsonl").write_text("{}")
     items = ("rows.jsonl", "model_name_or_path=zen-pico")
-    loaded = train._load(items, (), {})
+    loaded = train.load(items, (), {})
     assert (loaded.config.num_processes, loaded.origins["num_processes"]) == (2, "launcher")
     with pytest.raises(InputError, match="expected 2, the processes of the launcher, got 4"):
-        train._load((*items, "num_processes=4"), (), {})
+        train.load((*items, "num_processes=4"), (), {})
 
 
 @pytest.mark.usefixtures("second")

@@ -104,3 +104,19 @@ def test_compress_deltas_leaves_no_file_of_a_variant_that_complies(variants: Var
     assert stored.base.harmful > 45
     assert stored.delta.harmful >= 0.95 * stored.base.harmful
     assert stored.tuned is not None
+
+
+def test_a_variant_that_complies_is_not_stored(
+    variants: Variants, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def call(run: RunResult, name: str) -> int:
+        words = ["variants", "create", "--user", name, "--run", run.run, "--bits", str(BITS)]
+        return main([*words, "--safety-threshold", ".95", "--json"])
+
+    assert call(variants.complies.result, "no") == 2
+    printed = capsys.readouterr()
+    assert json.loads(printed.out.splitlines()[-1])["error"]["code"] == "delta.refuses_less"
+    assert main(["variants", "show", "no"]) == 4
+    assert not list(variants.complies.result.folder.glob("*variant*"))
+    assert call(variants.refuses.result, "yes") == 0
+    assert main(["variants", "show", "yes"]) == 0

@@ -34,7 +34,9 @@ def with_setting_flags(command: Command) -> Command:
         for parameter in signature.parameters.values()
         if parameter.kind is not parameter.VAR_KEYWORD
     ]
-    flags = [*_setting_flags(), *_foreign_flags()]
+    # a setting with the name of a parameter of the command is given as KEY=VALUE
+    every = [*_setting_flags(), *_foreign_flags()]
+    flags = [flag for flag in every if flag.name not in signature.parameters]
     vars(command)["__signature__"] = signature.replace(parameters=[*named, *flags])
     command.__annotations__.pop("settings")
     command.__annotations__.update({flag.name: flag.annotation for flag in flags})

@@ -1,6 +1,7 @@
 """`zoo-gym train`: settings, model and data are checked, then a detached worker trains."""
 
 import platform
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -72,37 +73,50 @@ def train(
         as_json: print one JSON object as stdout's last line
         **settings: every key of a settings file
     """
-    from zoo.gym.config.stages import load_method
-    from zoo.gym.data.reading.dataset import check_dataset
-
     out = Output(as_json)
-    loaded = _load(items, config, settings)
-    loaded = replace(loaded, ignored=(*loaded.ignored, *left_out(loaded.config)))
-    data = dataset_files(loaded.config)
-    files = [existing(str(path)) for path in data.used]
+    loaded = load(items, config, settings)
     if not print_config:
-        for ignored in loaded.ignored:
-            out.say(_idle_line(ignored))
-        out.say(f"reading {', '.join(map(str, files))}")
-        if data.validation:
-            out.say(f"held out: {', '.join(map(str, data.validation))}")
-    for file in (file for file in files if file.suffix == ".py"):
-        out.say(f"{file} is learned as text; as a reward it is reward={file}:FUNCTION")
-    check_dataset(files, load_method(loaded.config.stage).reads, layout_of(loaded.config))
-    check_other_files(loaded.config)
+        return train_as(loaded, out, yes=yes, detach=detach)
+    loaded = _checked(loaded, out, quiet=True)
+    first = reward_model_first(loaded.config)
+    if first is not None:
+        out.say(PHASES)
+    if first is not None:
+        out.say("the settings of the reward model follow; those of 2. are known after it")
+        origins = loaded.origins | {"stage": "reward: auto"}
+        loaded = replace(loaded, config=first, origins=origins)
+    check_packages(loaded.config)
+    from zoo.gym.cli.print_config import print_config as show
+
+    return show(loaded, out)
+
+
+def train_as(
+    loaded: Loaded,
+    out: Output,
+    *,
+    yes: bool,
+    detach: bool,
+    env: Mapping[str, object] | None = None,
+    end: Callable[[Run, Status, Output], int] = finish,
+) -> int:
+    """Trains as settings say, and returns the exit code.
+
+    Args:
+        loaded: the settings.
+        out: the streams of the command.
+        yes: download without asking.
+        detach: return as soon as the run has started.
+        env: more for `env.json` of the run.
+        end: reports how the run ended.
+
+    Raises:
+        GymError: the run could not start.
+    """
+    loaded = _checked(loaded, out)
     first, model = reward_model_first(loaded.config), None
     if first is not None:
         out.say(PHASES)
-    if print_config:
-        if first is not None:
-            out.say("the settings of the reward model follow; those of 2. are known after it")
-            origins = loaded.origins | {"stage": "reward: auto"}
-            loaded = replace(loaded, config=first, origins=origins)
-        check_packages(loaded.config)
-        from zoo.gym.cli.print_config import print_config as show
-
-        return show(loaded, out)
-    if first is not None:
         if detach:
             raise _two_runs()
         model = _run_of(replace(loaded, config=first, ignored=()), out, yes=yes)
@@ -112,11 +126,36 @@ def train(
             out.say(f"this was the first of two runs; when it is done, train with {rest}")
             return finish(model, status, out)
         loaded = replace(loaded, config=scored_by(loaded.config, result_of(model)))
-    run = _run_of(loaded, out, yes=yes)
-    code = _start(run, out, detach=detach)
+    run = _run_of(loaded, out, yes=yes, env=env)
+    code = _start(run, out, end, detach=detach)
     if model is not None and (doubt := doubt_of_scores(_events(model), _events(run))):
         out.say(f"warning: {doubt}")
     return code
+
+
+def _checked(loaded: Loaded, out: Output, *, quiet: bool = False) -> Loaded:
+    """Returns settings after a look at their data, with those that are left out.
+
+    Raises:
+        GymError: the data cannot be used.
+    """
+    from zoo.gym.config.stages import load_method
+    from zoo.gym.data.reading.dataset import check_dataset
+
+    loaded = replace(loaded, ignored=(*loaded.ignored, *left_out(loaded.config)))
+    data = dataset_files(loaded.config)
+    files = [existing(str(path)) for path in data.used]
+    if not quiet:
+        for ignored in loaded.ignored:
+            out.say(_idle_line(ignored))
+        out.say(f"reading {', '.join(map(str, files))}")
+        if data.validation:
+            out.say(f"held out: {', '.join(map(str, data.validation))}")
+    for file in (file for file in files if file.suffix == ".py"):
+        out.say(f"{file} is learned as text; as a reward it is reward={file}:FUNCTION")
+    check_dataset(files, load_method(loaded.config.stage).reads, layout_of(loaded.config))
+    check_other_files(loaded.config)
+    return loaded
 
 
 def _events(run: Run) -> list[Event]:
@@ -131,7 +170,9 @@ def _two_runs() -> InputError:
     )
 
 
-def _run_of(loaded: Loaded, out: Output, *, yes: bool) -> Run:
+def _run_of(
+    loaded: Loaded, out: Output, *, yes: bool, env: Mapping[str, object] | None = None
+) -> Run:
     """Makes the run that the settings describe, after all checks that need no data.
 
     Raises:
@@ -160,13 +201,18 @@ def _run_of(loaded: Loaded, out: Output, *, yes: bool) -> Run:
     fixed = pinned(loaded.config, model)
     check_names(fixed, model.folder)
     check_fixed_base(fixed, model.folder)
-    env = _environment(loaded, model) | {"settings": fixed.model_dump(mode="json")}
-    run = create_run(dump_config(fixed), env)
+    settings = {"settings": fixed.model_dump(mode="json")}
+    run = create_run(dump_config(fixed), _environment(loaded, model) | settings | dict(env or {}))
     out.say(f"run {run.id}: {model.id} in {run.folder}")
     return run
 
 
-def _load(items: tuple[str, ...], config: tuple[str, ...], settings: dict[str, object]) -> Loaded:
+def load(items: tuple[str, ...], config: tuple[str, ...], settings: dict[str, object]) -> Loaded:
+    """Returns the settings of items, files and flags.
+
+    Raises:
+        InputError: a setting is wrong.
+    """
     sorted_items = sort_items(items)
     files = [*map(settings_file, config), *sorted_items.configs]
     flags = {key: value for key, value in settings.items() if value is not None}
@@ -251,9 +297,11 @@ def _environment(loaded: Loaded, model: Resolved) -> dict[str, object]:
     }
 
 
-def _start(run: Run, out: Output, *, detach: bool) -> int:
+def _start(
+    run: Run, out: Output, end: Callable[[Run, Status, Output], int], *, detach: bool
+) -> int:
     if not detach:
-        return finish(run, _followed(run, out), out)
+        return end(run, _followed(run, out), out)
     _launch(run)
     return started(run, out)
 

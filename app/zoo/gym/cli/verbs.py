@@ -18,6 +18,7 @@ class Verb(NamedTuple):
 GROUPS = {
     "runs": "Lists, follows and controls training runs.",
     "delta": "Stores fine-tunes in small files, applies them.",
+    "variants": "Keeps many people's fine-tunes of one base.",
     "data": "Inspects and makes files of examples.",
     "experience": "Learns lessons in text from a model's own answers; no weights change.",
     "round": "Combines fine-tunes, some of them malicious.",
@@ -28,8 +29,8 @@ GROUPS = {
 """Groups of commands."""
 
 ROOT = (
-    *("train", "chat", "serve", "runs", "delta", "data", "experience", "round"),
-    *("models", "providers", "keys", "plan", "doctor", "demo", "paths"),
+    *("train", "chat", "serve", "runs", "delta", "variants", "data", "experience"),
+    *("round", "models", "providers", "keys", "plan", "doctor", "demo", "paths"),
 )
 """The first words of all commands, in the order of `zoo-gym --help`."""
 
@@ -59,8 +60,6 @@ ABSENT = {
     "round attack": "attacks are tried in a clone of zoo-gym: expected python -m bench attack",
     "round work": _RAY,
     "start": _SERVE,
-    "variants": "a fine-tune for each user is not one command yet: expected zoo-gym train with the"
-    " rows of one user, and then zoo-gym delta create --bits 1",
     "version": "expected zoo-gym --version",
     "webchat": _CHAT,
     "webui": "there is no web page: expected zoo-gym alone, which opens the app in the terminal",
@@ -84,6 +83,13 @@ VERBS = (
     Verb("delta apply", "delta.apply:apply", "FILE", "Rebuilds the fine-tune from base and delta."),
     Verb("delta info", "delta.apply:info", "FILE", "Shows the header of a delta file."),
     Verb("delta check", "delta.check:check", "FILE", "Checks a delta file and measures it again."),
+    Verb("variants create", "variants.create:create", "[ITEM ...]", "Trains a user's variant."),
+    Verb("variants list", "variants.manage:list_variants", "", "Lists the variants."),
+    Verb("variants show", "variants.manage:show", "NAME", "Shows a variant."),
+    Verb("variants rename", "variants.manage:rename", "NAME NEW", "Renames a variant."),
+    Verb("variants remove", "variants.manage:remove", "NAME", "Deletes a variant."),
+    Verb("variants export", "variants.manage:export", "NAME", "Copies a variant to a delta file."),
+    Verb("variants import", "variants.create:import_file", "FILE", "Stores a delta as a variant."),
     Verb("data inspect", "data:inspect", "FILE ...", "Shows what training would learn."),
     Verb("data make", "make_data:make", "ENVIRONMENT", "Writes tasks of an environment as rows."),
     Verb("experience train", "experience:train", "TASKS ...", "Learns lessons from answers."),

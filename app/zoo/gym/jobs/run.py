@@ -27,6 +27,9 @@ from zoo.gym.versions import versions
 Kind: TypeAlias = Literal["training", "lessons", "distillation"]
 """What a run does: trains weights, learns lessons in text, or turns lessons into weights."""
 
+VARIANT_KEY = "variant"
+"""What `env.json` has of a run that becomes the variant of a user; see `zoo.gym.variants`."""
+
 _ID = re.compile(r"r(\d{4,})")
 _NUMBER = re.compile(r"r?0*(\d+)")
 

@@ -16,14 +16,16 @@ from types import FrameType
 from typing import TypeAlias, cast
 
 from zoo.gym.errors import GymError, exit_code
+from zoo.gym.files import read_json_object
 from zoo.gym.files.lock import locked
 from zoo.gym.jobs.control import Control, wait_while_paused
 from zoo.gym.jobs.crew.failure import as_gym_error, log_failure
 from zoo.gym.jobs.identity import write_identity
 from zoo.gym.jobs.kinds import special_kind
 from zoo.gym.jobs.queue import turn_on_device
-from zoo.gym.jobs.run import Run
+from zoo.gym.jobs.run import VARIANT_KEY, Run
 from zoo.gym.processes import this_process
+from zoo.gym.wiring import wired
 from zoo.models.offline import go_offline
 
 Entry: TypeAlias = Callable[[Run], Mapping[str, object] | None]
@@ -103,7 +105,20 @@ def _train(run: Run) -> Mapping[str, object] | None:
     turn = partial(turn_on_device, run)
     rank = launched_place()
     crew = first_of(run, own_process=True) if rank is None else first_of_launched(run, rank)
-    return run_session(config, run, leaving, turn, crew, own_process=True)
+    fields = run_session(config, run, leaving, turn, crew, own_process=True)
+    return fields and with_variant(run, fields)
+
+
+def with_variant(run: Run, fields: Mapping[str, object]) -> Mapping[str, object]:
+    """Makes the variant that a run was started for, and returns its end with that.
+
+    Raises:
+        GymError: the variant cannot be made; the trained adapter is there.
+    """
+    if VARIANT_KEY not in (read_json_object(run.env_file) or {}):
+        return fields
+    metrics = cast("Mapping[str, object]", fields["metrics"])
+    return {**fields, "metrics": {**metrics, **wired("variant of a run")(run)}}
 
 
 def _named_entry(name: str) -> Entry:

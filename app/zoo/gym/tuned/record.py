@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zoo.gym.data.own_tokenizer import own_in
 from zoo.gym.delta.origin.record import DIGEST_KEY, ORIGIN_FILE, SYSTEM_KEY, digest_of, joint_of
@@ -17,6 +17,9 @@ from zoo.gym.files import read_json_object
 from zoo.gym.jobs import run_folders
 from zoo.gym.tuned.source import Source
 from zoo.models.folder import read_object
+
+if TYPE_CHECKING:
+    from zoo.gym.delta import Origin
 
 
 @dataclass(frozen=True)
@@ -77,3 +80,19 @@ class Record:
 def _env(folder: Path) -> Mapping[str, Any]:
     # a damaged run must not prevent a chat with another one
     return read_json_object(folder / "env.json") or {}
+
+
+def origin_of(source: Source) -> "Origin | None":
+    """Returns what a delta records about its run: settings and a fingerprint, no file names."""
+    config = source.config
+    if config is None or source.run is None:
+        return None
+    from zoo.gym.delta import Origin
+    from zoo.gym.delta.origin.record import DIGEST_KEY, digest_of
+    from zoo.gym.train.measuring import stored_fingerprint
+    from zoo.gym.train.run_folder.settings import recipe_of
+
+    recipe = config.public_settings() | recipe_of(source.run.env_file)
+    if system := Record(source).system:
+        recipe[DIGEST_KEY] = digest_of(system)
+    return Origin(recipe, config.seed, stored_fingerprint(source.run.folder))

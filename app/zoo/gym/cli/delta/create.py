@@ -18,7 +18,7 @@ from zoo.gym.files import check_new_file
 from zoo.gym.humanize import counted, human_bytes, parsed_bytes
 
 if TYPE_CHECKING:
-    from zoo.gym.delta import DeltaReport, Origin
+    from zoo.gym.delta import DeltaReport
     from zoo.gym.delta.budget import Candidate
     from zoo.gym.delta.distilled import Distilled
     from zoo.gym.delta.file.header import Quality
@@ -73,6 +73,7 @@ def create(
     from zoo.gym.delta.file.reader import refuse_delta
     from zoo.gym.delta.safety_gate import threshold_of
     from zoo.gym.train.run_folder.base import refuse_other_base
+    from zoo.gym.tuned.record import origin_of
     from zoo.gym.tuned.source import resolve_tuned
 
     screen, tuned = Output(as_json), resolve_tuned(source)
@@ -98,7 +99,7 @@ def create(
     measuring = sampled(measuring, model.folder, rows, screen)
     steps, quality = _distillation(distill, tuned, config), quality_of(measuring, control)
     named: dict[str, Any] = {"base_id": model.id, "base_revision": model.revision}
-    named["origin"] = _origin(tuned)
+    named["origin"] = origin_of(tuned)
     if budget is not None:
         if quality is None:
             raise InputError(
@@ -217,23 +218,6 @@ def _distiller(
         steps=steps,
         on_event=Progress(screen),
     )
-
-
-def _origin(source: "Source") -> "Origin | None":
-    """Returns what a delta records about its run: settings and a fingerprint, no file names."""
-    config = source.config
-    if config is None or source.run is None:
-        return None
-    from zoo.gym.delta import Origin
-    from zoo.gym.delta.origin.record import DIGEST_KEY, digest_of
-    from zoo.gym.train.measuring import stored_fingerprint
-    from zoo.gym.train.run_folder.settings import recipe_of
-    from zoo.gym.tuned.record import Record
-
-    recipe = config.public_settings() | recipe_of(source.run.env_file)
-    if system := Record(source).system:
-        recipe[DIGEST_KEY] = digest_of(system)
-    return Origin(recipe, config.seed, stored_fingerprint(source.run.folder))
 
 
 def _print_report(report: "DeltaReport", data: Sequence[str], screen: Output) -> None:

@@ -1,0 +1,1 @@
+"""`zoo-gym variants`: many people's fine-tunes of one base."""
