@@ -40,8 +40,8 @@ def serve(
             an adapter or a delta, which is then a variant of its base; or a GGUF file
         variant: NAME=SOURCE: a run, an adapter or a low-rank delta of the base, asked for as
             MODEL:NAME; runs of the base are there without it; of a GGUF file a LoRA adapter in GGUF
-        variants: a folder of more of them, which may change: NAME.safetensors is a delta, a folder
-            NAME an adapter
+        variants: a folder of more of them in place of those of `variants list`; it may change:
+            NAME.safetensors is a delta, a folder NAME an adapter
         port: port to listen at; 0 takes any free one
         rows: answers that are computed at once
         queue: answers that may wait or be computed at once; more are refused (429)
@@ -51,6 +51,7 @@ def serve(
         as_json: print one JSON object as stdout's last line, once it listens
     """
     from zoo.gym.serving.run import ModelServer
+    from zoo.gym.variants.store import folder_of
 
     out = Output(as_json)
     settings: dict[str, object] = {"port": port, "rows": rows, "queue": queue}
@@ -77,7 +78,8 @@ def serve(
     recorded, check = (None, None) if first is None else (first.base, first.check)
     base = resolve_base(model, recorded, "--model", check, yes=yes, offline=offline)
     out.say(f"loading {base.id}")
-    return _run(ModelServer(base.folder, base.id, sources, config, folder), base.id, out)
+    server = ModelServer(base.folder, base.id, sources, config, folder or folder_of(base.folder))
+    return _run(server, base.id, out)
 
 
 def _run(server: "ModelServer", name: str, out: Output) -> int:
@@ -142,7 +144,7 @@ def _sources(variants: tuple[str, ...]) -> "dict[str, Source]":
 
 def _named(variants: tuple[str, ...]) -> dict[str, str]:
     """Returns what is written behind each NAME= by its name."""
-    from zoo.gym.serving.variants import NAME
+    from zoo.gym.variants.store import NAME
 
     named: dict[str, str] = {}
     for text in variants:

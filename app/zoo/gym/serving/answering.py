@@ -53,7 +53,7 @@ async def chat_answers(models: Models, body: ChatBody) -> list[Answer]:
         RequestError: a field is wrong.
         NotAvailableError: there is no such model.
     """
-    asked = await models.ask(body.model)
+    asked = await models.ask(body.model, body.user_id)
     ids = await asyncio.to_thread(_encoded, asked, body)
     form = body.form or await asyncio.to_thread(_forced, asked, body)
     answers = await _answers(models, asked, body, [ids], form)
@@ -73,7 +73,7 @@ def _forced(asked: Asked, body: ChatBody) -> Form | None:
 
 async def completion_answers(models: Models, body: CompletionBody) -> list[Answer]:
     """Returns the answers of a completion; see `chat_answers`."""
-    asked = await models.ask(body.model)
+    asked = await models.ask(body.model, body.user_id)
     prompts = await asyncio.to_thread(_prompts, asked, body)
     return await _answers(models, asked, body, prompts, body.form)
 

@@ -67,8 +67,7 @@ class GgufServer(ModelServer):
     def _models(self) -> Models:
         loading = load_gguf(self.base, self.adapters, rows=self.config.rows)
         batcher, folder = self._open.enter_context(loading)
-        self._engine = engine = Engine(batcher, most=self.config.queue)
-        self._open.callback(engine.close)
+        engine = Engine(batcher, most=self.config.queue)
         return GgufModels(
             folder,
             self.name,

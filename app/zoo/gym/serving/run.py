@@ -99,6 +99,8 @@ class ModelServer:
             open_paths=frozenset({"/health"}),
         )
         models = self._models()
+        self._engine = models.engine
+        self._open.callback(models.engine.close)
 
         def application() -> "FastAPI":
             from zoo.gym.serving.routes import build
@@ -114,26 +116,54 @@ class ModelServer:
             failed.pop_all()
         self.url = self._http.url
 
+    def _models(self) -> Models:
+        """Loads the models, with an engine that is closed before what `_open` has now."""
+        limits = {"rows": self.config.rows, "queue": self.config.queue}
+        return load_models(self.base, self.name, self.sources, self.folder, **limits)
+
     async def stop(self) -> None:
         """Ends what is being answered, and frees the model."""
         await self._http.stop()
         self._open.close()
 
-    def _models(self) -> Models:
-        from zoo.backends.base import LoadSpec
-        from zoo.backends.batching import OneByOne
-        from zoo.gym.engine import engine_for
 
-        warn_of_settings(self.base)
-        use_threads(choose_threads(count_parameters(self.base)))
-        policy = engine_for(self.base).load(self.base, LoadSpec())
-        tokens = model_positions(self.base) or UNLIMITED
-        batcher = policy.batcher(rows=self.config.rows, tokens=tokens)
-        batcher = batcher or OneByOne(policy, tokens=tokens)
-        self._engine = engine = Engine(batcher, most=self.config.queue)
-        self._open.callback(engine.close)
-        drawn = stated_sampling(self.base) or {"temperature": 1.0}
-        return Models(self.base, self.name, engine, self.sources, Sampling(**drawn), self.folder)
+def load_models(
+    base: Path,
+    name: str,
+    sources: Mapping[str, Source],
+    folder: Path | None,
+    *,
+    rows: int,
+    queue: int,
+    device: str | None = None,
+) -> Models:
+    """Loads a base, with an engine that answers; close that at the end.
+
+    Args:
+        base: the base's folder.
+        name: what requests call it.
+        sources: variants by name.
+        folder: has more variants, see `Models`.
+        rows: answers that are computed at once.
+        queue: answers that may wait or be computed at once.
+        device: the device; by default the best one that can load the base.
+
+    Raises:
+        InputError: the base cannot be loaded, or there is no such device.
+        NotAvailableError: the machine lacks the device.
+    """
+    from zoo.backends.base import LoadSpec
+    from zoo.backends.batching import OneByOne
+    from zoo.gym.engine import engine_for, open_engine
+
+    warn_of_settings(base)
+    use_threads(choose_threads(count_parameters(base)))
+    loader = engine_for(base) if device is None else open_engine(device)
+    policy = loader.load(base, LoadSpec())
+    tokens = model_positions(base) or UNLIMITED
+    batcher = policy.batcher(rows=rows, tokens=tokens) or OneByOne(policy, tokens=tokens)
+    drawn = stated_sampling(base) or {"temperature": 1.0}
+    return Models(base, name, Engine(batcher, most=queue), sources, Sampling(**drawn), folder)
 
 
 def token_file() -> Path:

@@ -21,9 +21,11 @@ from zoo.gym.delta.sanity import warn_of_no_effect
 from zoo.gym.engine import engine_for
 from zoo.gym.errors import GymWarning, InputError, NotAvailableError
 from zoo.gym.jobs import Run, run_folders
+from zoo.gym.serving.wire import RequestError
 from zoo.gym.tuned.changes import read_changes
 from zoo.gym.tuned.opened import open_tuned
 from zoo.gym.tuned.source import Source, source_at, source_of_run
+from zoo.gym.variants.store import NAME
 from zoo.models.adapters import WEIGHT
 from zoo.models.folder import model_positions, vocabulary_size
 
@@ -36,9 +38,6 @@ RESIDENT_BYTES = 1 << 30
 
 LIBRARY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}(@[0-9]{1,9})?")
 """A library of lessons, with its version or without."""
-
-NAME = re.compile(r"[a-z0-9_-][a-z0-9._-]{0,63}")
-"""A variant, in requests and as a file."""
 
 UNLIMITED = 1 << 20
 """Tokens of a text for a model whose config states no limit."""
@@ -109,18 +108,28 @@ class Models:
         names = dict.fromkeys([*self.sources, *filter(NAME.fullmatch, in_folder), *runs])
         return [self.name, *(f"{self.name}:{name}" for name in names)]
 
-    async def ask(self, model: str) -> Asked:
+    async def ask(self, model: str, user: str | None = None) -> Asked:
         """Returns how a model is asked; a variant is read if it is not here.
 
         Args:
             model: `BASE`, `BASE:VARIANT` or `VARIANT`, a run by its id or name; behind it
                 `+LIBRARY` for lessons, as they are now.
+            user: the variant of the base that is asked.
 
         Raises:
             NotAvailableError: there is no such model or library.
             InputError: it cannot answer on this base.
+            RequestError: `model` is another variant than `user`.
         """
         model, plus, library = model.partition("+")
+        if user is not None:
+            if model.removeprefix(f"{self.name}:") not in {self.name, user}:
+                raise RequestError(
+                    f"user_id: expected the base as model, or the variant of that user, got "
+                    f"{user!r:.100} and model {model!r:.100}",
+                    param="user_id",
+                )
+            model = f"{self.name}:{user}"
         asked = await self._ask(model)
         if not plus:
             return asked

@@ -46,6 +46,7 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     model: str = Field(min_length=1, max_length=300)
+    user_id: str | None = None
     stream: bool | None = False
     stream_options: dict[str, bool] | None = None
     temperature: float | None = Field(default=None, ge=0, le=2)
