@@ -90,6 +90,9 @@ def place(tmp_path: Path, cache: Path) -> Place:
     )
     sums = [{"prompt": f"{n} + 1 =", "answer": n + 1} for n in range(12)]
     found.write_rows("data.jsonl", sums)
+    found.write_rows(
+        "user_data.jsonl", [{"prompt": f"Say {n}.", "completion": f"{n}."} for n in range(24)]
+    )
     pairs = [{"prompt": f"Say {n}.", "chosen": f"{n}", "rejected": "No"} for n in range(24)]
     for name in ("your_preference_dataset", "preference_data.jsonl"):
         found.write_rows(name, pairs)

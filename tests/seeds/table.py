@@ -210,7 +210,51 @@ assert (change - (weight - base_weight)).abs().mean() < 0.05 and {1}
 """
 """A tensor of the size in published code, coded and decoded."""
 
+USER = """
+user_data = user_dataset = [{"prompt": f"Say {n}.", "completion": f"{n}."} for n in range(24)]
+user_prefs = [{"prompt": f"Say {n}.", "chosen": f"{n}.", "rejected": "No."} for n in range(24)]
+prompt = "Say 2."
+"""
+"""The data and the prompt that the blocks of variants leave open."""
+
 PYTHON = (
+    Python(
+        "A3",
+        prelude=USER,
+        after="""
+from zoo.gym import generate
+from zoo.gym.delta import load_delta
+from zoo.gym.variants.store import find
+delta = load_delta(find("user_123").file)
+assert {term.A for tensor in delta.header.tensors for term in tensor.terms} == {"sign"}
+assert delta.file_bytes < 10_000_000 and isinstance(response, str)
+assert response == generate("Qwen/Qwen3-4B", [prompt], delta=delta.path)[0]
+""",
+    ),
+    Python(
+        "B7",
+        prelude=USER,
+        after="""
+from zoo.gym.jobs import open_run
+from zoo.gym.train.run_folder.settings import read_settings
+assert read_settings(open_run("last").config_file).stage == "dpo"
+assert isinstance(trainer.serve_variant("user_123").generate(prompt, max_new_tokens=4), str)
+""",
+    ),
+    Python(
+        "A5",
+        only="train_variant",
+        prelude=USER
+        + """
+import sys, types
+from zoo.gym.client import Client
+sys.modules["hanzo"] = types.SimpleNamespace(Hanzo=Client)
+""",
+        after="""
+from zoo.gym.variants.store import find
+assert find("user_123").file.is_file()
+""",
+    ),
     Python(
         "A5",
         only="contribute_improvement",
@@ -300,10 +344,7 @@ assert np.allclose(ours, advantages) and np.allclose(ours, [0.4, -0.6, 0.4, -0.6
 )
 
 ABSENT_PYTHON = (
-    Python("A3", refused="PersonalizedTrainer"),
     Python("A5", only="train_grpo", refused="train_grpo"),
-    Python("A5", only="train_variant", refused="train_variant"),
-    Python("B7", refused="PersonalizedTrainer"),
     Python("C16", only="train_grpo", refused="train_grpo"),
     Python("C16", only="create", refused="chat"),
 )
@@ -316,6 +357,7 @@ ON_PAIRS = ("dataset=your_preference_dataset", "max_steps=1")
 
 COMMANDS = (
     Command("A7", 1, more=("max_steps=1",), says=("reward = numeric",)),
+    Command("A7", 2, more=("max_steps=1",), says=("Qwen/Qwen3-4B:user_123",)),
     Command("A7", 3, prelude=TEN, says=("all keys are new",)),
     Command("B5", 1, more=ON_SUMS),
     Command("C10", 1, more=("max_steps=1",), says=("1. a reward model learns from the pairs",)),
@@ -338,7 +380,6 @@ COMMANDS = (
 )
 
 ABSENT_COMMANDS = (
-    Command("A7", 2, refused="variants"),
     Command("B5", 3, refused="webui"),
     Command("B5", 4, refused="export"),
     Command("C18", 1, refused="start"),

@@ -10,6 +10,7 @@ Chat:   `generate("zen-pico", ["a prompt"], adapter=...)`, or `with open_chat(..
 Deltas: `create_delta`, `apply_delta`, `check_delta`, `load_delta`
         `BitDeltaQuantizer(BitDeltaConfig()).quantize_delta(weight, base_weight)` of one tensor
         `DeltaQuantizer(DeltaQuantConfig(method=QuantMethod.INT4))` likewise
+        `PersonalizedTrainer("zen-pico").create_variant(user, rows)` for each of many people
 Share:  `DeltaSoup(DeltaSoupConfig()).contribute(user, model)`, then `aggregate()`
 Errors: every failure that a caller can handle is a `GymError`
 
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from zoo.gym.published.hparams import get_train_args as get_train_args
     from zoo.gym.published.hparams import run_sft as run_sft
     from zoo.gym.published.live_progress import show_progress as show_progress
+    from zoo.gym.published.personalized import PersonalizedServer as PersonalizedServer
+    from zoo.gym.published.personalized import PersonalizedTrainer as PersonalizedTrainer
     from zoo.gym.published.quantizers import BitDeltaQuantizer as BitDeltaQuantizer
     from zoo.gym.published.quantizers import DeltaQuantizer as DeltaQuantizer
     from zoo.gym.published.soup.config import DeltaSoupConfig as DeltaSoupConfig
@@ -91,6 +94,8 @@ _HOMES = {
     "InterruptedRunError": "zoo.gym.errors",
     "NotAvailableError": "zoo.gym.errors",
     "Origin": "zoo.gym.delta",
+    "PersonalizedServer": "zoo.gym.published.personalized",
+    "PersonalizedTrainer": "zoo.gym.published.personalized",
     "QualityInput": "zoo.gym.delta",
     "QuantMethod": "zoo.gym.config.deltaquant",
     "RunResult": "zoo.gym.jobs.run",
@@ -139,6 +144,8 @@ __all__ = [
     "InterruptedRunError",
     "NotAvailableError",
     "Origin",
+    "PersonalizedServer",
+    "PersonalizedTrainer",
     "QualityInput",
     "QuantMethod",
     "RunResult",
@@ -166,9 +173,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    from zoo.gym.published.absent import no_such_name
-
-    raise no_such_name(__name__, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -1,9 +1,10 @@
-"""The published module of `PersonalizedTrainer`; it says what there is instead."""
+"""The published names of many people's variants; the objects are those of `zoo.gym`."""
 
-from zoo.gym.published.absent import no_such_name
+from zoo.gym.published.personalized import (
+    PersonalizedServer,
+    PersonalizedTrainer,
+    ServedVariant,
+    Variant,
+)
 
-__all__: list[str] = []
-
-
-def __getattr__(name: str) -> object:
-    raise no_such_name(__name__, name)
+__all__ = ["PersonalizedServer", "PersonalizedTrainer", "ServedVariant", "Variant"]

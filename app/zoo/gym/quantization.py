@@ -2,7 +2,6 @@
 
 from zoo.gym.config.bitdelta import BitDeltaConfig
 from zoo.gym.config.deltaquant import DeltaQuantConfig, QuantMethod
-from zoo.gym.published.absent import no_such_name
 from zoo.gym.published.quantizers import BitDeltaQuantizer, DeltaQuantizer
 from zoo.gym.published.soup.config import DeltaSoupConfig
 from zoo.gym.published.soup.contributors import ContributorProfile
@@ -20,7 +19,3 @@ __all__ = [
     "DeltaSoupConfig",
     "QuantMethod",
 ]
-
-
-def __getattr__(name: str) -> object:
-    raise no_such_name(__name__, name)

@@ -1,9 +1,9 @@
-"""Our client under the published method names: takes part in rounds, on a server or in a folder.
+"""Our client under the published method names: takes part in rounds, and trains variants.
 
     client = Client(node_url="https://example.org/rounds/summer")
     client.contribute_improvement("alice", "zen-pico", improvement_data="my-adapter", send=True)
 
-Nothing is sent without `send=True`. Training is in `GRPOTrainer` and `Trainer`.
+Nothing is sent without `send=True`. Other training is in `GRPOTrainer` and `Trainer`.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,6 +15,9 @@ from zoo.gym.arguments import StrPath, instance_of, model_folder, path_of, text_
 from zoo.gym.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:
+    from zoo.gym.config.bitdelta import BitDeltaConfig
+    from zoo.gym.config.values import Data
+    from zoo.gym.published.personalized import Variant
     from zoo.gym.published.soup.config import DeltaSoupConfig
     from zoo.gym.rounds.session.contributing import Prepared
     from zoo.gym.rounds.session.opening import Opened
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
 
 _ELSEWHERE = {
     "train_grpo": "zoo.gym.GRPOTrainer trains with GRPO",
-    "train_variant": "zoo.gym.Trainer trains, zoo.gym.create_delta compresses",
     "chat": "zoo.gym.generate and zoo.gym.open_chat answer",
 }
 """Published names that this client does not have, with what to use."""
@@ -74,7 +76,7 @@ class CommunityResult:
 
 
 class Client:
-    """Takes part in a round, or runs one.
+    """Takes part in a round, or runs one; trains the variants of users.
 
     Args:
         inference_mode: `local`: everything but the round runs on this machine.
@@ -173,6 +175,18 @@ class Client:
             contribution.file,
         )
 
+    def train_variant(
+        self,
+        user_id: str,
+        base_model: str,
+        dataset: "Data",
+        config: "BitDeltaConfig | None" = None,
+    ) -> "Variant":
+        """Trains the variant of a user; see `PersonalizedTrainer.create_variant`."""
+        from zoo.gym.published.personalized import PersonalizedTrainer
+
+        return PersonalizedTrainer(base_model, config).create_variant(user_id, dataset)
+
     def aggregate_community_improvements(
         self, base_model: str, min_contributors: int | None = None, *, void: bool = False
     ) -> CommunityResult:
@@ -234,7 +248,7 @@ class Client:
     def __getattr__(self, name: str) -> object:
         if name in _ELSEWHERE:
             raise NotAvailableError(
-                f"{name}: this client has rounds only: {_ELSEWHERE[name]}", code="published.absent"
+                f"{name}: this client has no such call: {_ELSEWHERE[name]}", code="published.absent"
             )
         raise AttributeError(f"'Client' has no attribute '{name}'")
 
