@@ -159,6 +159,7 @@ class PersonalizedServer:
             NotAvailableError: there is no such variant.
             InputError: an argument is wrong, the prompt is too long, or the variant cannot be used.
         """
+        from zoo.gym.chat.parts import LINE_END
         from zoo.gym.chat.session import check_sampling
         from zoo.gym.data import Message, encode_prompt
         from zoo.gym.serving.answers import Answer
@@ -179,10 +180,10 @@ class PersonalizedServer:
                 code="published.prompt_too_long",
             )
         drawn = replace(sampling, max_new_tokens=min(sampling.max_new_tokens, room))
-        answer = Answer(asked, ids, sampling_for(asked, drawn), seed, stripped=True)
-        async for _ in answer.parts(models.engine):
+        answer = Answer(asked, ids, sampling_for(asked, drawn), seed)
+        async for _ in answer.pieces(models.engine):
             pass
-        return answer.text
+        return answer.content.strip(LINE_END)  # as `generate` returns it
 
     def close(self) -> None:
         """Frees the model; answers that have not ended fail."""

@@ -206,7 +206,7 @@ def forced_call(tokenizer: Tokenizer, tools: Tools) -> str:
     calls: list[object] = []
     for tool in tools:
         function: Any = tool["function"]
-        parameters = dict(function.get("parameters") or {"type": "object"})
+        parameters: dict[str, Any] = dict(function.get("parameters") or {"type": "object"})
         defs |= parameters.pop("$defs", {})
         fields = {"name": {"const": function["name"]}, key: parameters}
         calls.append(

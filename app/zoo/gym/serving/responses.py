@@ -174,9 +174,9 @@ def _messages(items: str | list[Json], instructions: str | None) -> list[Json]:
 def _text(content: object, where: str) -> str:
     if isinstance(content, str):
         return content
-    if isinstance(content, list):
+    if isinstance(content, list) and all(isinstance(part, dict) for part in content):  # pyright: ignore[reportUnknownVariableType]
         parts = cast("list[Json]", content)
-        if all(isinstance(p, dict) and p.get("type") in TEXTS for p in parts):
+        if all(part.get("type") in TEXTS for part in parts):
             return "".join(str(part.get("text", "")) for part in parts)
     raise RequestError(f"{where}: expected text or parts of text", param="input")
 

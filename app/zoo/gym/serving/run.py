@@ -118,8 +118,8 @@ class ModelServer:
 
     def _models(self) -> Models:
         """Loads the models, with an engine that is closed before what `_open` has now."""
-        limits = {"rows": self.config.rows, "queue": self.config.queue}
-        return load_models(self.base, self.name, self.sources, self.folder, **limits)
+        rows, queue = self.config.rows, self.config.queue
+        return load_models(self.base, self.name, self.sources, self.folder, rows=rows, queue=queue)
 
     async def stop(self) -> None:
         """Ends what is being answered, and frees the model."""
