@@ -13,7 +13,7 @@ from openai import AsyncOpenAI
 
 from tests.gym.serving.conftest import NAME
 from tests.gym.serving.test_openai_client import GREEDY, Served, scored, text_of
-from zoo.gym.serving import routes
+from zoo.gym.serving import answering
 from zoo.gym.serving.run import ModelServer
 
 CLOSED = {"additionalProperties": False}
@@ -125,7 +125,7 @@ def test_an_answer_that_cannot_go_on_in_its_form_fails_alone(
         def allowed(self, size: int) -> Any:
             return np.zeros(size, np.bool_)
 
-    monkeypatch.setattr(routes, "constraint_for", lambda *_: Stuck)
+    monkeypatch.setattr(answering, "constraint_for", lambda *_: Stuck)
 
     async def ask(_: ModelServer, client: AsyncOpenAI) -> None:
         stuck = client.chat.completions.create(**with_schema({}, **GREEDY))
