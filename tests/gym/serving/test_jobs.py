@@ -178,6 +178,11 @@ def test_methods_and_graders_become_settings_and_rewards() -> None:
     }
 
 
+def summed(graders: dict[str, Any], formula: str, **more: Any) -> dict[str, Any]:
+    grader = {"type": "multi", "graders": graders, "calculate_output": formula, **more}
+    return {"type": "reinforcement", "reinforcement": {"grader": grader}}
+
+
 @pytest.mark.parametrize(
     "method",
     [
@@ -187,6 +192,11 @@ def test_methods_and_graders_become_settings_and_rewards() -> None:
         {"type": "reinforcement", "reinforcement": {"grader": {"type": "python", "source": ""}}},
         {"type": "reinforcement", "reinforcement": {"grader": CHECK | {"operation": "like"}}},
         {"type": "reinforcement", "reinforcement": {"grader": CHECK | {"extra": 1}}},
+        summed({"a": CHECK}, "0.5 * a + 0.5 * a"),
+        summed({"a": CHECK}, "1.2.3 * a"),
+        summed({"a": "string_check"}, "1 * a"),
+        summed({"a": {"type": "multi", "graders": {"b": CHECK}}}, "1 * a"),
+        summed({"a": CHECK}, "1 * a", extra=1),
     ],
 )
 def test_what_no_run_can_do_is_refused_by_name(method: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from openai import AsyncOpenAI, BadRequestError
 
 from tests.gym.serving.conftest import Script
 from tests.gym.serving.test_tools import CALL
+from zoo.gym.serving.responses import ResponsesBody
 
 TOOLS: Any = [
     {
@@ -29,6 +30,7 @@ def test_items_may_be_sent_back(scripted: Script) -> None:
         assert first.output_text == "I look."
         assert first.status == "completed"
         assert first.usage is not None
+        assert first.usage.input_tokens_details.cached_tokens == 0
         assert 0 < first.usage.output_tokens_details.reasoning_tokens < first.usage.output_tokens
         call: Any = first.output[2]
         assert json.loads(call.arguments) == {"place": "Oslo"}
@@ -87,6 +89,47 @@ def test_an_answer_that_is_cut_is_incomplete(scripted: Script) -> None:
     assert response.incomplete_details.reason == "max_output_tokens"
 
 
+def test_a_stream_begins_in_progress_also_if_one_piece_is_all(scripted: Script) -> None:
+    async def ask(client: AsyncOpenAI, _: list[str]) -> list[Any]:
+        stream = await client.responses.create(
+            model="pico", input="Hi", max_output_tokens=1, temperature=0, stream=True
+        )
+        return [event.response.status async for event in stream if hasattr(event, "response")]
+
+    assert scripted(None, ask) == ["in_progress", "in_progress", "incomplete"]
+
+
+def reasoning(text: str) -> Any:
+    parts = [{"type": "reasoning_text", "text": text}]
+    return {"type": "reasoning", "id": "rs_1", "summary": [], "content": parts}
+
+
+def test_reasoning_belongs_to_the_turn_that_it_precedes() -> None:
+    called: Any = {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": "{}"}
+    output: Any = {"type": "function_call_output", "call_id": "c1", "output": "rain"}
+    said: Any = {"role": "assistant", "content": "I look."}
+    items: Any = [
+        {"role": "user", "content": "How is it?"},
+        *(said, reasoning("first "), reasoning("second"), called, output),
+        *({"role": "assistant", "content": "Rain."}, {"role": "user", "content": "And Rome?"}),
+    ]
+    turns = ResponsesBody(model="pico", input=items).chat().messages
+    assert [turn.reasoning_content for turn in turns] == [None, None, "first second", *[None] * 3]
+    assert [bool(turn.tool_calls) for turn in turns] == [turn == turns[2] for turn in turns]
+
+
+def test_text_behind_a_call_is_of_the_same_turn() -> None:
+    called: Any = {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": "{}"}
+    items: Any = [
+        {"role": "user", "content": "How is it?"},
+        *(called, {"role": "assistant", "content": "Wait."}),
+        {"type": "function_call_output", "call_id": "c1", "output": "rain"},
+    ]
+    turns = ResponsesBody(model="pico", input=items).chat().messages
+    assert [turn.role for turn in turns] == ["user", "assistant", "tool"]
+    assert turns[1].content == "Wait."
+
+
 def test_an_answer_has_the_form_of_a_schema(scripted: Script) -> None:
     schema = {
         "type": "object",
@@ -113,6 +156,10 @@ def test_an_answer_has_the_form_of_a_schema(scripted: Script) -> None:
         ({"input": [{"type": "computer_call_output"}]}, "input"),
         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input"),
         ({"reasoning": {"effort": "high"}}, "reasoning"),
+        ({"text": {"format": {"type": "text", "schema": {"type": "object"}}}}, "text"),
+        ({"text": {"format": {"type": "json_schema", "name": "yes"}}}, "text"),
+        ({"input": [{"role": "user", "content": [{"type": "input_text"}]}]}, "input"),
+        ({"temperature": 3}, "temperature"),
     ],
 )
 def test_what_cannot_be_done_is_refused_by_name(

@@ -1,6 +1,7 @@
 """Tools and reasoning, by OpenAI's own client, on a model whose answers are scripted."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,15 +68,52 @@ def test_a_stream_has_reasoning_content_and_calls(scripted: Script) -> None:
     }
 
 
-def test_without_parallel_calls_an_answer_ends_after_the_first(scripted: Script) -> None:
+@pytest.mark.parametrize("stop", [[], [f"</tool_call>\n{CALL}!"]])
+def test_without_parallel_calls_an_answer_ends_after_the_first(
+    scripted: Script, stop: list[str]
+) -> None:
+    """The beginning of a stop text is held back, so that two calls come at once."""
+
     async def ask(client: AsyncOpenAI, _: list[str]) -> Any:
         return await client.chat.completions.create(
-            model="pico", messages=[USER], tools=TOOLS, parallel_tool_calls=False
+            model="pico", messages=[USER], tools=TOOLS, parallel_tool_calls=False, stop=stop
         )
 
     choice = scripted(f"{CALL}\n{CALL}", ask).choices[0]
     assert len(choice.message.tool_calls) == 1
     assert choice.finish_reason == "tool_calls"
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize(
+    "arguments",
+    ["[" * 5000 + "]" * 5000, '{"x": NaN}', '{"x": "\\ud800"}', '"Oslo"'],
+    ids=["too deep", "no number", "half a character", "no object"],
+)
+def test_a_call_that_could_not_be_sent_back_stays_text(
+    scripted: Script, arguments: str, streams: bool
+) -> None:
+    text = f'<tool_call>\n{{"name": "weather", "arguments": {arguments}}}\n</tool_call>'
+
+    async def ask(client: AsyncOpenAI, _: list[str]) -> Any:
+        create = client.chat.completions.create
+        if not streams:
+            answer = await create(model="pico", messages=[USER], tools=TOOLS)
+            return answer.choices[0].message.content
+        stream = await create(model="pico", messages=[USER], tools=TOOLS, stream=True)
+        return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
+
+    assert scripted(text, ask) == text
+
+
+def test_a_broken_call_loses_nothing_of_its_text(scripted: Script) -> None:
+    text = '<tool_call>\n<tool_call>\n{"name": 1}\n</tool_call>'
+
+    async def ask(client: AsyncOpenAI, _: list[str]) -> Any:
+        answer = await client.chat.completions.create(model="pico", messages=[USER], tools=TOOLS)
+        return answer.choices[0].message.content
+
+    assert scripted(text, ask) == text
 
 
 @pytest.mark.parametrize(
@@ -98,6 +136,7 @@ def test_thinking_is_switched_off(scripted: Script, field: dict[str, Any], endin
     ("field", "param"),
     [
         ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": "required", "response_format": {"type": "json_object"}}, "tool_choice"),
         ({"tools": TOOLS, "response_format": {"type": "json_object"}}, "tools"),
         ({"tools": [{"type": "function", "function": {"name": ""}}]}, "tools"),
         ({"tools": [{"type": "web_search"}]}, "tools"),
@@ -145,3 +184,56 @@ def test_a_forced_call_has_the_arguments_of_its_schema(scripted: Script) -> None
         assert call.function.name == "weather"
         assert json.loads(call.function.arguments)["place"] in place["enum"]
         assert answer.choices[0].finish_reason == "tool_calls"
+
+
+def forced(scripted: Script, *tools: Any) -> list[Any]:
+    """The calls of some answers of zen-pico that have to call one of the tools."""
+
+    async def ask(client: AsyncOpenAI, _: list[str]) -> list[Any]:
+        answers = [
+            await client.chat.completions.create(
+                model="pico", messages=[USER], tools=tools, tool_choice="required", seed=seed
+            )
+            for seed in range(3)
+        ]
+        return [(answer.choices[0].message.tool_calls or [None])[0] for answer in answers]
+
+    calls: list[Any] = scripted(None, ask)
+    return calls
+
+
+def tool(name: str, **parameters: Any) -> Any:
+    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+
+
+def test_references_of_a_forced_tool_stay_within_it(scripted: Script) -> None:
+    """Each tool has its own P, and its own root."""
+    tools = [
+        tool(
+            name,
+            type="object",
+            properties={"p": {"$ref": "#/$defs/P"}, "q": {"$ref": "#/properties/p"}},
+            required=["p", "q"],
+            additionalProperties=False,
+            **{"$defs": {"P": {"const": name}}},
+        )
+        for name in ("one", "two")
+    ]
+    for call in forced(scripted, *tools):
+        name = call.function.name
+        assert json.loads(call.function.arguments) == {"p": name, "q": name}
+
+
+def test_the_arguments_of_a_forced_call_are_an_object(scripted: Script) -> None:
+    calls = forced(scripted, tool("one", properties={}, additionalProperties=False))
+    assert [call.function.arguments for call in calls] == ["{}"] * 3
+
+
+def test_a_forced_call_is_one_behind_a_think_block_that_the_prompt_began(
+    scripted: Script, tmp_path: Path
+) -> None:
+    template = tmp_path / "model" / "chat_template.jinja"
+    begun = "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n<think>\n' }}{%- endif %}"
+    template.write_text(template.read_text().rpartition("{%- if add_generation_prompt")[0] + begun)
+    calls = forced(scripted, tool("one", type="object", additionalProperties=False))
+    assert [call.function.name for call in calls] == ["one"] * 3

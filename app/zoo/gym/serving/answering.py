@@ -55,8 +55,8 @@ async def chat_answers(models: Models, body: ChatBody) -> list[Answer]:
     """
     asked = await models.ask(body.model, body.user_id)
     ids = await asyncio.to_thread(_encoded, asked, body)
-    form = body.form or await asyncio.to_thread(_forced, asked, body)
-    answers = await _answers(models, asked, body, [ids], form)
+    forced = await asyncio.to_thread(_forced, asked, body)
+    answers = await _answers(models, asked, body, [ids], body.form or forced)
     for answer in answers:
         # a form counts from the first token on: nothing else is in the answer
         answer.is_reply, answer.tools = body.form is None, body.offered

@@ -65,7 +65,9 @@ class Answer:
         decode = self.asked.tokenizer.decode
         reply = None
         if self.is_reply:
-            reply = Reply(self.asked.tokenizer, decode(self.ids), self.tools)
+            # an answer that has to be a call is one, also where the prompt has begun a think block
+            begun = decode(self.ids) if self.sampling.constraint is None else ""
+            reply = Reply(self.asked.tokenizer, begun, self.tools)
         text = self._texts(engine)
         try:
             async for part in text:
@@ -73,16 +75,22 @@ class Answer:
                 for piece in whole if reply is None else reply.add(part):
                     self._keep(piece)
                     yield piece
-                if self.most_calls is not None and len(self.calls) >= self.most_calls:
-                    self.finish = "tool_calls"
-                    return
+                    if self._may_not_call:
+                        self.finish = "tool_calls"
+                        return
         finally:
             await text.aclose()
         for piece in () if reply is None else reply.end():
             self._keep(piece)
             yield piece
+            if self._may_not_call:
+                break
         if self.calls and self.finish == "stop":
             self.finish = "tool_calls"
+
+    @property
+    def _may_not_call(self) -> bool:
+        return self.most_calls is not None and len(self.calls) >= self.most_calls
 
     def _keep(self, piece: Piece) -> None:
         if isinstance(piece, ToolCall):

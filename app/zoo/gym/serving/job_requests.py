@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from zoo.gym.serving.wire import RequestError
 
-_SUM = re.compile(r"([0-9.]+) ?\* ?(\w+)")
+_SUM = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) ?\* ?(\w+)")
 _STRICT = ConfigDict(extra="forbid")
 
 Auto = Literal["auto"]
@@ -123,20 +123,17 @@ def _reward(grader: Mapping[str, Any]) -> Json:
         RequestError: it has no equal here.
     """
     where = "method.reinforcement.grader"
-    kind = grader.get("type")
-    known = {"type", "name", "input", "reference", "operation"}
-    if kind == "string_check" and not grader.keys() - known:
-        wanted = ("{{sample.output_text}}", "{{item.answer}}", "eq")
-        if tuple(grader.get(key) for key in ("input", "reference", "operation")) == wanted:
-            return {"exact": {"part": "whole", "ignore_case": False}}
-    if kind == "multi" and isinstance(grader.get("graders"), dict):
-        weights = dict(_weights(str(grader.get("calculate_output", "")), where))
-        graders = cast("dict[str, Json]", grader["graders"])
-        if weights.keys() == graders.keys():
-            parts = [(name, next(iter(_reward(each).items()))) for name, each in graders.items()]
+    if (check := _check(grader)) is not None:
+        return {"exact": check}
+    known = {"type", "name", "graders", "calculate_output"}
+    graders = grader.get("graders")
+    if grader.get("type") == "multi" and isinstance(graders, dict) and not grader.keys() - known:
+        weights = _weights(str(grader.get("calculate_output", "")), where)
+        checks = {name: _check(each) for name, each in cast("Json", graders).items()}
+        if weights.keys() == checks.keys() and None not in checks.values():
             return {
-                name: {"kind": kind, **options, "weight": weights[name]}
-                for name, (kind, options) in parts
+                name: {"kind": "exact", **(check or {}), "weight": weights[name]}
+                for name, check in checks.items()
             }
     raise RequestError(
         f"{where}: expected string_check of {{{{sample.output_text}}}} eq {{{{item.answer}}}}, or "
@@ -145,12 +142,28 @@ def _reward(grader: Mapping[str, Any]) -> Json:
     )
 
 
-def _weights(formula: str, where: str) -> list[tuple[str, float]]:
+def _check(grader: object) -> Json | None:
+    """Returns the options of the reward `exact` that a grader is; None if it is another one."""
+    wanted = {
+        "type": "string_check",
+        "input": "{{sample.output_text}}",
+        "reference": "{{item.answer}}",
+        "operation": "eq",
+    }
+    if not isinstance(grader, dict):
+        return None
+    fields = {key: value for key, value in cast("Json", grader).items() if key != "name"}
+    return {"part": "whole", "ignore_case": False} if fields == wanted else None
+
+
+def _weights(formula: str, where: str) -> dict[str, float]:
     terms = [term.strip() for term in formula.split("+")]
     matches = [_SUM.fullmatch(term) for term in terms]
-    if not all(matches):
+    weights = {match[2]: float(match[1]) for match in matches if match is not None}
+    if len(weights) < len(terms):
         raise RequestError(
-            f"{where}: calculate_output: expected a sum of NUMBER * NAME, got {formula!r:.100}",
+            f"{where}: calculate_output: expected a sum of NUMBER * NAME, each NAME once, got "
+            f"{formula!r:.100}",
             param=where,
         )
-    return [(match[2], float(match[1])) for match in matches if match is not None]
+    return weights

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from zoo.gym.data import Tokenizer
+from zoo.gym.data.reading.turns.tools import parse_calls
 from zoo.gym.data.records import Tools
 from zoo.gym.errors import InputError
 
@@ -113,6 +114,7 @@ class Reply:
         self._opening: Any = None if field is None else field.open_re
         self._raw = ""
         self._last: str | None = None
+        self._call_start = 0
         self._is_broken = False
 
     def add(self, text: str) -> list[Piece]:
@@ -132,15 +134,17 @@ class Reply:
             return [("content", text)]
         try:
             return list(self._pieces(events(text)))
-        except (ValueError, KeyError, TypeError):
+        except (InputError, ValueError, KeyError, TypeError, RecursionError):
             self._is_broken = True
-            starts = [match.start() for match in self._opening.finditer(self._raw)]
-            return [("content", self._raw[max(starts) :])]
+            return [("content", self._raw[self._call_start :])]
 
     def _pieces(self, events: list[dict[str, Any]]) -> Iterator[Piece]:
         for event in events:
             field = event["field"]
-            if event["type"] == "region_close" and field == "tool_calls":
+            if event["type"] == "region_open" and field == "tool_calls":
+                openings = self._opening.finditer(self._raw)
+                self._call_start = max(match.start() for match in openings)
+            elif event["type"] == "region_close" and field == "tool_calls":
                 values = event["value"]
                 yield from map(_call, values if isinstance(values, list) else [values])
             elif event["type"] == "region_chunk" and not event["dirty"]:
@@ -166,12 +170,12 @@ def joined(pieces: list[Piece]) -> list[Piece]:
 
 def _call(value: Mapping[str, Any]) -> ToolCall:
     function = value["function"]
-    name, arguments = function["name"], function.get("arguments", {})
-    if not isinstance(name, str) or not isinstance(arguments, str | dict):
-        raise TypeError("expected a name and an object of arguments")
-    if not isinstance(arguments, str):
-        arguments = json.dumps(arguments, ensure_ascii=False)
-    return ToolCall(f"call_{secrets.token_hex(12)}", name, arguments)
+    written = {"name": function["name"], "arguments": function.get("arguments")}
+    # read as it will be when it is sent back: a conversation with it has to go on
+    (call,) = parse_calls({"tool_calls": [written]}, "answer")
+    arguments = json.dumps(call.arguments, ensure_ascii=False, allow_nan=False)
+    f"{call.name}{arguments}".encode()  # JSON can hold half a surrogate pair, a response cannot
+    return ToolCall(f"call_{secrets.token_hex(12)}", call.name, arguments)
 
 
 def require_calls(tokenizer: Tokenizer) -> None:
@@ -202,13 +206,13 @@ def forced_call(tokenizer: Tokenizer, tools: Tools) -> str:
             code="serving.no_forced_calls",
         )
     begin, key, end = _FORCED[form]
-    defs: dict[str, object] = {}
     calls: list[object] = []
-    for tool in tools:
+    parameters: dict[str, object] = {}
+    for index, tool in enumerate(tools):
         function: Any = tool["function"]
-        parameters: dict[str, Any] = dict(function.get("parameters") or {"type": "object"})
-        defs |= parameters.pop("$defs", {})
-        fields = {"name": {"const": function["name"]}, key: parameters}
+        schema = _moved(function.get("parameters") or {}, f"#/$defs/{index}")
+        parameters[str(index)] = {**schema, "type": "object"}  # arguments always are one
+        fields = {"name": {"const": function["name"]}, key: {"$ref": f"#/$defs/{index}"}}
         calls.append(
             {
                 "type": "object",
@@ -217,8 +221,21 @@ def forced_call(tokenizer: Tokenizer, tools: Tools) -> str:
                 "additionalProperties": False,
             }
         )
-    schema = {"anyOf": calls, **({"$defs": defs} if defs else {})}
+    schema = {"anyOf": calls, "$defs": parameters}
     return json.dumps({"begin": begin, "schema": schema, "end": end})
+
+
+def _moved(schema: Any, place: str) -> Any:  # noqa: ANN401
+    """Returns a schema whose references within itself are right where it is a part of another."""
+    if isinstance(schema, list):
+        return [_moved(part, place) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    moved = {key: _moved(part, place) for key, part in schema.items()}
+    reference = moved.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#"):
+        moved["$ref"] = place + reference.removeprefix("#")
+    return moved
 
 
 _FORCED = {

@@ -6,10 +6,11 @@ Nothing is kept: `previous_response_id` is refused, as agents that send the whol
 import json
 import secrets
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Self, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from zoo.gym.serving.answers import Answer
 from zoo.gym.serving.chats import ChatBody
@@ -33,6 +34,9 @@ NOT_SUPPORTED: Mapping[str, tuple[object, ...]] = {
 }
 """Fields that would change an answer, with the values that change nothing."""
 
+NAMES = {"messages": "input", "response_format": "text"}
+"""Fields that are called otherwise in a chat, by their names there."""
+
 TEXTS = ("input_text", "output_text", "text", "reasoning_text")
 
 
@@ -55,6 +59,15 @@ class TextFormat(BaseModel):
     contents: Json | None = Field(default=None, alias="schema")
     description: str | None = None
     strict: bool | None = None
+
+    @model_validator(mode="after")
+    def _has_its_schema(self) -> Self:
+        stated = self.model_dump(exclude={"type"}, exclude_none=True).keys()
+        if not {"name", "contents"} <= stated if self.type == "json_schema" else stated:
+            raise PydanticCustomError(
+                "form", "expected a schema and its name with the type json_schema, and only there"
+            )
+        return self
 
     def chat(self) -> Json:
         """Returns the same as a chat has it."""
@@ -134,7 +147,8 @@ class ResponsesBody(BaseModel):
             return ChatBody.model_validate(fields)
         except ValidationError as error:
             fault = error.errors(include_url=False)[0]
-            raise RequestError(f"{fault['loc'][0]}: {fault['msg']}", param="input") from None
+            name = NAMES.get(str(fault["loc"][0]), str(fault["loc"][0]))
+            raise RequestError(f"{name}: {fault['msg']}", param=name) from None
 
 
 def _messages(items: str | list[Json], instructions: str | None) -> list[Json]:
@@ -143,22 +157,21 @@ def _messages(items: str | list[Json], instructions: str | None) -> list[Json]:
         turns.append({"role": "system", "content": instructions})
     if isinstance(items, str):
         return [*turns, {"role": "user", "content": items}]
-    reasoning: str | None = None
     for index, item in enumerate(items):
         where, kind = f"input[{index}]", item.get("type", "message")
-        if kind == "message":
+        if kind == "message" and item.get("role") == "assistant":
+            turn = _answering(turns, unless=["content"])
+            turn["content"] = _text(item.get("content"), where)
+        elif kind == "message":
             turns.append({"role": item.get("role"), "content": _text(item.get("content"), where)})
-            if item.get("role") == "assistant":
-                turns[-1]["reasoning_content"], reasoning = reasoning, None
         elif kind == "reasoning":
-            reasoning = _text(item.get("content") or "", where) or None
+            if text := _text(item.get("content") or "", where):
+                turn = _answering(turns, unless=["content", "tool_calls"])
+                turn["reasoning_content"] = turn.get("reasoning_content", "") + text
         elif kind == "function_call":
-            if not turns or turns[-1]["role"] != "assistant":
-                turns.append({"role": "assistant", "reasoning_content": reasoning})
-                reasoning = None
             function = {"name": item.get("name"), "arguments": item.get("arguments")}
             call = {"id": item.get("call_id"), "type": "function", "function": function}
-            turns[-1].setdefault("tool_calls", []).append(call)
+            _answering(turns).setdefault("tool_calls", []).append(call)
         elif kind == "function_call_output":
             output = _text(item.get("output"), where)
             turns.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": output})
@@ -171,13 +184,26 @@ def _messages(items: str | list[Json], instructions: str | None) -> list[Json]:
     return turns
 
 
+def _answering(turns: list[Json], unless: Sequence[str] = ()) -> Json:
+    """Returns the assistant's turn that an item belongs to: the last one, or a new one.
+
+    Args:
+        turns: the conversation.
+        unless: fields of a turn that is over before the item.
+    """
+    if turns and turns[-1]["role"] == "assistant" and not turns[-1].keys() & {*unless}:
+        return turns[-1]
+    turns.append({"role": "assistant"})
+    return turns[-1]
+
+
 def _text(content: object, where: str) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list) and all(isinstance(part, dict) for part in content):  # pyright: ignore[reportUnknownVariableType]
         parts = cast("list[Json]", content)
-        if all(part.get("type") in TEXTS for part in parts):
-            return "".join(str(part.get("text", "")) for part in parts)
+        if all(part.get("type") in TEXTS and isinstance(part.get("text"), str) for part in parts):
+            return "".join(part["text"] for part in parts)
     raise RequestError(f"{where}: expected text or parts of text", param="input")
 
 
@@ -208,8 +234,10 @@ class Items:
 
     def begin(self) -> Iterator[Json]:
         """Yields the events before the first piece."""
-        yield self._event("response.created", response=self.whole())
-        yield self._event("response.in_progress", response=self.whole())
+        # the first piece may be the last one, too
+        begun = self.whole() | {"status": "in_progress", "incomplete_details": None, "usage": None}
+        yield self._event("response.created", response=begun)
+        yield self._event("response.in_progress", response=begun)
 
     def add(self, piece: Piece) -> Iterator[Json]:
         """Yields the events of a piece."""
@@ -272,6 +300,7 @@ class Items:
         read, written = len(self._answer.ids), len(self._answer.tokens)
         return {
             "input_tokens": read,
+            "input_tokens_details": {"cached_tokens": 0},  # OpenAI's clients count on the field
             "output_tokens": written,
             "output_tokens_details": {"reasoning_tokens": self._answer.reasoning_tokens},
             "total_tokens": read + written,
