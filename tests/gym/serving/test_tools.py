@@ -196,7 +196,8 @@ def forced(scripted: Script, *tools: Any) -> list[Any]:
             )
             for seed in range(3)
         ]
-        return [(answer.choices[0].message.tool_calls or [None])[0] for answer in answers]
+        each: list[Any] = [answer.choices[0].message.tool_calls for answer in answers]
+        return [calls[0] for calls in each]
 
     calls: list[Any] = scripted(None, ask)
     return calls
