@@ -37,13 +37,25 @@ def ask(
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
     """Returns status, headers and the decoded body."""
+    status, answered, content = exchange(toy, method, path, body, headers)
+    return status, answered, json.loads(content)
+
+
+def exchange(
+    toy: Toy,
+    method: str,
+    path: str,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> tuple[int, dict[str, str], bytes]:
+    """Returns status, headers and the body."""
     headers = {"Authorization": f"Bearer {TOKENS['reader']}", **(headers or {})}
     where = urlsplit(toy.http.url)
     connection = HTTPConnection(where.hostname or "", where.port, timeout=30)
     try:
         connection.request(method, path, body, headers)
         answer = connection.getresponse()
-        return answer.status, dict(answer.headers), json.loads(answer.read())
+        return answer.status, dict(answer.headers), answer.read()
     finally:
         connection.close()
 
@@ -77,6 +89,36 @@ def test_a_token_gives_its_role(role: str, host: str, toy: Toy) -> None:
     headers["Authorization"] = f"bearer {TOKENS[role]} "
     found = ask(toy, "GET", "/role", headers=headers)
     assert (found[0], found[2]) == (200, role)
+
+
+PREFLIGHT = {
+    "Authorization": "",
+    "Access-Control-Request-Method": "PUT",
+    "Access-Control-Request-Headers": "authorization,x-one",
+}
+
+
+def test_a_named_page_learns_that_it_may_ask_and_reads_answers_and_refusals(toy: Toy) -> None:
+    page = {"Origin": "https://example.org"}
+    allowed = exchange(toy, "OPTIONS", "/body", headers=page | PREFLIGHT)
+    assert (allowed[0], allowed[2]) == (204, b"")
+    assert allowed[1]["access-control-allow-headers"] == "authorization,x-one"
+    assert "PUT" in allowed[1]["access-control-allow-methods"]
+    for headers, status in ((page, 200), (page | {"Authorization": ""}, 401)):
+        found = exchange(toy, "GET", "/role", headers=headers)
+        assert (found[0], found[1]["access-control-allow-origin"]) == (status, page["Origin"])
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({"Origin": "https://evil.org"}, 403), ({"Host": "evil.org"}, 421)],
+    ids=["page", "host"],
+)
+def test_no_other_page_learns_anything(headers: dict[str, str], status: int, toy: Toy) -> None:
+    headers = {"Origin": "https://example.org", **headers}
+    found = exchange(toy, "OPTIONS", "/body", headers=headers | PREFLIGHT)
+    assert found[0] == status
+    assert "access-control-allow-methods" not in found[1]
 
 
 def test_other_than_requests_do_not_reach_the_application() -> None:
@@ -188,6 +230,9 @@ SETTINGS: dict[str, tuple[dict[str, object], str]] = {
     ),
     "half of TLS": ({"tls_cert": "c"}, "expected both or none"),
     "a name with a port": ({"names": ["a:1"]}, "expected a host name in small letters"),
+    "every page": ({"origins": ["*"]}, "expected a page's address"),
+    "a page with a path": ({"origins": ["https://a.org/b"]}, "expected a page's address"),
+    "a page without an address": ({"origins": ["null"]}, "expected a page's address"),
     "a name in capitals": ({"names": ["A"]}, "expected a host name in small letters"),
 }
 

@@ -19,13 +19,21 @@ if TYPE_CHECKING:
     from zoo.gym.serving.run import ModelServer, ServeConfig
     from zoo.gym.tuned.source import Source
 
+_MANY = Parameter(negative=(), show_default=False)
+Variants = Annotated[tuple[str, ...], Parameter(name="--variant", metavar="NAME=SOURCE"), _MANY]
+Names = Annotated[tuple[str, ...], Parameter(name="--allow-host", metavar="NAME"), _MANY]
+Pages = Annotated[tuple[str, ...], Parameter(name="--cors", metavar="ORIGIN"), _MANY]
+
 
 def serve(
     *,
     model: Model = None,
-    variant: Annotated[tuple[str, ...], Parameter(name="--variant", negative=())] = (),
+    variant: Variants = (),
     variants: str | None = None,
+    host: str = "127.0.0.1",
     port: int = 8000,
+    allow_host: Names = (),
+    cors: Pages = (),
     rows: int = 16,
     queue: int = 128,
     no_token: Switch = False,
@@ -36,16 +44,18 @@ def serve(
     """Serves a model and fine-tunes of it to programs of this machine that speak OpenAI's API.
 
     Args:
-        model: the base model's name or folder, by default that of the first variant; or the path of
-            an adapter or a delta, which is then a variant of its base; or a GGUF file
+        model: the base's name or folder, by default that of the first variant; or an adapter or
+            delta, which is then a variant of its base; or a GGUF file
         variant: NAME=SOURCE: a run, an adapter or a low-rank delta of the base, asked for as
-            MODEL:NAME; runs of the base are there without it; of a GGUF file a LoRA adapter in GGUF
-        variants: a folder of more of them in place of those of `variants list`; it may change:
-            NAME.safetensors is a delta, a folder NAME an adapter
+            MODEL:NAME; of a GGUF file a LoRA adapter in GGUF
+        variants: a folder of more, in place of those of `variants list`
+        host: address to listen at; beyond this machine's own, always with a token
         port: port to listen at; 0 takes any free one
-        rows: answers that are computed at once
-        queue: answers that may wait or be computed at once; more are refused (429)
-        no_token: let every program of this machine ask, without a token
+        allow_host: what others call this machine in its address
+        cors: a page whose scripts may ask, as https://example.org
+        rows: answers computed at once
+        queue: answers that wait or are computed at once, at most
+        no_token: let every program of this machine ask
         yes: download without asking
         offline: never use the network
         as_json: print one JSON object as stdout's last line, once it listens
@@ -54,7 +64,8 @@ def serve(
     from zoo.gym.variants.store import folder_of
 
     out = Output(as_json)
-    settings: dict[str, object] = {"port": port, "rows": rows, "queue": queue}
+    settings: dict[str, object] = {"host": host, "port": port, "rows": rows, "queue": queue}
+    settings |= {"names": allow_host or _names_of(host), "origins": cors}
     settings["needs_token"] = not no_token
     if model is not None and is_gguf_file(file := given_path(model)):
         out.say(f"loading {model}")
@@ -91,6 +102,8 @@ def _run(server: "ModelServer", name: str, out: Output) -> int:
         out.answer(f"{name} is at {server.url}/v1")
         if server.token is not None:
             out.answer(f"token: {server.token}")
+        if not server.config.is_local:
+            out.say("HTTP is not encrypted: who carries it can read tokens, prompts and answers")
         key = "any" if server.token is None else "$(cat " + str(token_file()) + ")"
         out.say(f'try it: curl {server.url}/v1/models -H "Authorization: Bearer {key}"')
         out.say("Ctrl-C ends it")
@@ -159,6 +172,18 @@ def _named(variants: tuple[str, ...]) -> dict[str, str]:
     return named
 
 
+def _names_of(host: str) -> tuple[str, ...]:
+    """Returns what others call this machine if its address says so."""
+    from zoo.gym.http_guard.gate import is_loopback
+
+    is_every_address = host in {"0.0.0.0", "::"}  # noqa: S104
+    return () if is_every_address or is_loopback(host) or ":" in host else (host.lower(),)
+
+
+_FLAGS = {"names": "allow-host", "origins": "cors"}
+"""Settings of a server whose flags have another name."""
+
+
 def _config(settings: dict[str, object]) -> "ServeConfig":
     from zoo.gym.serving.run import ServeConfig
 
@@ -166,4 +191,10 @@ def _config(settings: dict[str, object]) -> "ServeConfig":
         return ServeConfig.model_validate(settings)
     except ValidationError as error:
         key, message = first_fault(error)
-        raise InputError(f"--{key}: {message}", code="cli.bad_value") from None
+        if not key:  # settings that do not fit together: the message begins with one
+            key, _, message = message.partition(": ")
+            key, _, value = key.partition(" ")
+            message = f"{value}: {message}" if value else message
+        hint = "--allow-host NAME, as in the address that others use" if key == "host" else None
+        flag = _FLAGS.get(key, key)
+        raise InputError(f"--{flag}: {message}", hint=hint, code="cli.bad_value") from None

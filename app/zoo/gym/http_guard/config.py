@@ -1,7 +1,8 @@
 """The settings of a server: where it listens, and who may ask how long."""
 
+import re
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -9,11 +10,17 @@ from zoo.gym.http_guard.gate import is_loopback
 
 LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@*\s]+")
+"""What a browser writes into the header Origin; not `null`, which many pages are."""
+
 
 class HttpConfig(BaseModel):
     """Where a server listens, and what one client can take of it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    needs_tls: ClassVar[bool] = True
+    """Whether connections from other machines have to be encrypted."""
 
     host: str = Field(default="127.0.0.1", description="address of this machine to listen at")
     port: int = Field(ge=0, le=65_535, description="0: any free one")
@@ -49,7 +56,7 @@ class HttpConfig(BaseModel):
     def _check(self) -> Self:
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError("tls_cert, tls_key: expected both or none")
-        if not self.is_local and self.tls_cert is None:
+        if self.needs_tls and not self.is_local and self.tls_cert is None:
             raise ValueError(
                 f"host {self.host}: expected TLS for other machines, got no tls_cert: tokens and "
                 "weights would be readable on the way"
@@ -59,4 +66,10 @@ class HttpConfig(BaseModel):
         for name in self.names:
             if not name or any(char in name for char in "/:@ ") or name != name.lower():
                 raise ValueError(f"names: expected a host name in small letters, got {name!r}")
+        for origin in self.origins:
+            if not _ORIGIN.fullmatch(origin) or origin != origin.lower():
+                raise ValueError(
+                    f"origins: expected a page's address without its path, as "
+                    f"https://example.org, got {origin!r}"
+                )
         return self

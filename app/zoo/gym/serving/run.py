@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
@@ -11,10 +11,11 @@ from zoo.backends.machine.threads import choose_threads, use_threads
 from zoo.backends.sampling import Sampling
 from zoo.gym.chat.greedy import stated_sampling, warn_of_settings
 from zoo.gym.errors import InputError
-from zoo.gym.http_guard.config import HttpConfig
+from zoo.gym.http_guard.config import LOCAL_NAMES, HttpConfig
 from zoo.gym.http_guard.gate import Gate
 from zoo.gym.http_guard.run import HttpServer, stored_token
 from zoo.gym.paths import folders
+from zoo.gym.serving.callers import refusal
 from zoo.gym.serving.engine import Engine
 from zoo.gym.serving.variants import UNLIMITED, Models
 from zoo.gym.tuned.source import Source
@@ -29,6 +30,8 @@ DEFAULT_PORT = 8000
 class ServeConfig(HttpConfig):
     """Where a server of models listens, and how much it takes on."""
 
+    needs_tls: ClassVar[bool] = False
+
     port: int = Field(default=DEFAULT_PORT, ge=0, le=65_535, description="0: any free one")
     request_s: float = Field(default=3600.0, gt=0, le=86_400, description="seconds for an answer")
     concurrency: int = Field(default=512, ge=1, le=10_000, description="connections at a time")
@@ -37,6 +40,11 @@ class ServeConfig(HttpConfig):
         default=128, ge=1, le=100_000, description="answers that may wait or be computed at once"
     )
     needs_token: bool = Field(default=True, description="whether requests need the token")
+
+    @property
+    def host_names(self) -> frozenset[str]:
+        """What the header Host may say; no page of a browser can have a local name."""
+        return frozenset((*self.names, *LOCAL_NAMES))
 
 
 class ModelServer:
@@ -64,7 +72,9 @@ class ModelServer:
     ) -> None:
         if not config.needs_token and not config.is_local:
             raise InputError(
-                "token: expected one for other machines, got none", code="serving.no_token"
+                "token: expected one for other machines, got none",
+                hint="leave out --no-token",
+                code="serving.no_token",
             )
         self.base, self.name, self.sources, self.config = base, name, sources, config
         self.folder = folder
@@ -97,6 +107,7 @@ class ModelServer:
             {} if self.token is None else {"user": self.token},
             anybody="user" if self.token is None else None,
             open_paths=frozenset({"/health"}),
+            refusal=refusal,
         )
         models = self._models()
         self._engine = models.engine
