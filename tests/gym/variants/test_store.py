@@ -113,3 +113,15 @@ def test_only_low_rank_deltas_of_the_base_are_stored(
         store.put(dense, resolve(base, offline=True), "ann")
     with pytest.raises(InputError, match="belongs to another base"):
         store.put(deltas[0], resolve(base, offline=True), "ann")
+
+
+def test_a_token_ends_with_the_name_of_its_variant(
+    deltas: tuple[Path, Path], pico: Resolved
+) -> None:
+    ann = store.put(deltas[0], pico, "ann")
+    tokens = [store.token_file(ann), store.token_file(store.stored_of(pico.folder, "bob"))]
+    for file in tokens:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("token")
+    store.remove(store.rename(ann, "bob"))
+    assert [file.exists() for file in tokens] == [False, False]

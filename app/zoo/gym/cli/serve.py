@@ -23,6 +23,7 @@ _MANY = Parameter(negative=(), show_default=False)
 Variants = Annotated[tuple[str, ...], Parameter(name="--variant", metavar="NAME=SOURCE"), _MANY]
 Names = Annotated[tuple[str, ...], Parameter(name="--allow-host", metavar="NAME"), _MANY]
 Pages = Annotated[tuple[str, ...], Parameter(name="--cors", metavar="ORIGIN"), _MANY]
+UserTokens = Annotated[tuple[str, ...], Parameter(name="--user-token", metavar="NAME"), _MANY]
 
 
 def serve(
@@ -37,6 +38,7 @@ def serve(
     rows: int = 16,
     queue: int = 128,
     no_token: Switch = False,
+    user_token: UserTokens = (),
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,
@@ -56,6 +58,7 @@ def serve(
         rows: answers computed at once
         queue: answers that wait or are computed at once, at most
         no_token: let every program of this machine ask
+        user_token: make or show the token with which this variant alone may be asked
         yes: download without asking
         offline: never use the network
         as_json: print one JSON object as stdout's last line, once it listens
@@ -66,7 +69,7 @@ def serve(
     out = Output(as_json)
     settings: dict[str, object] = {"host": host, "port": port, "rows": rows, "queue": queue}
     settings |= {"names": allow_host or _names_of(host), "origins": cors}
-    settings["needs_token"] = not no_token
+    settings |= {"needs_token": not no_token, "user_tokens": user_token}
     if model is not None and is_gguf_file(file := given_path(model)):
         out.say(f"loading {model}")
         return _run(_gguf_server(file, variant, variants, _config(settings)), file.stem, out)
@@ -102,6 +105,8 @@ def _run(server: "ModelServer", name: str, out: Output) -> int:
         out.answer(f"{name} is at {server.url}/v1")
         if server.token is not None:
             out.answer(f"token: {server.token}")
+        for user, token in server.user_tokens.items():
+            out.answer(f"token for {name}:{user} alone: {token}")
         if not server.config.is_local:
             out.say("HTTP is not encrypted: who carries it can read tokens, prompts and answers")
         key = "any" if server.token is None else "$(cat " + str(token_file()) + ")"
@@ -180,7 +185,7 @@ def _names_of(host: str) -> tuple[str, ...]:
     return () if is_every_address or is_loopback(host) or ":" in host else (host.lower(),)
 
 
-_FLAGS = {"names": "allow-host", "origins": "cors"}
+_FLAGS = {"names": "allow-host", "origins": "cors", "user_tokens": "user-token"}
 """Settings of a server whose flags have another name."""
 
 

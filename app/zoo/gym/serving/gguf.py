@@ -6,10 +6,9 @@ from pathlib import Path
 
 from zoo.backends.sampling import Sampling
 from zoo.gym.chat.gguf import load_gguf
-from zoo.gym.errors import NotAvailableError
 from zoo.gym.serving.engine import Engine
 from zoo.gym.serving.run import ModelServer, ServeConfig
-from zoo.gym.serving.variants import Asked, Models
+from zoo.gym.serving.variants import Asked, Models, no_such_model
 
 
 @dataclass
@@ -38,11 +37,7 @@ class GgufModels(Models):
             return self._base
         name = model.removeprefix(f"{self.name}:")
         if name not in self.adapters:
-            raise NotAvailableError(
-                f"model: expected one of this server, got {name!r:.100}",
-                hint=f"GET /v1/models lists them; {self.name} is the base",
-                code="serving.no_such_model",
-            )
+            raise no_such_model(name, self.name)
         return replace(self._base, adapter=name)
 
 

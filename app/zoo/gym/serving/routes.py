@@ -7,16 +7,19 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.exceptions import HTTPException
 
 from zoo.gym.errors import GymError
 from zoo.gym.serving.answering import chat_answers, completion_answers, compute, read, unless_gone
 from zoo.gym.serving.answers import Answer
+from zoo.gym.serving.callers import Caller
 from zoo.gym.serving.chats import ChatBody
 from zoo.gym.serving.choices import ChatChoices, Choices, CompletionChoices
 from zoo.gym.serving.files import Files
 from zoo.gym.serving.jobs import Jobs
+from zoo.gym.serving.model_routes import add_models
 from zoo.gym.serving.problems import REPORTED, answer_error, problem_of
 from zoo.gym.serving.replies import Piece
 from zoo.gym.serving.responses import Items, ResponsesBody
@@ -27,33 +30,31 @@ from zoo.gym.serving.wire import CompletionBody, usage
 
 def build(models: Models) -> FastAPI:
     """Returns the application."""
-    app = FastAPI(title="zoo-gym", docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(
+        title="zoo-gym",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        dependencies=[Depends(_check_token)],
+    )
+    owners = APIRouter(dependencies=[Depends(_check_owner)])
     for kind in REPORTED:
         app.add_exception_handler(kind, answer_error)
-    started = int(time.time())
 
     @app.get("/health")
     async def health() -> dict[str, str]:
         return {"status": "ok"}
 
-    @app.get("/v1/models")
-    async def list_models() -> dict[str, Any]:
-        ids = await asyncio.to_thread(models.ids)
-        return {"object": "list", "data": [_model(each, started) for each in ids]}
-
-    @app.get("/v1/models/{name:path}")
-    async def show_model(name: str) -> dict[str, Any]:
-        await models.ask(name)
-        return _model(name, started)
-
     @app.post("/v1/chat/completions")
     async def chat(request: Request) -> Response:
         body = await read(request, ChatBody)
+        _check_model(request, models, body.model, body.user_id)
         return await _respond(request, models, ChatChoices(body), await chat_answers(models, body))
 
     @app.post("/v1/completions")
     async def complete(request: Request) -> Response:
         body = await read(request, CompletionBody)
+        _check_model(request, models, body.model, body.user_id)
         return await _respond(
             request, models, CompletionChoices(body), await completion_answers(models, body)
         )
@@ -61,6 +62,7 @@ def build(models: Models) -> FastAPI:
     @app.post("/v1/responses")
     async def respond(request: Request) -> Response:
         body = await read(request, ResponsesBody)
+        _check_model(request, models, body.model)
         (answer,) = await chat_answers(models, body.chat())
         items = Items(body, answer)
         events = _items(models, items, answer)
@@ -72,15 +74,31 @@ def build(models: Models) -> FastAPI:
 
     if models.can_train:
         files = Files()
-        add_training(app, files, Jobs(files, models.base, models.name))
+        add_training(owners, files, Jobs(files, models.base, models.name))
+    add_models(app, owners, models)
+    app.include_router(owners)
     return app
 
 
 SSE = "text/event-stream"
 
 
-def _model(name: str, started: int) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": started, "owned_by": "zoo-gym"}
+async def _check_token(request: Request) -> None:
+    caller: Caller | None = request.state.role
+    if caller is not None:  # else the path is open
+        caller.check_token()
+
+
+async def _check_owner(request: Request) -> None:
+    """Answers users as if the route did not exist."""
+    caller: Caller = request.state.role
+    if caller.variant is not None:
+        raise HTTPException(404)
+
+
+def _check_model(request: Request, models: Models, model: str, user: str | None = None) -> None:
+    caller: Caller = request.state.role
+    caller.check_model(models.name, model, user)
 
 
 async def _respond(

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from zoo.backends.machine.threads import choose_threads, use_threads
 from zoo.backends.sampling import Sampling
@@ -15,7 +15,7 @@ from zoo.gym.http_guard.config import LOCAL_NAMES, HttpConfig
 from zoo.gym.http_guard.gate import Gate
 from zoo.gym.http_guard.run import HttpServer, stored_token
 from zoo.gym.paths import folders
-from zoo.gym.serving.callers import refusal
+from zoo.gym.serving.callers import OWNER, Caller, refusal, users_of
 from zoo.gym.serving.engine import Engine
 from zoo.gym.serving.variants import UNLIMITED, Models
 from zoo.gym.tuned.source import Source
@@ -40,11 +40,20 @@ class ServeConfig(HttpConfig):
         default=128, ge=1, le=100_000, description="answers that may wait or be computed at once"
     )
     needs_token: bool = Field(default=True, description="whether requests need the token")
+    user_tokens: tuple[str, ...] = Field(
+        default=(), description="variants with a token that is for them alone"
+    )
 
     @property
     def host_names(self) -> frozenset[str]:
         """What the header Host may say; no page of a browser can have a local name."""
         return frozenset((*self.names, *LOCAL_NAMES))
+
+    @model_validator(mode="after")
+    def _check_tokens(self) -> Self:
+        if self.user_tokens and not self.needs_token:
+            raise ValueError("user_tokens: expected none where requests need no token")
+        return self
 
 
 class ModelServer:
@@ -60,6 +69,7 @@ class ModelServer:
     Attributes:
         url: the address, once it has started.
         token: what requests need; None if they need none.
+        user_tokens: the tokens of users, by the variant that each may ask, once it has started.
     """
 
     def __init__(
@@ -79,6 +89,7 @@ class ModelServer:
         self.base, self.name, self.sources, self.config = base, name, sources, config
         self.folder = folder
         self.url = ""
+        self.user_tokens: dict[str, str] = {}
         self.token = stored_token(token_file()) if config.needs_token else None
         self._http = HttpServer(config)
         self._open = ExitStack()
@@ -98,17 +109,9 @@ class ModelServer:
         """Loads the base, and returns when requests are answered.
 
         Raises:
-            NotAvailableError: the extra `serve` is not installed.
+            NotAvailableError: the extra `serve` is not installed, or there is no variant of a user.
             InputError: the address is in use, or the base or a named variant cannot be served.
         """
-        gate = Gate(
-            self.config.host_names,
-            frozenset(self.config.origins),
-            {} if self.token is None else {"user": self.token},
-            anybody="user" if self.token is None else None,
-            open_paths=frozenset({"/health"}),
-            refusal=refusal,
-        )
         models = self._models()
         self._engine = models.engine
         self._open.callback(models.engine.close)
@@ -120,12 +123,26 @@ class ModelServer:
 
         with ExitStack() as failed:
             failed.callback(self._open.close)
-            self._http.listen("a server of models", application, gate)
             for variant in self.sources:
                 await models.ask(variant)
+            gate = await self._gate(models)
+            self._http.listen("a server of models", application, gate)
             await self._http.start()
             failed.pop_all()
         self.url = self._http.url
+
+    async def _gate(self, models: Models) -> Gate[Caller]:
+        users = await users_of(models, self.base, self.config.user_tokens)
+        self.user_tokens = {str(user.variant): user.token for user in users}
+        tokens = {} if self.token is None else {OWNER: self.token}
+        return Gate(
+            self.config.host_names,
+            frozenset(self.config.origins),
+            tokens | {user: user.token for user in users},
+            anybody=OWNER if self.token is None else None,
+            open_paths=frozenset({"/health"}),
+            refusal=refusal,
+        )
 
     def _models(self) -> Models:
         """Loads the models, with an engine that is closed before what `_open` has now."""

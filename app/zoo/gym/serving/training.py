@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -22,7 +22,7 @@ Limit = Annotated[int, Query(ge=1, le=10_000)]
 PART = 1 << 20
 
 
-def add_training(app: FastAPI, files: Files, jobs: Jobs) -> None:
+def add_training(app: APIRouter, files: Files, jobs: Jobs) -> None:
     """Adds the routes; those of files also behind the name of a provider, as some clients ask."""
     for prefix in ("", "/{provider}"):
         _add_files(app, files, f"{prefix}/v1/files")
@@ -53,7 +53,7 @@ def add_training(app: FastAPI, files: Files, jobs: Jobs) -> None:
         return _page(await asyncio.to_thread(jobs.checkpoints, job), limit, after)
 
 
-def _add_files(app: FastAPI, files: Files, path: str) -> None:
+def _add_files(app: APIRouter, files: Files, path: str) -> None:
     @app.post(path)
     async def upload(request: Request) -> Json:
         async with _limited(request).form(max_files=1, max_fields=8) as form:

@@ -243,11 +243,7 @@ class Models:
         return source_at(path) if path.exists() else None
 
     def _run(self, name: str) -> Source:
-        missing = NotAvailableError(
-            f"model: expected one of this server, got {name!r:.100}",
-            hint=f"GET /v1/models lists them; {self.name} is the base",
-            code="serving.no_such_model",
-        )
+        missing = no_such_model(name, self.name)
         if not name or any(char in name for char in "/\\") or name.startswith("."):
             raise missing
         for run in run_folders():
@@ -274,6 +270,20 @@ class Models:
             return resolve(source.base, offline=True).folder == self.base
         except (InputError, NotAvailableError):
             return False
+
+
+def no_such_model(name: str, base: str) -> NotAvailableError:
+    """Returns the error of a name that a server does not have, or not for who asks.
+
+    Args:
+        name: the name.
+        base: what requests call the base.
+    """
+    return NotAvailableError(
+        f"model: expected one of this server, got {name!r:.100}",
+        hint=f"GET /v1/models lists them; {base} is the base",
+        code="serving.no_such_model",
+    )
 
 
 def today() -> str:

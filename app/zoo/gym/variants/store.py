@@ -215,7 +215,7 @@ def put(file: Path, base: "Resolved", name: str, *, replace: bool = False) -> St
 
 
 def rename(stored: Stored, name: str) -> Stored:
-    """Gives a variant another name.
+    """Gives a variant another name; the token for it ends.
 
     Raises:
         InputError: the name is not free, or no variant can have it.
@@ -225,18 +225,26 @@ def rename(stored: Stored, name: str) -> Stored:
     new = Stored(stored.base, name, stored.file.with_name(f"{name}{ENDING}"))
     with _writing(stored.base), storage_errors(new.file):
         require_free(new, replace=False)
+        token_file(stored).unlink(missing_ok=True)
         move_over(stored.file, new.file)
     return new
 
 
 def remove(stored: Stored) -> None:
-    """Deletes a variant.
+    """Deletes a variant, and the token for it.
 
     Raises:
-        StorageError: the file cannot be removed.
+        StorageError: a file cannot be removed.
     """
+    token = token_file(stored)
     with _writing(stored.base), storage_errors(stored.file):
+        token.unlink(missing_ok=True)  # first: the next variant of this name is another user's
         remove_file(stored.file)
+
+
+def token_file(stored: Stored) -> Path:
+    """Returns the file of the token with which a server may be asked for a variant alone."""
+    return folders().data / "serve.tokens" / folder_called(stored.base).name / f"{stored.name}.txt"
 
 
 @contextmanager
