@@ -10,7 +10,7 @@ import threading
 import traceback
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from zoo.backends.batching import BLOCKED, FAILED
 from zoo.gym.errors import GymError, InputError
@@ -18,6 +18,8 @@ from zoo.gym.errors import GymError, InputError
 if TYPE_CHECKING:
     from zoo.backends.batching import Batcher, Factors, Request
     from zoo.backends.sampling import TokenEvent
+
+Watch: TypeAlias = "Callable[[Request, AsyncGenerator[TokenEvent]], AsyncGenerator[TokenEvent]]"
 
 
 class BusyError(GymError):
@@ -65,10 +67,14 @@ class Engine:
     Args:
         batcher: computes the answers; only the thread uses it.
         most: requests that may wait or be answered at once.
+
+    Attributes:
+        watch: passes on the tokens of an answer, for figures of a server.
     """
 
     def __init__(self, batcher: "Batcher", *, most: int) -> None:
         self._batcher, self.most = batcher, most
+        self.watch: Watch | None = None
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._rows: dict[int, Ticket] = {}
         self._active = 0  # tickets that were queued and have not ended; of the event loop
@@ -92,8 +98,8 @@ class Engine:
         """Removes an adapter."""
         await self._done(lambda: self._batcher.remove_adapter(name))
 
-    async def stream(self, request: "Request") -> "AsyncGenerator[TokenEvent]":
-        """Yields the tokens of an answer; closing the iterator cancels it.
+    def stream(self, request: "Request") -> "AsyncGenerator[TokenEvent]":
+        """Returns an iterator over the tokens of an answer; closing it cancels the answer.
 
         Raises:
             BusyError: too many requests wait.
@@ -101,6 +107,10 @@ class Engine:
             FailedError: the engine failed.
             InputError: no token continues an answer in its form.
         """
+        events = self._stream(request)
+        return events if self.watch is None else self.watch(request, events)
+
+    async def _stream(self, request: "Request") -> "AsyncGenerator[TokenEvent]":
         if self._active >= self.most:
             raise BusyError(
                 f"server: expected fewer than {self.most} requests at once, got one more",

@@ -16,17 +16,22 @@ class GgufModels(Models):
     """A GGUF file and adapters on it; `base` is the folder with its tokenizer.
 
     Attributes:
-        adapters: their names.
+        adapters: their files by name, which llama.cpp keeps in memory.
         tokens: the most tokens of a prompt and its answer.
     """
 
-    adapters: tuple[str, ...] = ()
+    adapters: Mapping[str, Path] = field(default_factory=dict[str, Path])
     tokens: int = field(kw_only=True)
 
     def __post_init__(self) -> None:
         """Reads the tokenizer."""
         super().__post_init__()
         self.positions, self.can_train = self.tokens, False
+
+    @property
+    def resident(self) -> tuple[int, int]:
+        """How many adapters there are, and the bytes of their files."""
+        return len(self.adapters), sum(file.stat().st_size for file in self.adapters.values())
 
     def ids(self) -> list[str]:
         """Returns the ids of the model and its variants."""
@@ -69,6 +74,6 @@ class GgufServer(ModelServer):
             engine,
             {},
             Sampling(temperature=1.0),
-            adapters=tuple(self.adapters),
+            adapters=self.adapters,
             tokens=batcher.tokens,
         )

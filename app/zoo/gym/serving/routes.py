@@ -19,6 +19,7 @@ from zoo.gym.serving.chats import ChatBody
 from zoo.gym.serving.choices import ChatChoices, Choices, CompletionChoices
 from zoo.gym.serving.files import Files
 from zoo.gym.serving.jobs import Jobs
+from zoo.gym.serving.metrics import Counted, Metrics, add_metrics
 from zoo.gym.serving.model_routes import add_models
 from zoo.gym.serving.problems import REPORTED, answer_error, problem_of
 from zoo.gym.serving.replies import Piece
@@ -76,6 +77,9 @@ def build(models: Models) -> FastAPI:
         files = Files()
         add_training(owners, files, Jobs(files, models.base, models.name))
     add_models(app, owners, models)
+    metrics = Metrics(models)
+    app.add_middleware(Counted, metrics=metrics)
+    add_metrics(owners, metrics)
     app.include_router(owners)
     return app
 

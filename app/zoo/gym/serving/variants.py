@@ -100,6 +100,11 @@ class Models:
         self.positions = model_positions(self.base) or UNLIMITED
         self._base = self._asked(None, None)
 
+    @property
+    def resident(self) -> tuple[int, int]:
+        """How many variants are in memory, and how many bytes their factors have."""
+        return len(self._resident), sum(size for _, size in self._resident.values())
+
     def ids(self) -> list[str]:
         """Returns the ids of all models: the base, variants named at the start, runs."""
         runs = [run.name or run.id for run in run_folders() if self._is_run_of_base(run)]
@@ -169,7 +174,7 @@ class Models:
         return self._factors(fresh), self._asked(fresh, key)
 
     async def _make_room(self, size: int) -> None:
-        while self._resident and size + sum(n for _, n in self._resident.values()) > RESIDENT_BYTES:
+        while self._resident and size + self.resident[1] > RESIDENT_BYTES:
             key, _ = self._resident.popitem(last=False)
             await self.engine.remove_adapter(key)
 
