@@ -6,6 +6,7 @@ import stat
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import local
 
 import pytest
 
@@ -66,16 +67,18 @@ def test_a_name_that_is_taken_is_replaced_only_on_request(
 def test_of_many_that_take_a_name_at_once_one_succeeds(
     deltas: tuple[Path, Path], pico: Resolved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # each has seen that the name is free before any of them takes it
-    require_free, looks = store.require_free, iter([0] * 8)
+    # to each the name seems free before it copies the file
+    require_free, seen = store.require_free, local()
 
     def blind_at_first(stored: store.Stored, *, replace: bool) -> None:
-        if next(looks, None) is None:
+        seen.looks += 1
+        if seen.looks > 1:
             require_free(stored, replace=replace)
 
     monkeypatch.setattr(store, "require_free", blind_at_first)
 
     def put(_: int) -> bool:
+        seen.looks = 0
         try:
             store.put(deltas[0], pico, "ann")
         except InputError:
