@@ -1,6 +1,7 @@
 """Files and fine-tuning jobs, by OpenAI's own client: from an upload to a chat with the result."""
 
 import asyncio
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def test_a_job_trains_a_model_that_answers(served: Served) -> None:
         job = await client.fine_tuning.jobs.create(
             model=NAME,
             training_file=file,
-            suffix="mine",
+            suffix="ann",
             seed=3,
             metadata={"for": "ann"},
             method={
@@ -49,7 +50,9 @@ def test_a_job_trains_a_model_that_answers(served: Served) -> None:
             await asyncio.sleep(0.2)
             job = await client.fine_tuning.jobs.retrieve(job.id)
         assert job.status == "succeeded", job.error
-        assert job.fine_tuned_model == f"{NAME}:mine"
+        # a variant of that name was named at the start, and answers to it
+        run = job.id.removeprefix("ftjob-")
+        assert job.fine_tuned_model == f"{NAME}:{run}"
         assert job.metadata == {"for": "ann"}
         answer = await client.chat.completions.create(
             model=job.fine_tuned_model, messages=[{"role": "user", "content": "1?"}], max_tokens=4
@@ -63,25 +66,6 @@ def test_a_job_trains_a_model_that_answers(served: Served) -> None:
         assert [each.id async for each in client.fine_tuning.jobs.list()] == [job.id]
         with pytest.raises(APIStatusError):  # it has ended
             await client.fine_tuning.jobs.cancel(job.id)
-
-    served(ask)
-
-
-@pytest.mark.slow
-def test_a_job_can_be_cancelled(served: Served) -> None:
-    async def ask(server: ModelServer, client: AsyncOpenAI) -> None:
-        job = await client.fine_tuning.jobs.create(
-            model=NAME,
-            training_file=await uploaded(client, ROWS),
-            hyperparameters={"n_epochs": 10_000},
-        )
-        assert job.status in ("queued", "running")
-        job = await client.fine_tuning.jobs.cancel(job.id)
-        while job.status != "cancelled":
-            assert job.status in ("queued", "running")
-            await asyncio.sleep(0.2)
-            job = await client.fine_tuning.jobs.retrieve(job.id)
-        assert job.fine_tuned_model is None
 
     served(ask)
 
@@ -131,14 +115,16 @@ def test_an_id_is_never_a_path(tmp_path: Path, id_: str) -> None:
         Files(tmp_path).get(id_)
 
 
-def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
-    async def parts() -> Any:
-        yield b"{}"
+class BreaksOff(io.RawIOBase):
+    def read(self, size: int = -1) -> bytes:
+        del size
         raise RuntimeError("gone")
 
+
+def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
     files = Files(tmp_path / "files")
     with pytest.raises(RuntimeError):
-        asyncio.run(files.add("a.jsonl", parts()))
+        files.add("a.jsonl", BreaksOff())  # type: ignore[arg-type]
     assert list((tmp_path / "files").iterdir()) == []
 
 
@@ -155,6 +141,13 @@ CHECK: dict[str, Any] = {
 }
 
 
+MULTI: dict[str, Any] = {
+    "type": "multi",
+    "graders": {"a": CHECK, "b": CHECK},
+    "calculate_output": "0.25 * a + 2 * b",
+}
+
+
 def test_methods_and_graders_become_settings_and_rewards() -> None:
     dpo = {"hyperparameters": {"beta": 0.2, "n_epochs": 2}}
     assert settings_of(body(type="dpo", dpo=dpo)) == {
@@ -167,15 +160,56 @@ def test_methods_and_graders_become_settings_and_rewards() -> None:
         "stage": "grpo",
         "reward": {"exact": exact},
     }
-    multi = {"type": "multi", "graders": {"a": CHECK, "b": CHECK}}
-    multi["calculate_output"] = "0.25 * a + 2 * b"
-    assert settings_of(body(type="reinforcement", reinforcement={"grader": multi})) == {
+    assert settings_of(body(type="reinforcement", reinforcement={"grader": MULTI})) == {
         "stage": "grpo",
-        "reward": {
-            "a": {"kind": "exact", **exact, "weight": 0.25},
-            "b": {"kind": "exact", **exact, "weight": 2.0},
-        },
+        "reward": [
+            {"kind": "exact", "name": "a", **exact, "weight": 0.25},
+            {"kind": "exact", "name": "b", **exact, "weight": 2.0},
+        ],
     }
+
+
+ASKED = {"messages": [{"role": "user", "content": "Say yes."}]}
+PAIR = {
+    "input": ASKED,
+    "preferred_output": [{"role": "assistant", "content": "yes"}],
+    "non_preferred_output": [{"role": "assistant", "content": "no"}],
+}
+LONG = {"hyperparameters": {"n_epochs": 10_000}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rows", "method"),
+    [
+        (ROWS, {"type": "supervised", "supervised": LONG}),
+        ([PAIR] * 40, {"type": "dpo", "dpo": LONG}),
+        (
+            [ASKED | {"answer": str(n)} for n in range(40)],
+            {"type": "reinforcement", "reinforcement": {"grader": MULTI}},
+        ),
+    ],
+    ids=["supervised", "dpo", "reinforcement"],
+)
+def test_a_job_of_each_method_starts_and_can_be_cancelled(
+    served: Served, rows: list[dict[str, Any]], method: Any
+) -> None:
+    async def ask(server: ModelServer, client: AsyncOpenAI) -> None:
+        job = await client.fine_tuning.jobs.create(
+            model=NAME,
+            training_file=await uploaded(client, rows),
+            validation_file=await uploaded(client, rows[:8]),
+            method=method,
+        )
+        assert job.status in ("queued", "running")
+        job = await client.fine_tuning.jobs.cancel(job.id)
+        while job.status != "cancelled":
+            assert job.status in ("queued", "running")
+            await asyncio.sleep(0.2)
+            job = await client.fine_tuning.jobs.retrieve(job.id)
+        assert job.fine_tuned_model is None
+
+    served(ask)
 
 
 def summed(graders: dict[str, Any], formula: str, **more: Any) -> dict[str, Any]:
@@ -212,6 +246,11 @@ def test_a_job_without_its_file_or_of_another_model_is_not_found(served: Served)
                 await client.fine_tuning.jobs.create(model=model, training_file=file)
         with pytest.raises(NotFoundError):
             await client.fine_tuning.jobs.retrieve("ftjob-r0001")
+        with pytest.raises(BadRequestError) as refused:
+            await client.fine_tuning.jobs.create(
+                model=NAME, training_file="file-0", hyperparameters={"n_epochs": 0}
+            )
+        assert refused.value.param == "hyperparameters"
         file = await uploaded(client, [{"nothing": 1}])
         with pytest.raises(BadRequestError) as caught:
             await client.fine_tuning.jobs.create(model=NAME, training_file=file)

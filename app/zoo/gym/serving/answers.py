@@ -71,8 +71,8 @@ class Answer:
         text = self._texts(engine)
         try:
             async for part in text:
-                whole: list[Piece] = [("content", part)]
-                for piece in whole if reply is None else reply.add(part):
+                plain: list[Piece] = [("content", part)]
+                for piece in plain if reply is None else reply.add(part):
                     self._keep(piece)
                     yield piece
                     if self._may_not_call:

@@ -5,9 +5,8 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import new_folder, storage_errors, write_beside
@@ -27,12 +26,12 @@ class Files:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or folders().data / "serve" / "files"
 
-    async def add(self, name: str, parts: AsyncIterator[bytes]) -> dict[str, Any]:
-        """Stores a file; one whose upload breaks off leaves nothing.
+    def add(self, name: str, source: BinaryIO) -> dict[str, Any]:
+        """Stores a file; one that cannot be read to its end leaves nothing.
 
         Args:
             name: the name that the client gives it; its suffix says what is in it.
-            parts: its content.
+            source: its content.
 
         Raises:
             InputError: the suffix is unknown, or the file is empty or too large.
@@ -47,16 +46,13 @@ class Files:
         id_ = f"file-{secrets.token_hex(12)}"
         with new_folder(ensure_folder(self._folder) / id_) as begun:
             with storage_errors(begun), (begun / f"content{suffix}").open("xb") as file:
-                async for part in parts:
-                    file.write(part)
-                    if file.tell() > MOST_BYTES:
-                        raise InputError(
-                            f"file: expected at most {MOST_BYTES:,} bytes, got more",
-                            code="serving.large_file",
-                        )
+                shutil.copyfileobj(source, file, 1 << 20)
                 size = file.tell()
-            if not size:
-                raise InputError("file: expected some content, got none", code="serving.bad_file")
+            if not 0 < size <= MOST_BYTES:
+                raise InputError(
+                    f"file: expected 1 to {MOST_BYTES:,} bytes, got {size:,}",
+                    code="serving.bad_file",
+                )
             described = {
                 "id": id_,
                 "object": "file",

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -20,10 +20,10 @@ class Hyperparameters(BaseModel):
 
     model_config = _STRICT
 
-    n_epochs: Auto | int = "auto"
-    batch_size: Auto | int = "auto"
+    n_epochs: Auto | Annotated[int, Field(ge=1, le=100_000)] = "auto"
+    batch_size: Auto | Annotated[int, Field(ge=1, le=65_536)] = "auto"
     learning_rate_multiplier: Auto | Literal[1] = "auto"
-    beta: Auto | float = "auto"
+    beta: Auto | Annotated[float, Field(gt=0)] = "auto"
 
     def settings(self) -> Json:
         """Returns the same as settings of a run."""
@@ -116,7 +116,7 @@ def settings_of(body: JobBody) -> Json:
     return settings
 
 
-def _reward(grader: Mapping[str, Any]) -> Json:
+def _reward(grader: Mapping[str, Any]) -> Json | list[Json]:
     """Returns a grader as a reward.
 
     Raises:
@@ -125,16 +125,16 @@ def _reward(grader: Mapping[str, Any]) -> Json:
     where = "method.reinforcement.grader"
     if (check := _check(grader)) is not None:
         return {"exact": check}
-    known = {"type", "name", "graders", "calculate_output"}
+    allowed = {"type", "name", "graders", "calculate_output"}
     graders = grader.get("graders")
-    if grader.get("type") == "multi" and isinstance(graders, dict) and not grader.keys() - known:
+    if grader.get("type") == "multi" and isinstance(graders, dict) and not grader.keys() - allowed:
         weights = _weights(str(grader.get("calculate_output", "")), where)
         checks = {name: _check(each) for name, each in cast("Json", graders).items()}
         if weights.keys() == checks.keys() and None not in checks.values():
-            return {
-                name: {"kind": "exact", **(check or {}), "weight": weights[name]}
+            return [
+                {"kind": "exact", "name": name, **(check or {}), "weight": weights[name]}
                 for name, check in checks.items()
-            }
+            ]
     raise RequestError(
         f"{where}: expected string_check of {{{{sample.output_text}}}} eq {{{{item.answer}}}}, or "
         "multi with a sum of NUMBER * NAME of such",

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 from zoo.gym.errors import GymError, InputError, NotAvailableError
@@ -13,6 +12,7 @@ from zoo.gym.jobs.command import ask_command
 from zoo.gym.jobs.state import Status, reconcile
 from zoo.gym.serving.files import Files
 from zoo.gym.serving.job_requests import JobBody, settings_of
+from zoo.gym.serving.variants import Models
 from zoo.gym.serving.wire import RequestError
 
 JOB_FILE = "openai_job.json"
@@ -28,12 +28,11 @@ class Jobs:
 
     Args:
         files: what they train on.
-        base: the base that jobs train.
-        name: what requests call it.
+        models: the base that they train, and the names of its variants.
     """
 
-    def __init__(self, files: Files, base: Path, name: str) -> None:
-        self._files, self._base, self._name = files, base, name
+    def __init__(self, files: Files, models: Models) -> None:
+        self._files, self._models = files, models
 
     async def create(self, body: JobBody) -> Json:
         """Starts a run.
@@ -42,9 +41,10 @@ class Jobs:
             RequestError: a field is wrong, or the run is refused.
             NotAvailableError: there is no such model or file.
         """
-        if body.model != self._name:
+        if body.model != self._models.name:
             raise NotAvailableError(
-                f"model: expected {self._name}, which this server has, got {body.model!r:.100}",
+                f"model: expected {self._models.name}, the base of this server, got "
+                f"{body.model!r:.100}",
                 code="serving.other_base",
             )
         settings = settings_of(body)
@@ -52,7 +52,7 @@ class Jobs:
         if body.validation_file is not None:
             settings["eval_dataset"] = str(self._files.content(body.validation_file))
         words += [f"{key}={json.dumps(value)}" for key, value in settings.items()]
-        words += ["--model", str(self._base), "--offline", "--detach"]
+        words += ["--model", str(self._models.base), "--offline", "--detach"]
         try:
             answer = await ask_command(words, finish=True)
         except GymError as error:
@@ -62,7 +62,7 @@ class Jobs:
         if body.suffix is not None:
             try:
                 rename(run, body.suffix)
-            except InputError:  # taken
+            except InputError:  # taken, or like an id
                 rename(run, f"{body.suffix[:50]}-{run.id}")
         return self._job(run)
 
@@ -100,7 +100,7 @@ class Jobs:
         Raises:
             NotAvailableError: there is none of this id.
         """
-        found: list[Json] = []
+        events: list[Json] = []
         for event in EventReader(self._run(id_).events.path).read():
             kind = event["kind"]
             if kind in ("state", "end"):
@@ -113,7 +113,7 @@ class Jobs:
                 continue
             is_figure = kind in ("step", "eval")
             numbers = {key: value for key, value in event.items() if key not in ("v", "t", "kind")}
-            found.append(
+            events.append(
                 {
                     "id": f"ftevent-{id_.removeprefix('ftjob-')}-{event['seq']}",
                     "object": "fine_tuning.job.event",
@@ -124,7 +124,7 @@ class Jobs:
                     "data": numbers if is_figure else {},
                 }
             )
-        return found[::-1]
+        return events[::-1]
 
     def checkpoints(self, id_: str) -> list[Json]:
         """Returns the checkpoints of a job, the latest first; they are not served.
@@ -156,6 +156,13 @@ class Jobs:
             code="serving.no_such_job",
         )
 
+    def _model_of(self, run: Run) -> str:
+        """Returns what the result is asked as: the run's name, unless a variant answers to it."""
+        name = run.name
+        if name is None or self._models.is_variant(name):
+            name = run.id
+        return f"{self._models.name}:{name}"
+
     def _job(self, run: Run) -> Json:
         body = JobBody.model_validate(read_json_object(run.folder / JOB_FILE) or {})
         status = reconcile(run)
@@ -170,7 +177,7 @@ class Jobs:
             "object": "fine_tuning.job",
             "created_at": int(status.created),
             "error": error,
-            "fine_tuned_model": f"{self._name}:{run.name or run.id}" if done else None,
+            "fine_tuned_model": self._model_of(run) if done else None,
             "finished_at": None if status.live else ended,
             "hyperparameters": method.tuning.hyperparameters.model_dump(exclude={"beta"}),
             "metadata": body.metadata,

@@ -158,14 +158,14 @@ class Reply:
 
 def joined(pieces: list[Piece]) -> list[Piece]:
     """Returns pieces with neighbours of one part as one."""
-    whole: list[Piece] = []
+    merged: list[Piece] = []
     for piece in pieces:
-        last = whole[-1] if whole else None
+        last = merged[-1] if merged else None
         if isinstance(piece, tuple) and isinstance(last, tuple) and piece[0] == last[0]:
-            whole[-1] = (piece[0], last[1] + piece[1])
+            merged[-1] = (piece[0], last[1] + piece[1])
         else:
-            whole.append(piece)
-    return whole
+            merged.append(piece)
+    return merged
 
 
 def _call(value: Mapping[str, Any]) -> ToolCall:

@@ -75,7 +75,7 @@ def build(models: Models) -> FastAPI:
 
     if models.can_train:
         files = Files()
-        add_training(owners, files, Jobs(files, models.base, models.name))
+        add_training(owners, files, Jobs(files, models))
     add_models(app, owners, models)
     metrics = Metrics(models)
     app.add_middleware(Counted, metrics=metrics)
@@ -120,8 +120,7 @@ async def _respond(
         return StreamingResponse(_lines(first, events), media_type=SSE)
     await compute(request, models, answers)
     # in a thread: the texts of many likely tokens take a while
-    wholes = (asyncio.to_thread(form.whole, *pair) for pair in enumerate(answers))
-    choices = [await whole for whole in wholes]
+    choices = [await asyncio.to_thread(form.whole, *pair) for pair in enumerate(answers)]
     body = head | {"object": form.kind, "choices": choices, "usage": _usage(answers)}
     return JSONResponse(body)
 

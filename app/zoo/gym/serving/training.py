@@ -1,7 +1,7 @@
 """The routes of files and fine-tuning jobs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -19,7 +19,8 @@ from zoo.gym.serving.wire import RequestError
 Json = dict[str, Any]
 Limit = Annotated[int, Query(ge=1, le=10_000)]
 
-PART = 1 << 20
+FORM = 1 << 20
+"""The most bytes around the file in an upload."""
 
 
 def add_training(app: APIRouter, files: Files, jobs: Jobs) -> None:
@@ -67,7 +68,7 @@ def _add_files(app: APIRouter, files: Files, path: str) -> None:
             if other := form.keys() - {"file", "purpose"}:
                 name = min(other)
                 raise RequestError(f"{name}: not supported by this server", param=name)
-            return await files.add(file.filename or "", _parts(file))
+            return await asyncio.to_thread(files.add, file.filename or "", file.file)
 
     @app.get(path)
     async def list_files(limit: Limit = 10_000, after: str | None = None) -> Json:
@@ -95,26 +96,21 @@ def _limited(request: Request) -> Request:
         nonlocal read_bytes
         message = await request.receive()
         read_bytes += len(message.get("body", b""))
-        if read_bytes > MOST_BYTES + PART:
+        if read_bytes > MOST_BYTES + FORM:
             raise RefusedError(413, f"body: expected a file of at most {MOST_BYTES:,} bytes")
         return message
 
     return Request(request.scope, receive)
 
 
-async def _parts(file: UploadFile) -> AsyncIterator[bytes]:
-    while part := await file.read(PART):
-        yield part
-
-
 def _page(items: Sequence[Json], limit: int, after: str | None) -> Json:
     """Returns the items behind the one with an id."""
     start = 0
     if after is not None:
-        places = [place for place, item in enumerate(items) if item["id"] == after]
-        if not places:
-            raise HTTPException(404, f"after: no item {after!r:.60}")
-        start = places[0] + 1
+        ids = [item["id"] for item in items]
+        if after not in ids:
+            raise HTTPException(404, f"after: no {after!r:.60} in this list")
+        start = ids.index(after) + 1
     page = list(items[start : start + limit])
     return {
         "object": "list",

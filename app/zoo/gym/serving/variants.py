@@ -235,6 +235,10 @@ class Models:
             factors[self._names[name].removesuffix(WEIGHT)] = pair
         return factors
 
+    def is_variant(self, name: str) -> bool:
+        """Returns whether a name is that of a variant, which a run of that name stands behind."""
+        return name in self.sources or self._in_folder(name) is not None
+
     def _source(self, name: str) -> Source:
         return self.sources.get(name) or self._in_folder(name) or self._run(name)
 
