@@ -25,6 +25,7 @@ from zoo.gym.http_guard.run import stored_token
 from zoo.gym.serving import chats
 from zoo.gym.serving import variants as serving_variants
 from zoo.gym.serving.run import ModelServer
+from zoo.gym.serving.variants import Asked, Models
 from zoo.models import pico_folder
 
 Served = Callable[..., Any]
@@ -182,7 +183,7 @@ def test_lessons_stand_behind_the_system_prompt(served: Served) -> None:
 def test_a_folder_of_variants_may_change(
     variants: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving_variants, "RESIDENT_BYTES", 400_000)  # three of them
+    monkeypatch.setattr(serving_variants, "RESIDENT_BYTES", 1)  # each takes the place of another
     folder = tmp_path / "people"
     folder.mkdir()
 
@@ -204,6 +205,29 @@ def test_a_folder_of_variants_may_change(
                 await scored(client, "p0", "Say 2.")
 
     asyncio.run(ask())
+
+
+def test_a_variant_that_left_the_memory_while_an_answer_waited_is_read_again(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, asked = Models.ask, list[str]()
+
+    async def ask_and_leave(models: Models, model: str, user: str | None = None) -> Asked:
+        found = await ask(models, model, user)
+        if not asked:
+            await models._make_room(2 * serving_variants.RESIDENT_BYTES)
+        asked.append(model)
+        return found
+
+    monkeypatch.setattr(Models, "ask", ask_and_leave)
+
+    async def read(_: ModelServer, client: AsyncOpenAI) -> tuple[Scored, Scored]:
+        asked.clear()  # those of the start
+        return await scored(client, "ann", "Say 2."), await scored(client, "ann", "Say 2.")
+
+    first, second = served(read)
+    assert agree(first, second)
+    assert asked == ["ann", "ann", "ann"]
 
 
 REFUSED: list[tuple[dict[str, Any], str | None]] = [

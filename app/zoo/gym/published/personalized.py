@@ -167,7 +167,8 @@ class PersonalizedServer:
 
         sampling = check_sampling(max_new_tokens, temperature, whole_of("seed", seed))
         models = self._models
-        asked = await models.ask(models.name, text_of("user_id", user_id))
+        reload = partial(models.ask, models.name, text_of("user_id", user_id))
+        asked = await reload()
         if not text_of("prompt", prompt).strip():
             raise InputError("prompt: expected some text, got none", code="published.empty_prompt")
         system = [Message("system", asked.system)] if asked.system.strip() else []
@@ -180,7 +181,7 @@ class PersonalizedServer:
                 code="published.prompt_too_long",
             )
         drawn = replace(sampling, max_new_tokens=min(sampling.max_new_tokens, room))
-        answer = Answer(asked, ids, sampling_for(asked, drawn), seed)
+        answer = Answer(asked, reload, ids, sampling_for(asked, drawn), seed)
         async for _ in answer.pieces(models.engine):
             pass
         return answer.content.strip(LINE_END)  # as `generate` returns it

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -109,13 +110,14 @@ async def _answers(
     if form is not None:
         constraint = await asyncio.to_thread(constraint_for, asked, form)
     _check_bias(asked, body)
+    reload = partial(models.ask, body.model, body.user_id)
     seed = secrets.randbits(62) if body.seed is None else body.seed
     answers: list[Answer] = []
     for ids in prompts:
         drawn = body.sampling(models.sampling, models.positions - len(ids))
         for _ in range(body.n or 1):
             sampling = replace(sampling_for(asked, drawn), constraint=constraint)
-            answer = Answer(asked, ids, sampling, seed + len(answers))
+            answer = Answer(asked, reload, ids, sampling, seed + len(answers))
             answer.scores_prompt, answer.ends_at_once = body.scores_prompt, body.most_tokens == 0
             answers.append(answer)
     if len(answers) > models.engine.most:

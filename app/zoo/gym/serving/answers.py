@@ -1,7 +1,7 @@
 """One answer of a request: its pieces while it is computed, and what it amounts to."""
 
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from zoo.backends.batching import Request
@@ -13,6 +13,7 @@ from zoo.gym.serving.replies import Piece, Reply, ToolCall
 from zoo.gym.serving.variants import Asked
 
 if TYPE_CHECKING:
+    from zoo.backends.sampling import TokenEvent
     from zoo.gym.serving.engine import Engine
 
 
@@ -22,6 +23,7 @@ class Answer:
 
     Attributes:
         asked: the model.
+        reload: reads its variant again, which may have left the memory while the answer waited.
         ids: the prompt.
         sampling: how it is drawn.
         key: the seed of its stream.
@@ -38,6 +40,7 @@ class Answer:
     """
 
     asked: Asked
+    reload: Callable[[], Awaitable[Asked]]
     ids: list[int]
     sampling: Sampling
     key: int
@@ -108,7 +111,7 @@ class Answer:
         )
         decode = self.asked.tokenizer.decode
         parts = Parts(decode, self.sampling.stop_strings, stripped=self.is_reply)
-        scorer, stream = Scorer(self.asked.tokenizer), engine.stream(request)
+        scorer, stream = Scorer(self.asked.tokenizer), self._stream(request, engine)
         try:
             async for event in stream:
                 self.prompt = self.prompt or event.prompt
@@ -127,6 +130,23 @@ class Answer:
         text = before_stop(decode(ids), self.sampling.stop_strings)
         if rest := parts.rest(text.strip(LINE_END) if self.is_reply else text):
             yield rest
+
+    async def _stream(self, request: Request, engine: "Engine") -> "AsyncGenerator[TokenEvent]":
+        """Yields the tokens of the answer."""
+        stream = engine.stream(request)
+        try:
+            try:
+                event = await anext(stream)
+            except KeyError:
+                adapter = (await self.reload()).adapter
+                # queued before anything else can take its place
+                stream = engine.stream(replace(request, adapter=adapter))
+                event = await anext(stream)
+            yield event
+            async for event in stream:
+                yield event
+        finally:
+            await stream.aclose()
 
     def scored(self) -> list[Score]:
         """Returns its tokens as they are reported, without the stop token."""

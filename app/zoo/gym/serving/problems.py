@@ -18,7 +18,6 @@ REPORTED: tuple[type[Exception], ...] = (
     HTTPException,
     RequestValidationError,
     ValueError,
-    KeyError,
 )
 """The errors that have a form."""
 
@@ -26,7 +25,7 @@ REPORTED: tuple[type[Exception], ...] = (
 def answer_error(_: Request, error: Exception) -> Response:
     """Answers a request that is no success."""
     status, body = problem_of(error)
-    headers = {"Retry-After": "1"} if status in {429, 503} else None
+    headers = {"Retry-After": "1"} if status == 429 else None
     return JSONResponse(body, status, headers)
 
 
@@ -48,9 +47,6 @@ def problem_of(error: Exception) -> tuple[int, dict[str, Any]]:
         fault = error.errors()[0]
         name = str(fault["loc"][-1])
         return 400, problem(f"{name}: {fault['msg']}", param=name, code="serving.bad_request")
-    if isinstance(error, KeyError):  # it left to make room after it was looked up
-        message = "model: it was unloaded before the answer began: ask again"
-        return 503, problem(message, kind="server_error", param="model", code="serving.busy")
     if not isinstance(error, GymError):
         wrong = str(error).partition(":")[0]
         return 400, problem(str(error), param=wrong, code="serving.bad_request")

@@ -135,7 +135,7 @@ async def _events(
         try:
             async for piece in answer.pieces(models.engine):
                 pieces.put_nowait((index, piece))
-        except (GymError, ValueError, KeyError) as error:
+        except (GymError, ValueError) as error:
             pieces.put_nowait(error)
         else:
             pieces.put_nowait((index, None))
@@ -175,7 +175,7 @@ async def _lines(
         yield f"data: {json.dumps(first)}\n\n"
         async for event in events:
             yield f"data: {json.dumps(event)}\n\n"
-    except (GymError, ValueError, KeyError) as error:
+    except (GymError, ValueError) as error:
         status, body = problem_of(error)
         del status
         yield f"data: {json.dumps(body)}\n\n"
@@ -221,7 +221,7 @@ async def _item_lines(
         yield line(first)
         async for event in events:
             yield line(event)
-    except (GymError, ValueError, KeyError) as error:
+    except (GymError, ValueError) as error:
         yield line(items.failed(problem_of(error)[1]["error"]))
     finally:
         await events.aclose()
