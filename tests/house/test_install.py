@@ -74,6 +74,7 @@ WITH_ANOTHER = {
     "tokenizers": "transformers brings it",
     "pydantic_core": "pydantic brings it",
     "packaging": "transformers brings it",
+    "python_multipart": "fastapi reads uploads with it",
     "rich": "textual brings it",
     "starlette": "fastapi brings it",
 }

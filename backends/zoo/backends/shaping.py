@@ -5,12 +5,12 @@ The log-probability that is reported of a token is that of the model, before the
 Legend: V vocabulary.
 """
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-import numpy as np
-
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from zoo.backends.sampling import Sampling
@@ -73,7 +73,7 @@ class Shaping:
             allowed_V = self._constraint.allowed(len(shaped_V))
             if not allowed_V.any():
                 raise BlockedError("no token of the model continues the answer")
-            shaped_V[~allowed_V] = -np.inf
+            shaped_V[~allowed_V] = -math.inf
         return shaped_V
 
     def add(self, token: int) -> None:
@@ -87,6 +87,8 @@ class Shaping:
 
 def top_tokens(logprobs_V: "NDArray[np.float32]", count: int) -> Top:
     """Returns the `count` most likely tokens; of equal ones those with smaller ids."""
+    import numpy as np
+
     count = min(count, len(logprobs_V))
     least = np.partition(logprobs_V, -count)[-count]
     likely = np.flatnonzero(logprobs_V >= least)
