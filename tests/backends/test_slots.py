@@ -189,6 +189,20 @@ def test_the_latest_rows_are_kept(tied: Path) -> None:
     assert tokens_read(batcher, [Request((*starts[0], 5, 6), sampling)])[1] > 50
 
 
+def test_a_small_cache_has_fewer_rows_at_once(tied: Path) -> None:
+    def most(cache_bytes: int | None) -> int:
+        batcher = base_of(tied).batcher(rows=4, tokens=64, cache_bytes=cache_bytes)
+        assert batcher is not None
+        for prompt in PROMPTS[:4]:
+            batcher.add(Request(prompt, Sampling(max_new_tokens=16)))
+        tokens = [0]
+        while batcher.busy:
+            tokens.append(len(batcher.step()))
+        return max(tokens)
+
+    assert (most(1), most(None)) == (1, 4)
+
+
 def test_a_beginning_that_many_share_is_read_once(tied: Path) -> None:
     policy = base_of(tied)
     batcher = batcher_of(policy, rows=4, tokens=120)

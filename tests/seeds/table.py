@@ -373,7 +373,8 @@ COMMANDS = (
     Command("D3", 3, prelude=ADAPTED, more=("--json",), says=('"prompt": "Hello"',)),
     Command("B5", 2, more=ONE_STEP),
     Command("C18", 2, more=("max_steps=1",), says=("1. a reward model learns from the pairs",)),
-    Command("C18", 3, more=("--queue", "0"), refused="--queue: "),  # without that it serves
+    Command("C18", 3, more=("--port", "-1"), refused="--port: "),  # without that it serves
+    Command("D3", 4, prelude=ADAPTED, more=("--port", "-1"), refused="--port: "),  # so does this
     Command("E2", 1, more=ONE_STEP),
     Command("E2", 2, more=ON_SUMS),
     Command("E2", 3, more=ON_PAIRS),
@@ -384,7 +385,6 @@ ABSENT_COMMANDS = (
     Command("B5", 4, refused="export"),
     Command("C18", 1, refused="start"),
     Command("D3", 1, refused="webui"),
-    Command("D3", 4, refused="api"),
     Command("E3", 1, refused="webui"),
 )
 """Commands that do not exist here, and a file of settings."""

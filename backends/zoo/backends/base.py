@@ -169,7 +169,9 @@ class Policy(Scorer, Answerer):
         training it is a frozen copy, loaded from the base's folder.
         """
 
-    def batcher(self, *, rows: int, tokens: int) -> "Batcher | None":
+    def batcher(
+        self, *, rows: int, tokens: int, cache_bytes: int | None = None
+    ) -> "Batcher | None":
         """Returns what answers requests that come and go, each with its own adapter.
 
         Until it is closed, the policy must do nothing else.
@@ -177,11 +179,13 @@ class Policy(Scorer, Answerer):
         Args:
             rows: the most requests that are answered at once.
             tokens: the most tokens of a prompt and its answer.
+            cache_bytes: the most memory of keys and values; one request alone may take more.
+                None chooses it.
 
         Returns:
             None if the model cannot: requests are then answered one after the other.
         """
-        del rows, tokens
+        del rows, tokens, cache_bytes
         return None
 
     def notes(self, *, sampling: bool = True, prefix: bool = True) -> tuple[str, ...]:

@@ -203,6 +203,6 @@ def test_rows_and_their_tokens_fit_in_memory(tmp_path: Path) -> None:
     file = write_gguf(tmp_path / "tiny.gguf", settings("llama", keys), llama_tensors())
     source = open_gguf(file)
     assert bytes_of_token(source) == 2 * 2 * 2 * (8 + 8)  # float16, 2 layers, 2 heads, 8 and 8 wide
-    megabytes = [128 << 20, 4 << 20, 1 << 20]  # half of it: 524,288, 16,384 and 4,096 tokens
-    rooms = [room(source, 16, size) for size in megabytes]
+    sizes = [64 << 20, 2 << 20, 512 << 10]  # 524,288, 16,384 and 4,096 tokens
+    rooms = [room(source, 16, size) for size in sizes]
     assert rooms == [(16, 32_768), (2, 8192), (1, 4096)]

@@ -57,7 +57,7 @@ def check_gguf(file: Path) -> None:
 
 @contextmanager
 def load_gguf(
-    file: Path, adapters: Mapping[str, Path], *, rows: int
+    file: Path, adapters: Mapping[str, Path], *, rows: int, cache_bytes: int | None = None
 ) -> "Generator[tuple[LlamaBatcher, Path]]":
     """Yields a loaded file, and a folder with its tokenizer, for the duration of a `with` block.
 
@@ -65,6 +65,7 @@ def load_gguf(
         file: the model.
         adapters: LoRA adapters in GGUF by name.
         rows: the most answers that are computed at once.
+        cache_bytes: the most memory of keys and values.
 
     Raises:
         NotAvailableError: the extra `llamacpp` is not installed, or a file is missing.
@@ -80,7 +81,7 @@ def load_gguf(
         folder.mkdir()
         source = open_gguf(file)
         write_text_files(source, folder)
-        batcher = LlamaBatcher(source, adapters, rows=rows)
+        batcher = LlamaBatcher(source, adapters, rows=rows, cache_bytes=cache_bytes)
         stack.callback(batcher.close)
         yield batcher, folder
 

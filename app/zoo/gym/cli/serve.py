@@ -1,42 +1,45 @@
 """`zoo-gym serve`: an OpenAI-compatible server of a model and its variants."""
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from pydantic import ValidationError
 
 from zoo.gym.chat.gguf import is_gguf_file
-from zoo.gym.cli.options import Json, Model, Offline, Switch, Yes
+from zoo.gym.cli.options import Json, Model, Offline, Switch, Template, Yes
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.sources import resolve_base
+from zoo.gym.cli.sources import resolve_base, template_of
 from zoo.gym.config.report import first_fault
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.paths import given_path
 
 if TYPE_CHECKING:
+    from zoo.backends.spec import QuantizationSpec
     from zoo.gym.serving.run import ModelServer, ServeConfig
+    from zoo.gym.serving.settings import Block
     from zoo.gym.tuned.source import Source
 
 _MANY = Parameter(negative=(), show_default=False)
 Variants = Annotated[tuple[str, ...], Parameter(name="--variant", metavar="NAME=SOURCE"), _MANY]
 Names = Annotated[tuple[str, ...], Parameter(name="--allow-host", metavar="NAME"), _MANY]
 Pages = Annotated[tuple[str, ...], Parameter(name="--cors", metavar="ORIGIN"), _MANY]
+Adapter = Annotated[str | None, Parameter(name="--adapter_name_or_path", metavar="FOLDER")]
 UserTokens = Annotated[tuple[str, ...], Parameter(name="--user-token", metavar="NAME"), _MANY]
 
 
 def serve(
     *,
     model: Model = None,
+    adapter: Adapter = None,
     variant: Variants = (),
     variants: str | None = None,
-    host: str = "127.0.0.1",
-    port: int = 8000,
+    template: Template = None,
+    config: Annotated[str | None, Parameter(name="--config", metavar="FILE")] = None,
+    host: str | None = None,
+    port: int | None = None,
     allow_host: Names = (),
     cors: Pages = (),
-    rows: int = 16,
-    queue: int = 128,
     no_token: Switch = False,
     user_token: UserTokens = (),
     yes: Yes = False,
@@ -46,37 +49,60 @@ def serve(
     """Serves a model and fine-tunes of it to programs of this machine that speak OpenAI's API.
 
     Args:
-        model: the base's name or folder, by default that of the first variant; or an adapter or
-            delta, which is then a variant of its base; or a GGUF file
-        variant: NAME=SOURCE: a run, an adapter or a low-rank delta of the base, asked for as
-            MODEL:NAME; of a GGUF file a LoRA adapter in GGUF
+        model: the base's name or folder, by default that of the first variant; or a GGUF file
+        adapter: a variant that is named after its folder
+        variant: a run, an adapter or a delta of the base, asked for as MODEL:NAME
         variants: a folder of more, in place of those of `variants list`
-        host: address to listen at; beyond this machine's own, always with a token
-        port: port to listen at; 0 takes any free one
+        template: the chat template of all, in place of their own
+        config: YAML with a block `serving:`, see docs/reference/serve.md
+        host: address to listen at, by default 127.0.0.1
+        port: port to listen at, by default 8000; 0 takes any free one
         allow_host: what others call this machine in its address
         cors: a page whose scripts may ask, as https://example.org
-        rows: answers computed at once
-        queue: answers that wait or are computed at once, at most
         no_token: let every program of this machine ask
-        user_token: make or show the token with which this variant alone may be asked
+        user_token: make or show the token for this variant alone
         yes: download without asking
         offline: never use the network
         as_json: print one JSON object as stdout's last line, once it listens
     """
-    from zoo.gym.serving.run import ModelServer
-    from zoo.gym.variants.store import folder_of
+    from zoo.gym.serving.settings import Block, read_block
 
     out = Output(as_json)
-    settings: dict[str, object] = {"host": host, "port": port, "rows": rows, "queue": queue}
-    settings |= {"names": allow_host or _names_of(host), "origins": cors}
-    settings |= {"needs_token": not no_token, "user_tokens": user_token}
-    if model is not None and is_gguf_file(file := given_path(model)):
-        out.say(f"loading {model}")
-        return _run(_gguf_server(file, variant, variants, _config(settings)), file.stem, out)
-    sources, config = _sources(variant), _config(settings)
-    if model is not None and (named := _fine_tune(model)) is not None:
-        name, source = named  # a peft folder or a delta, as published texts serve them
-        sources, model = {name: source, **sources}, None
+    block = Block() if config is None else read_block(given_path(config))
+    named = _named(variant) | ({} if adapter is None else {_name_of(adapter): adapter})
+    flags: dict[str, object] = {
+        "model": model,
+        "variant": named or None,
+        "variants": variants,
+        "template": template_of(template or block.template, out),
+        "host": host,
+        "port": port,
+        "allow_host": list(allow_host) or None,
+        "cors": list(cors) or None,
+        "no_token": no_token or None,
+        "user_token": list(user_token) or None,
+    }
+    given = {key: value for key, value in flags.items() if value is not None}
+    block = block.model_copy(update=given)
+    if block.model is not None and is_gguf_file(given_path(block.model)):
+        return _run(_gguf_server(block, out), out)
+    return _run(_server(block, out, yes=yes, offline=offline), out)
+
+
+def _server(block: "Block", out: Output, *, yes: bool, offline: bool) -> "ModelServer":
+    """Returns the server of a model folder."""
+    from zoo.gym.serving.run import ModelServer
+    from zoo.gym.serving.settings import check_format, quantization_of
+    from zoo.gym.tuned.source import resolve_tuned
+    from zoo.gym.variants.store import folder_of
+
+    check_format(block, "safetensors")
+    config = _config(block, quantization=quantization_of(block))
+    model = block.model
+    sources = {name: resolve_tuned(source) for name, source in block.variant.items()}
+    if model is not None and (tuned := _fine_tune(model)) is not None:
+        # a peft folder or a delta, as published texts serve them
+        sources, model = {_name_of(model): tuned, **sources}, None
     first = next(iter(sources.values()), None)
     if model is None and first is None:
         raise InputError(
@@ -84,7 +110,7 @@ def serve(
             hint="zoo-gym serve --model smollm2",
             code="cli.nothing_to_serve",
         )
-    folder = None if variants is None else given_path(variants)
+    folder = None if block.variants is None else given_path(block.variants)
     if folder is not None and not folder.is_dir():
         raise NotAvailableError(
             f"--variants: {folder}: no such folder", code="cli.no_variants_folder"
@@ -92,46 +118,45 @@ def serve(
     recorded, check = (None, None) if first is None else (first.base, first.check)
     base = resolve_base(model, recorded, "--model", check, yes=yes, offline=offline)
     out.say(f"loading {base.id}")
-    server = ModelServer(base.folder, base.id, sources, config, folder or folder_of(base.folder))
-    return _run(server, base.id, out)
+    return ModelServer(base.folder, base.id, sources, config, folder or folder_of(base.folder))
 
 
-def _run(server: "ModelServer", name: str, out: Output) -> int:
+def _run(server: "ModelServer", out: Output) -> int:
     """Serves until the user ends it."""
     from zoo.gym.http_guard.run import until_stopped
     from zoo.gym.serving.run import token_file
 
     def started() -> None:
-        out.answer(f"{name} is at {server.url}/v1")
+        out.answer(f"{server.name} is at {server.url}/v1")
         if server.token is not None:
             out.answer(f"token: {server.token}")
         for user, token in server.user_tokens.items():
-            out.answer(f"token for {name}:{user} alone: {token}")
+            out.answer(f"token for {server.name}:{user} alone: {token}")
         if not server.config.is_local:
             out.say("HTTP is not encrypted: who carries it can read tokens, prompts and answers")
         key = "any" if server.token is None else "$(cat " + str(token_file()) + ")"
         out.say(f'try it: curl {server.url}/v1/models -H "Authorization: Bearer {key}"')
         out.say("Ctrl-C ends it")
-        out.result({"url": f"{server.url}/v1", "model": name, "variants": server.variants})
+        out.result({"url": f"{server.url}/v1", "model": server.name, "variants": server.variants})
 
     asyncio.run(until_stopped(server, started))
     out.say("ended")
     return 0
 
 
-def _gguf_server(
-    file: Path, variant: tuple[str, ...], variants: str | None, config: "ServeConfig"
-) -> "ModelServer":
+def _gguf_server(block: "Block", out: Output) -> "ModelServer":
     """Returns the server of a GGUF file, whose variants are LoRA adapters in GGUF."""
     from zoo.gym.serving.gguf import GgufServer
+    from zoo.gym.serving.settings import check_bits, check_format
 
-    if variants is not None:
+    if block.variants is not None:
         raise InputError(
-            f"--variants: expected none with a GGUF file, got {variants!r}",
+            f"--variants: expected none with a GGUF file, got {block.variants!r}",
             hint="llama.cpp reads its adapters when it starts: --variant NAME=ADAPTER.gguf",
             code="cli.no_variants_of_gguf",
         )
-    adapters = {name: given_path(path) for name, path in _named(variant).items()}
+    file = given_path(str(block.model))
+    adapters = {name: given_path(path) for name, path in block.variant.items()}
     for name, path in adapters.items():
         if not is_gguf_file(path):
             raise InputError(
@@ -139,25 +164,27 @@ def _gguf_server(
                 hint="zoo-gym models import FILE.gguf makes a base that takes other fine-tunes",
                 code="cli.bad_value",
             )
+    check_format(block, "gguf")
+    check_bits(block, file)
+    config = _config(block)
+    out.say(f"loading {block.model}")
     return GgufServer(file, adapters, config)
 
 
-def _fine_tune(model: str) -> "tuple[str, Source] | None":
-    """Returns the name and the fine-tune that `--model` is the path of; None for a model."""
+def _fine_tune(model: str) -> "Source | None":
+    """Returns the fine-tune that `--model` is the path of; None for a model."""
     from zoo.gym.tuned.source import source_at
 
     path = given_path(model)
     if not path.exists():
         return None
     source = source_at(path)
-    name = path.name.lower().removesuffix(".safetensors")
-    return None if source.artifact == "model" else (name, source)
+    return None if source.artifact == "model" else source
 
 
-def _sources(variants: tuple[str, ...]) -> "dict[str, Source]":
-    from zoo.gym.tuned.source import resolve_tuned
-
-    return {name: resolve_tuned(source) for name, source in _named(variants).items()}
+def _name_of(path: str) -> str:
+    """Returns what a fine-tune is called that is named by its path alone."""
+    return given_path(path).name.lower().removesuffix(".safetensors")
 
 
 def _named(variants: tuple[str, ...]) -> dict[str, str]:
@@ -189,11 +216,13 @@ _FLAGS = {"names": "allow-host", "origins": "cors", "user_tokens": "user-token"}
 """Settings of a server whose flags have another name."""
 
 
-def _config(settings: dict[str, object]) -> "ServeConfig":
+def _config(block: "Block", quantization: "QuantizationSpec | None" = None) -> "ServeConfig":
     from zoo.gym.serving.run import ServeConfig
 
+    settings = block.config()
+    settings.setdefault("names", _names_of(block.host or "127.0.0.1"))
     try:
-        return ServeConfig.model_validate(settings)
+        return ServeConfig.model_validate(settings | {"quantization": quantization})
     except ValidationError as error:
         key, message = first_fault(error)
         if not key:  # settings that do not fit together: the message begins with one

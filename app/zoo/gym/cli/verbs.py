@@ -37,8 +37,8 @@ ROOT = (
 ALONE = {"models": "list"}
 """Groups that are a command as well: the second word that is meant without one."""
 
-OTHER_NAMES = {"community": "round"}
-"""Groups under a second name, which published texts use."""
+OTHER_NAMES = {"community": "round", "api": "serve"}
+"""First words under a second name, which published texts use."""
 
 OLD_VERBS = {("round", "take"): "sync"}
 """Second words that a command had before, by group."""
@@ -50,7 +50,6 @@ _RAY = (
 )
 
 ABSENT = {
-    "api": _SERVE,
     "env": "expected zoo-gym doctor",
     "eval": "expected zoo-gym delta check, which measures a delta, or the setting eval_dataset",
     "export": "exporting models is not supported yet: expected zoo-gym delta apply, which writes a"

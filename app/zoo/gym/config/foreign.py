@@ -220,7 +220,7 @@ MISSING = {
     "ref_model_adapters": "another reference than the base model is not supported yet",
     "resume_from_checkpoint": "expected the command 'zoo-gym runs resume RUN'",
     "reward_weights": "expected weights in reward: {numeric: 1, format: 0.2}",
-    "serving": "a server has no settings file yet: expected the options of zoo-gym serve",
+    "serving": "expected the file in zoo-gym serve --config FILE",
     "streaming": "streamed data is not supported yet",
     "sync_ref_model": "a reference that follows the model is not supported yet",
     "system": "a system prompt for all rows is not supported yet: expected it in the rows",

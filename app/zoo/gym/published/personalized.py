@@ -31,12 +31,6 @@ if TYPE_CHECKING:
     from zoo.gym.serving.variants import Models
     from zoo.models import Resolved
 
-MOST_AT_ONCE = 1_000_000
-"""Answers that may wait: a program waits for what it asks, unlike clients of a server."""
-
-ROWS = 16
-"""Answers that are computed at once."""
-
 
 @dataclass(frozen=True)
 class Variant:
@@ -81,7 +75,7 @@ class PersonalizedServer:
     def __init__(
         self, base_model: StrPath, config: BitDeltaConfig | None = None, device: str | None = None
     ) -> None:
-        from zoo.gym.serving.run import load_models
+        from zoo.gym.serving.run import MOST_QUEUED, ServeConfig, load_models
         from zoo.gym.variants.store import folder_of
         from zoo.models import resolve
 
@@ -99,9 +93,8 @@ class PersonalizedServer:
             base.id,
             {},
             folder_of(base.folder),
-            rows=ROWS,
-            queue=MOST_AT_ONCE,
-            device=device,
+            ServeConfig(queue=MOST_QUEUED),
+            device,
         )
 
     def load_variants(self, paths: Mapping[str, StrPath] | Iterable[StrPath]) -> None:

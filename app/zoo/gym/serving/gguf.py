@@ -65,15 +65,19 @@ class GgufServer(ModelServer):
         return sorted(self.adapters)
 
     def _models(self) -> Models:
-        loading = load_gguf(self.base, self.adapters, rows=self.config.rows)
+        config = self.config
+        loading = load_gguf(
+            self.base, self.adapters, rows=config.rows, cache_bytes=config.cache_size
+        )
         batcher, folder = self._open.enter_context(loading)
-        engine = Engine(batcher, most=self.config.queue)
+        engine = Engine(batcher, most=config.queue)
         return GgufModels(
             folder,
             self.name,
             engine,
             {},
             Sampling(temperature=1.0),
+            template=config.template,
             adapters=self.adapters,
             tokens=batcher.tokens,
         )

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from zoo.backends.machine.threads import choose_threads, use_threads
 from zoo.backends.sampling import Sampling
+from zoo.backends.spec import QuantizationSpec
 from zoo.gym.chat.greedy import stated_sampling, warn_of_settings
 from zoo.gym.errors import InputError
 from zoo.gym.http_guard.config import LOCAL_NAMES, HttpConfig
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 8000
 
+MOST_QUEUED = 1_000_000
+"""Answers that may wait where a program waits for what it asks, unlike clients of a server."""
+
 
 class ServeConfig(HttpConfig):
     """Where a server of models listens, and how much it takes on."""
@@ -37,7 +41,19 @@ class ServeConfig(HttpConfig):
     concurrency: int = Field(default=512, ge=1, le=10_000, description="connections at a time")
     rows: int = Field(default=16, ge=1, le=1024, description="answers that are computed at once")
     queue: int = Field(
-        default=128, ge=1, le=100_000, description="answers that may wait or be computed at once"
+        default=128,
+        ge=1,
+        le=MOST_QUEUED,
+        description="answers that may wait or be computed at once",
+    )
+    cache_size: int | None = Field(
+        default=None, ge=1, description="bytes of keys and values at most; none: as memory allows"
+    )
+    quantization: QuantizationSpec | None = Field(
+        default=None, description="how the weights of a model folder are quantised"
+    )
+    template: str | None = Field(
+        default=None, description="the chat template of the base and of all variants"
     )
     needs_token: bool = Field(default=True, description="whether requests need the token")
     user_tokens: tuple[str, ...] = Field(
@@ -146,8 +162,7 @@ class ModelServer:
 
     def _models(self) -> Models:
         """Loads the models, with an engine that is closed before what `_open` has now."""
-        rows, queue = self.config.rows, self.config.queue
-        return load_models(self.base, self.name, self.sources, self.folder, rows=rows, queue=queue)
+        return load_models(self.base, self.name, self.sources, self.folder, self.config)
 
     async def stop(self) -> None:
         """Ends what is being answered, and frees the model."""
@@ -160,9 +175,7 @@ def load_models(
     name: str,
     sources: Mapping[str, Source],
     folder: Path | None,
-    *,
-    rows: int,
-    queue: int,
+    config: ServeConfig,
     device: str | None = None,
 ) -> Models:
     """Loads a base, with an engine that answers; close that at the end.
@@ -172,8 +185,7 @@ def load_models(
         name: what requests call it.
         sources: variants by name.
         folder: has more variants, see `Models`.
-        rows: answers that are computed at once.
-        queue: answers that may wait or be computed at once.
+        config: how many answers there may be, and how the base is loaded.
         device: the device; by default the best one that can load the base.
 
     Raises:
@@ -187,11 +199,13 @@ def load_models(
     warn_of_settings(base)
     use_threads(choose_threads(count_parameters(base)))
     loader = engine_for(base) if device is None else open_engine(device)
-    policy = loader.load(base, LoadSpec())
+    policy = loader.load(base, LoadSpec(quantization=config.quantization))
     tokens = model_positions(base) or UNLIMITED
-    batcher = policy.batcher(rows=rows, tokens=tokens) or OneByOne(policy, tokens=tokens)
+    batcher = policy.batcher(rows=config.rows, tokens=tokens, cache_bytes=config.cache_size)
+    batcher = batcher or OneByOne(policy, tokens=tokens)
     drawn = stated_sampling(base) or {"temperature": 1.0}
-    return Models(base, name, Engine(batcher, most=queue), sources, Sampling(**drawn), folder)
+    engine = Engine(batcher, most=config.queue)
+    return Models(base, name, engine, sources, Sampling(**drawn), folder, config.template)
 
 
 def token_file() -> Path:

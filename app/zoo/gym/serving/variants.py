@@ -76,6 +76,7 @@ class Models:
         folder: has variants by their names, which may come and go: NAME.safetensors is a delta,
             a folder NAME an adapter.
         sampling: how answers are drawn if a request does not say.
+        template: the chat template of all, in place of their own.
         can_train: whether fine-tuning jobs can train the base.
     """
 
@@ -85,6 +86,7 @@ class Models:
     sources: Mapping[str, Source]
     sampling: Sampling
     folder: Path | None = None
+    template: str | None = None
     can_train: bool = field(default=True, init=False)
     positions: int = field(init=False)
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
@@ -183,11 +185,11 @@ class Models:
         stored = None
         if source is not None and tuned is not None and source.artifact == "delta":
             stored = tuned.record.tokenizer
-        if source is not None and source.artifact == "delta" and not stored:
+        if source is not None and source.artifact == "delta" and not (stored or self.template):
             tokenizer = self._base.tokenizer  # reading one takes longer than reading a delta
         else:
             path = None if source is None else source.path
-            as_trained = own_tokenizer(self.base, path, None, stored)
+            as_trained = own_tokenizer(self.base, path, self.template, stored)
             tokenizer = as_trained.tokenizer
             for note in as_trained.notes:
                 warnings.warn(note, GymWarning, stacklevel=2)

@@ -60,6 +60,7 @@ class LlamaBatcher(Batcher):
         source: the open file.
         adapters: LoRA adapters in GGUF by name.
         rows: the most rows that are answered at once.
+        cache_bytes: the most memory of keys and values; None takes a share of what is free.
 
     Attributes:
         tokens: the most tokens of a prompt and its answer.
@@ -69,9 +70,17 @@ class LlamaBatcher(Batcher):
         InputError: llama.cpp refuses the model or an adapter.
     """
 
-    def __init__(self, source: Source, adapters: Mapping[str, Path], *, rows: int) -> None:
+    def __init__(
+        self,
+        source: Source,
+        adapters: Mapping[str, Path],
+        *,
+        rows: int,
+        cache_bytes: int | None = None,
+    ) -> None:
         require_llamacpp()
-        slots, self.tokens = room(source, rows, free_bytes())
+        room_bytes = int(KEPT_SHARE * free_bytes())
+        slots, self.tokens = room(source, rows, min(room_bytes, cache_bytes or room_bytes))
         size = sum(prod(tensor.shape) for _, tensor in source.tensors.values())
         threads = choose_threads(size)
         self._server = LlamaServer(
@@ -221,15 +230,15 @@ def free_bytes() -> int:
     return int(psutil.virtual_memory().available)
 
 
-def room(source: Source, rows: int, free_bytes: int) -> tuple[int, int]:
+def room(source: Source, rows: int, cache_bytes: int) -> tuple[int, int]:
     """Returns how many slots there are, and the tokens of each, as memory allows.
 
     Args:
         source: the open file.
         rows: the most slots.
-        free_bytes: the free memory.
+        cache_bytes: the memory for keys and values.
     """
-    most = int(KEPT_SHARE * free_bytes) // bytes_of_token(source)
+    most = cache_bytes // bytes_of_token(source)
     trained = context_length(source) or AMPLE_TOKENS
     slots = min(rows, max(1, most // min(trained, AMPLE_TOKENS)))
     return slots, max(1, min(trained, most // slots))

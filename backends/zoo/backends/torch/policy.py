@@ -296,14 +296,14 @@ class TorchPolicy(Policy):
         """Reads tokens that many prompts begin with; None if the model cannot share them."""
         return read_prefix(self.module, ids)
 
-    def batcher(self, *, rows: int, tokens: int) -> "Slots | None":
+    def batcher(self, *, rows: int, tokens: int, cache_bytes: int | None = None) -> "Slots | None":
         """Returns slots for requests; None if the model's rows cannot come and go."""
         from zoo.backends.torch.generation.slots import Slots
         from zoo.backends.torch.generation.slots_probe import slots_refusal
 
         if slots_refusal(self.module) is not None:
             return None
-        return Slots(self.module, rows=rows, tokens=tokens)
+        return Slots(self.module, rows=rows, tokens=tokens, cache_bytes=cache_bytes)
 
     def notes(self, *, sampling: bool = True, prefix: bool = True) -> tuple[str, ...]:
         """Returns why rows share no prompts or are padded, and what the optimizer leaves out."""

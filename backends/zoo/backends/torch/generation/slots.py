@@ -91,11 +91,16 @@ class Slots(Batcher):
         module: the model, without an adapter; see `slots_refusal`.
         rows: the most rows that are answered at once.
         tokens: the most tokens of a prompt and its answer.
+        cache_bytes: the most memory of keys and values; one row alone may take more. None is
+            `batch_bytes`.
     """
 
-    def __init__(self, module: LossModule, *, rows: int, tokens: int) -> None:
+    def __init__(
+        self, module: LossModule, *, rows: int, tokens: int, cache_bytes: int | None = None
+    ) -> None:
         module.eval()
         self._module, self._most, self._tokens = module, rows, tokens
+        self._cache_bytes = batch_bytes(module) if cache_bytes is None else cache_bytes
         self._table = Table()
         layers = int(text_config(module).num_hidden_layers)
         self._layers = [Layer(self._table) for _ in range(layers)]
@@ -248,7 +253,7 @@ class Slots(Batcher):
         """Returns whether buffers for so many rows and tokens fit in memory."""
         room, length = self._layers[0].room
         slots, length = max(room, doubled(1, rows)), max(length, doubled(FIRST_TOKENS, tokens))
-        return slots * bytes_of_row(self._module, length) <= batch_bytes(self._module)
+        return slots * bytes_of_row(self._module, length) <= self._cache_bytes
 
     def _leave(self) -> None:
         """Keeps the rows that have ended behind the others: each changes places with the last."""
