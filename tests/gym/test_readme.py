@@ -55,4 +55,4 @@ def test_the_examples_of_every_way_to_train_in_python_run(
         assert names["result"].model.is_dir()
     assert Path("my-model").is_dir()
     assert Path("mine.safetensors").is_file()
-    assert len(list((tmp_path / "home" / "data" / "runs").iterdir())) == 5
+    assert len(list((tmp_path / "home" / "data" / "runs").iterdir())) == 6

@@ -1,6 +1,6 @@
 """Every published block: what it needs besides its text and its outcome, or why it is not run.
 
-A name or command that does not exist here is listed as absent, with its refusal. When it exists,
+A command that does not exist here is listed as absent, with its refusal. When it exists,
 its test fails, and the block moves to those that are run.
 """
 
@@ -217,6 +217,20 @@ prompt = "Say 2."
 """
 """The data and the prompt that the blocks of variants leave open."""
 
+PAIRS = """
+preference_dataset = [
+    {"prompt": f"Say {n}.", "chosen": f"{n}.", "rejected": "No."} for n in range(6)
+]
+"""
+"""Rows of a better and a worse answer."""
+
+HANZO = """
+import sys, types
+from zoo.gym.client import Client
+sys.modules["hanzo"] = types.SimpleNamespace(Hanzo=Client)
+"""
+"""The published client is ours."""
+
 PYTHON = (
     Python(
         "A3",
@@ -243,13 +257,25 @@ assert isinstance(trainer.serve_variant("user_123").generate(prompt, max_new_tok
     ),
     Python(
         "A5",
-        only="train_variant",
-        prelude=USER
-        + """
-import sys, types
-from zoo.gym.client import Client
-sys.modules["hanzo"] = types.SimpleNamespace(Hanzo=Client)
+        only="train_grpo",
+        prelude=PAIRS + HANZO,
+        after="""
+from zoo.gym.jobs import open_run, read_status
+assert read_status(open_run("last")).state == "done"
 """,
+    ),
+    Python(
+        "C16",
+        prelude=PAIRS + HANZO,
+        after="""
+assert isinstance(response.choices[0].message.content, str)
+assert response.model == "qwen3-4b-grpo" and response.usage.completion_tokens > 0
+""",
+    ),
+    Python(
+        "A5",
+        only="train_variant",
+        prelude=USER + HANZO,
         after="""
 from zoo.gym.variants.store import find
 assert find("user_123").file.is_file()
@@ -343,13 +369,6 @@ assert np.allclose(ours, advantages) and np.allclose(ours, [0.4, -0.6, 0.4, -0.6
     ),
 )
 
-ABSENT_PYTHON = (
-    Python("A5", only="train_grpo", refused="train_grpo"),
-    Python("C16", only="train_grpo", refused="train_grpo"),
-    Python("C16", only="create", refused="chat"),
-)
-"""Blocks that end at a name that does not exist here; their client is that of `zoo.gym.client`."""
-
 ONE_STEP = ("dataset=alpaca_en_demo", "max_steps=1")
 ON_PICO = ("model_name_or_path=zen-pico", "val_size=0", "max_steps=1")
 ON_SUMS = ("dataset=data.jsonl", "max_steps=1")
@@ -387,7 +406,7 @@ ABSENT_COMMANDS = (
     Command("D3", 1, refused="webui"),
     Command("E3", 1, refused="webui"),
 )
-"""Commands that do not exist here, and a file of settings."""
+"""Commands that do not exist here."""
 
 FILES = (
     File("D5", name="published.json", more=ON_PICO),

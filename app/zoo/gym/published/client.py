@@ -1,9 +1,9 @@
-"""Our client under the published method names: takes part in rounds, and trains variants.
+"""Our client under the published method names: trains, answers, and takes part in rounds.
 
     client = Client(node_url="https://example.org/rounds/summer")
     client.contribute_improvement("alice", "zen-pico", improvement_data="my-adapter", send=True)
 
-Nothing is sent without `send=True`. Other training is in `GRPOTrainer` and `Trainer`.
+Nothing is sent without `send=True`.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,23 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from zoo.gym.arguments import StrPath, instance_of, model_folder, path_of, text_of, whole_of
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import InputError
+from zoo.gym.published.local_chat import Chat
 
 if TYPE_CHECKING:
     from zoo.gym.config.bitdelta import BitDeltaConfig
     from zoo.gym.config.values import Data
+    from zoo.gym.jobs.run import RunResult
+    from zoo.gym.published.grpo import GRPOConfig
     from zoo.gym.published.personalized import Variant
     from zoo.gym.published.soup.config import DeltaSoupConfig
     from zoo.gym.rounds.session.contributing import Prepared
     from zoo.gym.rounds.session.opening import Opened
     from zoo.gym.rounds.storage.base import Storage
     from zoo.gym.signing import Signed
-
-_ELSEWHERE = {
-    "train_grpo": "zoo.gym.GRPOTrainer trains with GRPO",
-    "chat": "zoo.gym.generate and zoo.gym.open_chat answer",
-}
-"""Published names that this client does not have, with what to use."""
 
 _READ = frozenset({"method", "min_contributors"})
 
@@ -76,11 +73,14 @@ class CommunityResult:
 
 
 class Client:
-    """Takes part in a round, or runs one; trains the variants of users.
+    """Trains models and variants, answers with them; takes part in a round, or runs one.
 
     Args:
         inference_mode: `local`: everything but the round runs on this machine.
         node_url: the round's address, folder, id or name; the only one seen here if None.
+
+    Attributes:
+        chat: answers as OpenAI's client does: `chat.completions.create(model=..., messages=[...])`.
 
     Raises:
         InputError: another mode.
@@ -94,6 +94,7 @@ class Client:
                 f"inference_mode: expected 'local', got {inference_mode!r}",
                 code="published.bad_argument",
             )
+        self.chat = Chat()
         self.node_url = None if node_url is None else text_of("node_url", node_url)
 
     def contribute_improvement(
@@ -175,6 +176,18 @@ class Client:
             contribution.file,
         )
 
+    def train_grpo(
+        self, base_model: str, dataset: "Data", config: "GRPOConfig | None" = None
+    ) -> "RunResult":
+        """Trains a model with GRPO; see `GRPOTrainer.train`.
+
+        From pairs of a better and a worse answer a reward model learns first.
+        """
+        from zoo.gym.published.grpo import GRPOTrainer
+
+        self.chat.completions.close()  # the base is not in memory twice
+        return GRPOTrainer(base_model, config=config).train(dataset)
+
     def train_variant(
         self,
         user_id: str,
@@ -185,6 +198,7 @@ class Client:
         """Trains the variant of a user; see `PersonalizedTrainer.create_variant`."""
         from zoo.gym.published.personalized import PersonalizedTrainer
 
+        self.chat.completions.close()
         return PersonalizedTrainer(base_model, config).create_variant(user_id, dataset)
 
     def aggregate_community_improvements(
@@ -244,13 +258,6 @@ class Client:
         if config is not None:
             _check_config(opened, config)
         return opened
-
-    def __getattr__(self, name: str) -> object:
-        if name in _ELSEWHERE:
-            raise NotAvailableError(
-                f"{name}: this client has no such call: {_ELSEWHERE[name]}", code="published.absent"
-            )
-        raise AttributeError(f"'Client' has no attribute '{name}'")
 
 
 def _check_base(opened: "Opened", base: str) -> None:

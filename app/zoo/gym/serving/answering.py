@@ -5,15 +5,13 @@ import secrets
 from collections.abc import Coroutine
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
 from zoo.gym.data import encode_prompt
 from zoo.gym.errors import InputError
 from zoo.gym.http_guard.gate import RefusedError
-from zoo.gym.http_guard.requests import read_body
 from zoo.gym.serving.answers import Answer
 from zoo.gym.serving.chats import ChatBody
 from zoo.gym.serving.forms import Form
@@ -22,6 +20,9 @@ from zoo.gym.serving.structured import constraint_for
 from zoo.gym.serving.variants import Asked, Models, sampling_for, today, vocabulary_of
 from zoo.gym.serving.wire import Body, CompletionBody, RequestError
 
+if TYPE_CHECKING:
+    from fastapi import Request
+
 B = TypeVar("B", bound=BaseModel)
 T = TypeVar("T")
 
@@ -29,14 +30,24 @@ MOST_BYTES, BODY_S = 16_000_000, 60.0
 """The largest request, and the seconds that it may take to arrive."""
 
 
-async def read(request: Request, kind: type[B]) -> B:
+async def read(request: "Request", kind: type[B]) -> B:
     """Returns the body of a request.
 
     Raises:
         RequestError: a field is wrong.
         RefusedError: it is too large, or takes too long.
     """
-    raw = await read_body(request, MOST_BYTES, BODY_S)
+    from zoo.gym.http_guard.requests import read_body
+
+    return parsed(await read_body(request, MOST_BYTES, BODY_S), kind)
+
+
+def parsed(raw: str | bytes, kind: type[B]) -> B:
+    """Returns a request that is written in JSON.
+
+    Raises:
+        RequestError: a field is wrong.
+    """
     try:
         return kind.model_validate_json(raw)
     except ValidationError as error:
@@ -135,26 +146,23 @@ def _check_bias(asked: Asked, body: Body) -> None:
         )
 
 
-async def compute(request: Request, models: Models, answers: list[Answer]) -> None:
-    """Computes all answers; when one fails or the client goes, they are cancelled."""
+async def compute(models: Models, answers: list[Answer]) -> None:
+    """Computes all answers; when one fails, or this is cancelled, all are cancelled."""
 
     async def read(answer: Answer) -> None:
         async for _ in answer.pieces(models.engine):
             pass
 
-    async def read_all() -> None:
-        tasks = [asyncio.create_task(read(answer)) for answer in answers]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    await unless_gone(request, read_all())
+    tasks = [asyncio.create_task(read(answer)) for answer in answers]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+async def unless_gone(request: "Request", work: Coroutine[Any, Any, T]) -> T:
     """Returns what a coroutine returns, and cancels it when the client goes."""
 
     async def gone() -> None:

@@ -1,12 +1,14 @@
 """The choices of responses: what of an answer stands where."""
 
+import secrets
+import time
 from typing import Any, Protocol
 
 from zoo.gym.serving.answers import Answer
 from zoo.gym.serving.chats import ChatBody
 from zoo.gym.serving.logprobs import Score, chat_logprobs, completion_logprobs, prompt_scores
 from zoo.gym.serving.replies import Piece, ToolCall
-from zoo.gym.serving.wire import Body, CompletionBody
+from zoo.gym.serving.wire import Body, CompletionBody, usage
 
 
 class Choices(Protocol):
@@ -154,3 +156,25 @@ class CompletionChoices:
 def _call(call: ToolCall) -> dict[str, Any]:
     function = {"name": call.name, "arguments": call.arguments}
     return {"id": call.id, "type": "function", "function": function}
+
+
+def head_of(form: Choices) -> dict[str, Any]:
+    """Returns what all parts of a response have in common."""
+    return {
+        "id": f"{form.prefix}-{secrets.token_hex(12)}",
+        "created": int(time.time()),
+        "model": form.body.model,
+    }
+
+
+def response_of(form: Choices, answers: list[Answer]) -> dict[str, Any]:
+    """Returns a whole response."""
+    choices = [form.whole(*pair) for pair in enumerate(answers)]
+    rest = {"object": form.kind, "choices": choices, "usage": usage_of(answers)}
+    return head_of(form) | rest
+
+
+def usage_of(answers: list[Answer]) -> dict[str, int]:
+    """Returns how many tokens were read and answered; a prompt of several answers counts once."""
+    prompts = {id(answer.ids): len(answer.ids) for answer in answers}
+    return usage(sum(prompts.values()), sum(len(answer.tokens) for answer in answers))

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import secrets
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
@@ -16,7 +14,14 @@ from zoo.gym.serving.answering import chat_answers, completion_answers, compute,
 from zoo.gym.serving.answers import Answer
 from zoo.gym.serving.callers import Caller
 from zoo.gym.serving.chats import ChatBody
-from zoo.gym.serving.choices import ChatChoices, Choices, CompletionChoices
+from zoo.gym.serving.choices import (
+    ChatChoices,
+    Choices,
+    CompletionChoices,
+    head_of,
+    response_of,
+    usage_of,
+)
 from zoo.gym.serving.files import Files
 from zoo.gym.serving.jobs import Jobs
 from zoo.gym.serving.metrics import Counted, Metrics, add_metrics
@@ -26,7 +31,7 @@ from zoo.gym.serving.replies import Piece
 from zoo.gym.serving.responses import Items, ResponsesBody
 from zoo.gym.serving.training import add_training
 from zoo.gym.serving.variants import Models
-from zoo.gym.serving.wire import CompletionBody, usage
+from zoo.gym.serving.wire import CompletionBody
 
 
 def build(models: Models) -> FastAPI:
@@ -108,21 +113,14 @@ def _check_model(request: Request, models: Models, model: str, user: str | None 
 async def _respond(
     request: Request, models: Models, form: Choices, answers: list[Answer]
 ) -> Response:
-    head = {
-        "id": f"{form.prefix}-{secrets.token_hex(12)}",
-        "created": int(time.time()),
-        "model": form.body.model,
-    }
     if form.body.stream:
-        events = _events(models, form, answers, head | {"object": form.piece})
+        events = _events(models, form, answers, head_of(form) | {"object": form.piece})
         # errors before the first token have a status of their own
         first = await unless_gone(request, anext(events))
         return StreamingResponse(_lines(first, events), media_type=SSE)
-    await compute(request, models, answers)
+    await unless_gone(request, compute(models, answers))
     # in a thread: the texts of many likely tokens take a while
-    choices = [await asyncio.to_thread(form.whole, *pair) for pair in enumerate(answers)]
-    body = head | {"object": form.kind, "choices": choices, "usage": _usage(answers)}
-    return JSONResponse(body)
+    return JSONResponse(await asyncio.to_thread(response_of, form, answers))
 
 
 async def _events(
@@ -161,7 +159,7 @@ async def _events(
             left -= piece is None
             yield head | {"choices": [choice]}
         if form.body.reports_usage:
-            yield head | {"choices": [], "usage": _usage(answers)}
+            yield head | {"choices": [], "usage": usage_of(answers)}
     finally:
         for task in tasks:
             task.cancel()
@@ -225,8 +223,3 @@ async def _item_lines(
         yield line(items.failed(problem_of(error)[1]["error"]))
     finally:
         await events.aclose()
-
-
-def _usage(answers: list[Answer]) -> dict[str, int]:
-    prompts = {id(answer.ids): len(answer.ids) for answer in answers}
-    return usage(sum(prompts.values()), sum(len(answer.tokens) for answer in answers))

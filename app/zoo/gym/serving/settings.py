@@ -16,7 +16,6 @@ from zoo.gym.humanize import parsed_bytes
 from zoo.gym.serving.run import ServeConfig
 
 BLOCK = "serving"
-CODE = "serving.settings"
 
 PUBLISHED = {"batch_size": "rows", "max_concurrent": "queue"}
 """Published names of settings."""
@@ -110,7 +109,7 @@ def check_format(block: Block, got: str) -> None:
         what = "a GGUF file" if block.model_format == "gguf" else "a model folder"
         raise InputError(
             f"model_format {block.model_format}: expected {what} as model, got {block.model!r}",
-            code=CODE,
+            code="serving.settings",
         )
 
 
@@ -131,7 +130,7 @@ def check_bits(block: Block, file: Path) -> None:
         raise InputError(
             f"quantization: expected a GGUF file in {block.quantization}, got most of '{file}' in "
             f"{most}",
-            code=CODE,
+            code="serving.settings",
         )
 
 
@@ -149,11 +148,11 @@ def quantization_of(block: Block) -> QuantizationSpec | None:
         raise InputError(
             f"quantization: expected {known} for a model folder, got {block.quantization!r:.60}",
             hint="int4 is a format of GGUF files: model: FILE.gguf",
-            code=CODE,
+            code="serving.settings",
         )
     bits = cast("int", meant["quantization_bit"])
     return QuantizationSpec(bits=bits, kind=str(meant.get("quantization_type", "nf4")))
 
 
 def _wrong(path: Path, *faults: str) -> InputError:
-    return InputError("\n".join(f"{path}: {fault}" for fault in faults), code=CODE)
+    return InputError("\n".join(f"{path}: {fault}" for fault in faults), code="serving.settings")

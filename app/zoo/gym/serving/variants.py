@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.backends.sampling import Sampling
+from zoo.gym.config.stages import METHODS
 from zoo.gym.data import EncodeOptions, Tokenizer, chat_stops
 from zoo.gym.data.own_tokenizer import own_tokenizer
 from zoo.gym.delta.file.header import WHOLE_BASE_KEY
@@ -257,10 +258,29 @@ class Models:
         missing = no_such_model(name, self.name)
         if not name or any(char in name for char in "/\\") or name.startswith("."):
             raise missing
-        for run in run_folders():
-            if name in (run.id, run.name) and self._is_run_of_base(run):
-                return source_of_run(run)
-        raise missing
+        of_base = [run for run in run_folders() if self._is_run_of_base(run)]
+        named = (run for run in of_base if name in (run.id, run.name))
+        run = next(named, None) or self._newest(name, of_base)
+        if run is None:
+            raise missing
+        return source_of_run(run)
+
+    def _newest(self, name: str, runs: list[Run]) -> Run | None:
+        """Returns the newest run of the method in `<alias>-<method>`."""
+        from zoo.gym.train.run_folder.settings import read_settings
+
+        alias, _, method = name.rpartition("-")
+        if method not in METHODS or not self._is_base(alias):
+            return None
+        return next((run for run in runs if read_settings(run.config_file).stage == method), None)
+
+    def _is_base(self, name: str) -> bool:
+        from zoo.models import resolve
+
+        try:
+            return name == self.name or resolve(name, offline=True).folder == self.base
+        except (InputError, NotAvailableError):
+            return False
 
     def _is_run_of_base(self, run: Run) -> bool:
         """Returns whether a run has a result that is an adapter of this base."""
@@ -272,15 +292,12 @@ class Models:
         return self._runs[mark]
 
     def _trained_on_base(self, run: Run) -> bool:
-        from zoo.models import resolve
-
         try:
             source = source_of_run(run)
-            if source.artifact != "adapter" or source.base is None:
-                return False
-            return resolve(source.base, offline=True).folder == self.base
         except (InputError, NotAvailableError):
             return False
+        is_adapter = source.artifact == "adapter"
+        return is_adapter and source.base is not None and self._is_base(source.base)
 
 
 def no_such_model(name: str, base: str) -> NotAvailableError:
