@@ -4,36 +4,37 @@ import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
-
-from zoo.gym.chat.gguf import is_gguf_file
+from zoo.gym.cli.chosen import (
+    Adapter,
+    MaxTokens,
+    check_numbers,
+    choose,
+    refuse_server,
+    sampled_as,
+    trained_system,
+)
 from zoo.gym.cli.conversation import answer_lines, converse, keep_odd_bytes
 from zoo.gym.cli.options import Json, Model, Offline, Template, Yes
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.sources import resolve_base, template_of
-from zoo.gym.config.items import existing
+from zoo.gym.cli.sources import template_of
 from zoo.gym.errors import InputError
-from zoo.gym.jobs import open_run, run_folders
+from zoo.gym.jobs import run_folders
 from zoo.gym.jobs.run import is_experience
-from zoo.gym.paths import given_path
-from zoo.models import PICO, cached_ids, pico_folder, resolve
+from zoo.models import PICO, cached_ids, resolve
 from zoo.models.gguf import imported_names
-from zoo.models.offline import go_offline
 from zoo.models.registry import CANNOT_CONVERSE
 
 if TYPE_CHECKING:
     from zoo.gym.chat import ChatSession
     from zoo.gym.tuned.source import Source
 
-MaxTokens = Annotated[int, Parameter(name="--max_new_tokens")]
-
 
 def chat(
     *,
     model: Model = None,
-    adapter: Annotated[str | None, Parameter(name="--adapter_name_or_path")] = None,
+    adapter: Adapter = None,
     delta: str | None = None,
     run: str | None = None,
     max_new_tokens: MaxTokens = 256,
@@ -78,28 +79,25 @@ def chat(
 
     if all(value is None for value in (model, adapter, delta, run)):
         raise _nothing_named()
-    _refuse_server(model)
+    refuse_server(model)
     keep_odd_bytes()
-    _check_numbers(max_new_tokens, temperature, seed)
+    check_numbers(max_new_tokens, temperature, seed)
     name = model or ""
     _check_top_k(top_k, experience)
     out = Output(as_json)
     template = template_of(template, out)
     lessons = None if experience is None else lessons_of(experience, name, top_k, out.say)
-    tuned = _fine_tune(run=run, adapter=adapter, delta=delta)
-    lora: Path | None = None
-    if tuned is not None and is_gguf_file(tuned.path):
-        lora, tuned = tuned.path, None
-    base, loaded = _base(tuned, model, yes=yes, offline=offline)
+    chosen = choose(model=model, adapter=adapter, delta=delta, run=run, yes=yes, offline=offline)
+    tuned = chosen.tuned
     if system is None:
-        system = _trained_system(tuned, out)
-    out.say(f"loading {loaded}")
-    if base == pico_folder() or (tuned is not None and tuned.base == PICO):
+        system = trained_system(tuned, out)
+    out.say(f"loading {chosen.name}")
+    if chosen.is_pico:
         out.say(f"{PICO} {CANNOT_CONVERSE}")
     with open_chat(
-        base,
-        adapter=tuned.path if tuned is not None and tuned.artifact == "adapter" else lora,
-        delta=tuned.path if tuned is not None and tuned.artifact == "delta" else None,
+        chosen.base,
+        adapter=chosen.adapter,
+        delta=chosen.delta,
         max_new_tokens=max_new_tokens,
         temperature=temperature,
         seed=seed,
@@ -111,23 +109,15 @@ def chat(
             for notice in lessons.notices:
                 out.say(notice)
         if temperature is None and session.sampling.temperature:
-            out.say(_sampled_as(session))
+            out.say(sampled_as(session))
         if sys.stdin.isatty():
-            with UntunedModel(base, tuned, template) as untuned:
-                ask_base = None if tuned is None and lora is None else untuned.answer
+            with UntunedModel(chosen.base, tuned, template) as untuned:
+                ask_base = None if tuned is None and chosen.lora is None else untuned.answer
                 turns = converse(session, out, name, top_k, ask_base)
         else:
             turns = answer_lines(session, out)
     out.result({"turns": turns, "system": system})
     return 0
-
-
-def _sampled_as(session: "ChatSession") -> str:
-    """Returns how answers are drawn by the model's own settings."""
-    drawn = session.sampling
-    more = f", top_p {drawn.top_p:g}" if drawn.top_p < 1 else ""
-    more += f", top_k {drawn.top_k}" if drawn.top_k else ""
-    return f"sampled as the model says: temperature {drawn.temperature:g}{more} (--temperature 0)"
 
 
 class UntunedModel(ExitStack):
@@ -163,18 +153,6 @@ class UntunedModel(ExitStack):
         return self._opened
 
 
-def _refuse_server(model: str | None) -> None:
-    """Refuses a model on a server, and names the command that asks one."""
-    from zoo.gym.experience.providers.names import hosted
-
-    if model is not None and not given_path(model).exists() and hosted(model) is not None:
-        raise InputError(
-            f"--model: expected a model of this machine, got one on a server: {model!r}",
-            hint=f"zoo-gym experience infer QUERY --model {model} --library NAME",
-            code="cli.model_on_a_server",
-        )
-
-
 def _nothing_named() -> InputError:
     """Returns the error of a chat with nothing, with what there is to talk with."""
     runs = (run for run in run_folders() if not is_experience(run))
@@ -190,72 +168,6 @@ def _nothing_named() -> InputError:
     )
 
 
-def _fine_tune(*, run: str | None, adapter: str | None, delta: str | None) -> "Source | None":
-    """Returns the given fine-tune, or None if there is none.
-
-    Raises:
-        InputError: more than one was given, or it is of the wrong kind.
-        NotAvailableError: it is missing.
-    """
-    from zoo.gym.tuned.source import Source, source_of_run
-
-    named = {"--run": run, "--adapter_name_or_path": adapter, "--delta": delta}
-    options = [option for option, value in named.items() if value is not None]
-    if len(options) > 1:
-        raise InputError(
-            f"{options[1]}: expected one of {', '.join(named)}, got also {options[0]}",
-            code="cli.given_twice",
-        )
-    if run is not None:
-        return source_of_run(open_run(run))
-    if adapter is not None:
-        return Source("adapter", existing(adapter, "a peft folder"))
-    return None if delta is None else Source("delta", existing(delta, "a delta file"))
-
-
-def _base(
-    tuned: "Source | None", model: str | None, *, yes: bool, offline: bool
-) -> tuple[Path, str]:
-    """Returns the folder that is loaded, and what the user calls it."""
-    if tuned is None and model is not None and is_gguf_file(given_path(model)):
-        return given_path(model), model
-    if tuned is None:
-        return resolve_base(model, None, "--model", yes=yes, offline=offline).folder, str(model)
-    if tuned.artifact == "model":
-        if model is not None:
-            _refuse_second_model(model, tuned.path)
-        go_offline()  # it needs no lookup
-        return tuned.path, str(tuned.path)
-    recorded = tuned.base
-    base = resolve_base(model, recorded, "--model", tuned.check, yes=yes, offline=offline)
-    return base.folder, base.id if tuned.artifact == "delta" else str(model or recorded)
-
-
-def _trained_system(tuned: "Source | None", out: Output) -> str:
-    """Returns the system prompt of the training, and reports that it is used or missing."""
-    from zoo.gym.data.reading.turns.values import shown
-    from zoo.gym.tuned.record import Record
-
-    system = "" if tuned is None else Record(tuned).system
-    if system is None:
-        out.say(
-            "it was trained with a system prompt that is not on this machine: give it with --system"
-        )
-    if system:
-        out.say(f"system prompt from training: {shown(system)} (change it with --system)")
-    return system or ""
-
-
-def _refuse_second_model(model: str, folder: Path) -> None:
-    """Refuses a base for a run that trained a whole model, unless it is that model."""
-    if given_path(model).resolve() != folder.resolve():
-        raise InputError(
-            f"--model: expected none with a run that trained a whole model, got {model!r}",
-            hint="omit --model, or omit --run to chat with the other model",
-            code="cli.second_model",
-        )
-
-
 def _check_top_k(top_k: int | None, experience: str | None) -> None:
     """Checks how many lessons are read."""
     from zoo.gym.experience.library.library import MOST_ITEMS
@@ -264,13 +176,3 @@ def _check_top_k(top_k: int | None, experience: str | None) -> None:
         raise InputError("--top-k: has no effect without --experience", code="cli.no_effect")
     if top_k is not None and not 1 <= top_k <= MOST_ITEMS:
         raise InputError(f"--top-k: expected 1 to {MOST_ITEMS}, got {top_k}", code="cli.bad_value")
-
-
-def _check_numbers(max_new_tokens: int, temperature: float | None, seed: int) -> None:
-    """Checks the arguments before the model is loaded."""
-    from zoo.gym.chat.session import check_sampling
-
-    try:
-        check_sampling(max_new_tokens, temperature, seed)
-    except InputError as error:  # its message starts with the setting
-        raise InputError(f"--{error.message}", code="cli.bad_value") from None
