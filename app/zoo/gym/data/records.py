@@ -16,6 +16,9 @@ a method that reads it reads the `margin` of pairs."""
 LEARNED: frozenset[Kind] = frozenset({"chat", "completion", "text"})
 """The kinds that are learned as they are: the assistant's turns, the completion, every token."""
 
+ANSWERABLE: frozenset[Kind] = frozenset({"chat", "completion", "pair", "prompt"})
+"""The kinds that have a prompt, with an answer beside it or without."""
+
 
 @dataclass(frozen=True, slots=True)
 class Call:

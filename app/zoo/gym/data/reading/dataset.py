@@ -30,7 +30,7 @@ from zoo.gym.data.reading.table import SUFFIXES, read_table
 from zoo.gym.data.reading.text import read_paragraphs
 from zoo.gym.data.reading.turns.exports import chat_of, export_of
 from zoo.gym.data.record_file import RecordStore
-from zoo.gym.data.records import LEARNED, Dataset, Kind, Problem, Record
+from zoo.gym.data.records import ANSWERABLE, LEARNED, Dataset, Kind, Problem, Record
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
 from zoo.gym.terminal import visible
@@ -131,6 +131,26 @@ def read_dataset(
             notes.append(f"{visible(str(path))}: {used} of {count} rows are mixed in, {share}")
     unique_notes = tuple(dict.fromkeys(notes))
     return Dataset(records, tuple(problems), formats, unique_notes, sum(rows[learned:]))
+
+
+def read_in_order(
+    path: Path, kinds: Set[Kind], unread: Counter[str] | None = None
+) -> Iterator[tuple[Record, ...] | Problem]:
+    """Yields the rows of a file as they are in it: the records of each, or what is wrong with it.
+
+    Args:
+        path: the file.
+        kinds: the kinds of rows that are used; another row is a problem.
+        unread: gets how many rows have each key that is not read.
+
+    Raises:
+        NotAvailableError: the file is missing.
+        InputError: it cannot be data, or is a malformed list.
+    """
+    for row in _read_file(path, kinds, description_of(path, DETECTED), None):
+        if unread is not None:
+            unread.update(row.unread)
+        yield Problem(row.source, row.problem) if row.problem else row.records
 
 
 def _is_small(paths: Sequence[Path]) -> bool:
@@ -282,7 +302,8 @@ def _detected(value: object, source: str, kinds: Set[Kind]) -> _Row:
             unread = unread_keys(value, preference.reads(fields) | ({MARGIN} & kinds))
             answers = (pair,) if "pair" in kinds else rated_of(pair)
             return _Row(source, preference.NAME, answers, unread)
-        if "prompt" in kinds and prompts.is_prompt(value):
+        is_prompt = "prompt" in kinds and prompts.is_prompt(value)
+        if is_prompt and not (kinds & LEARNED and _is_learned(value)):
             record = prompts.parse_prompt(fields, source)
             return _Row(source, prompts.NAME, (record,), prompts.beside(record))
         if "rated" in kinds and isinstance(value, dict):
@@ -300,6 +321,15 @@ def _detected(value: object, source: str, kinds: Set[Kind]) -> _Row:
         return _Row(source, problem=error.message, label=_label(value))
     label = None if name == "text" else _label(value)
     return _Row(source, name, tuple(records), unread_keys(value, READS[name] | repeated), label)
+
+
+def _is_learned(value: object) -> bool:
+    """Returns whether a row is in a format that is learned, which may have more of a prompt."""
+    try:
+        _, records = parse_row(value, "")
+    except InputError:
+        return False
+    return all(record.kind in ANSWERABLE for record in records)
 
 
 _KEYS = frozenset.union(*READS.values(), preference.READS, prompts.ANSWERS)
@@ -325,6 +355,7 @@ _EXPECTED: dict[Kind, str] = {
 def _other_kind(name: str, kinds: Set[Kind]) -> str:
     """Returns the error for a row of a kind that the method does not learn from."""
     expected = " or ".join(text for kind, text in _EXPECTED.items() if kind in kinds)
+    expected = "a prompt or a chat" if kinds == ANSWERABLE else expected
     return f"expected {expected}, got a row of {name}"
 
 
