@@ -2,12 +2,22 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from zoo.backends.sampling import Prefix, Rollout, Sampling, TokenEvent, rollouts_of
 
+if TYPE_CHECKING:
+    from zoo.backends.batching import Batcher
+
 
 class Answerer(ABC):
-    """A model that continues tokens."""
+    """A model that continues tokens.
+
+    Attributes:
+        adapter: what requests to its batcher name its adapter; None where the weights have it.
+    """
+
+    adapter: str | None = None
 
     @abstractmethod
     def stream(
@@ -65,4 +75,23 @@ class Answerer(ABC):
             None if the model cannot share them: prompts are then read in full.
         """
         del ids
+        return None
+
+    def batcher(
+        self, *, rows: int, tokens: int, cache_bytes: int | None = None
+    ) -> "Batcher | None":
+        """Returns what answers requests that come and go, each with its own adapter.
+
+        Until it is closed, the model must do nothing else.
+
+        Args:
+            rows: the most requests that are answered at once.
+            tokens: the most tokens of a prompt and its answer.
+            cache_bytes: the most memory of keys and values; one request alone may take more.
+                None chooses it.
+
+        Returns:
+            None if the model cannot: requests are then answered one after the other.
+        """
+        del rows, tokens, cache_bytes
         return None

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from zoo.backends.batching import Batcher
-
 Parts: TypeAlias = tuple[tuple[str, ...], ...]
 """The tensors of a parameter: for each expert, those whose rows it has, in order; or one tensor."""
 
@@ -168,25 +166,6 @@ class Policy(Scorer, Answerer):
         With an adapter it is this policy with the adapter disabled, which takes no memory. In full
         training it is a frozen copy, loaded from the base's folder.
         """
-
-    def batcher(
-        self, *, rows: int, tokens: int, cache_bytes: int | None = None
-    ) -> "Batcher | None":
-        """Returns what answers requests that come and go, each with its own adapter.
-
-        Until it is closed, the policy must do nothing else.
-
-        Args:
-            rows: the most requests that are answered at once.
-            tokens: the most tokens of a prompt and its answer.
-            cache_bytes: the most memory of keys and values; one request alone may take more.
-                None chooses it.
-
-        Returns:
-            None if the model cannot: requests are then answered one after the other.
-        """
-        del rows, tokens, cache_bytes
-        return None
 
     def notes(self, *, sampling: bool = True, prefix: bool = True) -> tuple[str, ...]:
         """Returns sentences about computation that this model cannot save, and its optimizer.

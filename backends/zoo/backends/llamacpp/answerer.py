@@ -17,7 +17,7 @@ class LlamaAnswerer(Answerer):
     """
 
     def __init__(self, batcher: LlamaBatcher, adapter: str | None = None) -> None:
-        self._batcher, self._adapter = batcher, adapter
+        self._batcher, self.adapter = batcher, adapter
 
     def stream(
         self,
@@ -30,7 +30,7 @@ class LlamaAnswerer(Answerer):
         """Continues each prompt; a slot keeps what it has read, so there are no prefixes."""
         assert prefix is None, "read_prefix gives none"
         pairs = zip(prompts, keys, strict=True)
-        requests = [Request(tuple(ids), sampling, key, self._adapter) for ids, key in pairs]
+        requests = [Request(tuple(ids), sampling, key, self.adapter) for ids, key in pairs]
         return self._events([self._batcher.add(request) for request in requests])
 
     def _events(self, numbers: list[int]) -> Iterator[TokenEvent]:
@@ -42,3 +42,8 @@ class LlamaAnswerer(Answerer):
         finally:
             for number in numbers:
                 self._batcher.cancel(number)
+
+    def batcher(self, *, rows: int, tokens: int, cache_bytes: int | None = None) -> LlamaBatcher:
+        """Returns the batcher of the file, whose room was chosen when it was loaded."""
+        del rows, tokens, cache_bytes
+        return self._batcher
