@@ -1,13 +1,17 @@
-"""Reads the generation settings in a model's files, and warns about those that are not applied.
+"""How answers are drawn: as a caller says, or as the generation settings in a model's files do.
 
 Answers are plain greedy, or sampled with temperature, top_p and top_k. Transformers also applies
 the penalties, bans and forced tokens in `generation_config.json`; with those, answers may differ.
 """
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from zoo.backends.sampling import Sampling
+from zoo.gym.arguments import number_of, whole_of
+from zoo.gym.config.values import MOST_SEED
 from zoo.gym.errors import GymWarning, InputError
 from zoo.models.folder import read_object
 
@@ -75,8 +79,6 @@ def stated_sampling(folder: Path) -> dict[str, Any]:
     Warns:
         GymWarning: it has settings of sampling that are not applied.
     """
-    from zoo.backends.base import Sampling
-
     path = folder / FILES[0]
     stated = read_object(path) if path.is_file() else {}
     if stated.get("do_sample") is not True:
@@ -107,3 +109,35 @@ def unapplied(settings: dict[str, Any]) -> list[str]:
     """
     ignored = [key for key, idle in NEUTRAL.items() if settings.get(key) and settings[key] != idle]
     return sorted(ignored + [key for key in FORCED if settings.get(key) is not None])
+
+
+def check_sampling(
+    max_new_tokens: int,
+    temperature: float | None,
+    seed: int,
+    stated: Mapping[str, Any] | None = None,
+) -> Sampling:
+    """Returns how answers are drawn.
+
+    Args:
+        max_new_tokens: the maximum number of tokens in an answer.
+        temperature: 0 takes the most likely token each time; None is as the model's files say.
+        seed: the sampling seed.
+        stated: the sampling settings in those files.
+
+    Raises:
+        InputError: a value is of another type or out of its range.
+    """
+    drawn: dict[str, Any] = dict(stated or {})
+    if temperature is not None:
+        drawn = {"temperature": temperature}
+    drawn["temperature"] = number_of("temperature", drawn.get("temperature", 0.0))
+    max_new_tokens = whole_of("max_new_tokens", max_new_tokens)
+    if not 0 <= whole_of("seed", seed) <= MOST_SEED:
+        raise InputError(
+            f"seed: expected a whole number from 0 to {MOST_SEED}, got {seed}", code="chat.sampling"
+        )
+    try:
+        return Sampling(max_new_tokens=max_new_tokens, **drawn)
+    except ValueError as error:  # its message starts with the setting
+        raise InputError(str(error), code="chat.sampling") from None

@@ -6,11 +6,11 @@ exactly as in training. A long system prompt is read once for all answers.
 
 import datetime as dt
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from zoo.backends.machine.threads import (
     callers_state_kept,
@@ -19,12 +19,12 @@ from zoo.backends.machine.threads import (
     with_threads,
 )
 from zoo.backends.sampling import Rollout, Sampling, TokenEvent, before_stop, rollouts_of
-from zoo.gym.arguments import StrPath, model_folder, number_of, path_or_none, text_of, whole_of
+from zoo.gym.arguments import StrPath, model_folder, path_or_none, text_of
 from zoo.gym.chat.gguf import is_for_llamacpp, open_gguf_chat
+from zoo.gym.chat.greedy import check_sampling, stated_sampling, warn_of_settings
 from zoo.gym.chat.parts import LINE_END, Parts
 from zoo.gym.chat.prefixes import Prefixes
 from zoo.gym.config.report import shown
-from zoo.gym.config.values import MOST_SEED
 from zoo.gym.data import (
     EncodeOptions,
     Message,
@@ -35,6 +35,7 @@ from zoo.gym.data import (
     split_thinking,
 )
 from zoo.gym.data.own_tokenizer import own_tokenizer
+from zoo.gym.data.records import Tools
 from zoo.gym.data.templates import named_template
 from zoo.gym.errors import GymWarning, InputError
 
@@ -220,7 +221,7 @@ class ChatSession:
             read = self._prefixes.of(chats, ids)
             rollouts = self.policy.generate(ids, sampling, keys=list(seeds), prefix=read)
         pairs = zip(ids, rollouts, strict=True)
-        return [self._answer_of(prompt, rollout, sampling) for prompt, rollout in pairs]
+        return [self.answer_of(prompt, rollout, sampling) for prompt, rollout in pairs]
 
     def _answered_in_parts(
         self, chat: list[Message], sampling: Sampling, seed: int
@@ -237,7 +238,7 @@ class ChatSession:
             token = events[-1].id
             if token not in sampling.stop_ids and (part := parts.add(token)):
                 yield part
-        answered = self._answer_of(ids[0], rollouts_of(events, 1)[0], sampling)
+        answered = self.answer_of(ids[0], rollouts_of(events, 1)[0], sampling)
         if rest := parts.rest(answered.text):
             yield rest
         return answered
@@ -246,10 +247,26 @@ class ChatSession:
         self, chats: Sequence[list[Message]], sampling: Sampling
     ) -> tuple[list[list[int]], Sampling]:
         """Returns the tokens of chats, and the settings with the room that they leave."""
-        if not all(messages[-1].content.strip() for messages in chats):
+        ids = [self.prompt_ids(messages) for messages in chats]
+        return ids, self.with_room(max(map(len, ids)), sampling)
+
+    def prompt_ids(self, messages: Sequence[Message], tools: Tools = ()) -> list[int]:
+        """Returns the tokens of turns, the last of which is answered.
+
+        Raises:
+            InputError: it is empty, or not UTF-8; see also `encode_prompt`.
+        """
+        if messages[-1].role == "user" and not messages[-1].content.strip():
             raise InputError("prompt: expected some text, got none", code="chat.empty_prompt")
-        ids = [encode_prompt(messages, self.tokenizer, self.options) for messages in chats]
-        room, longest = sampling.max_new_tokens, max(map(len, ids))
+        return encode_prompt(messages, self.tokenizer, self.options, tools)
+
+    def with_room(self, longest: int, sampling: Sampling) -> Sampling:
+        """Returns settings of an answer with the room that prompts of so many tokens leave.
+
+        Raises:
+            InputError: they leave none.
+        """
+        room = sampling.max_new_tokens
         if self.positions is not None:
             room = min(room, self.positions - longest)
         if room < 1:
@@ -258,9 +275,10 @@ class ChatSession:
                 hint="start a new conversation, or shorten the prompt",
                 code="chat.prompt_too_long",
             )
-        return ids, replace(sampling, max_new_tokens=room, decode=self.tokenizer.decode)
+        return replace(sampling, max_new_tokens=room, decode=self.tokenizer.decode)
 
-    def _answer_of(self, prompt: Sequence[int], rollout: Rollout, sampling: Sampling) -> Answered:
+    def answer_of(self, prompt: Sequence[int], rollout: Rollout, sampling: Sampling) -> Answered:
+        """Returns what a model wrote as text."""
         ids = [token for token in rollout.ids if token not in sampling.stop_ids]
         text = before_stop(self.tokenizer.decode(ids), sampling.stop_strings).strip(LINE_END)
         return Answered(text, rollout.finish, len(prompt), len(rollout.ids))
@@ -274,38 +292,6 @@ def _returned(parts: Generator[object, None, T]) -> T:
         except StopIteration as end:
             returned: T = end.value
             return returned
-
-
-def check_sampling(
-    max_new_tokens: int,
-    temperature: float | None,
-    seed: int,
-    stated: Mapping[str, Any] | None = None,
-) -> Sampling:
-    """Returns how answers are drawn.
-
-    Args:
-        max_new_tokens: the maximum number of tokens in an answer.
-        temperature: 0 takes the most likely token each time; None is as the model's files say.
-        seed: the sampling seed.
-        stated: the sampling settings in those files.
-
-    Raises:
-        InputError: a value is of another type or out of its range.
-    """
-    drawn: dict[str, Any] = dict(stated or {})
-    if temperature is not None:
-        drawn = {"temperature": temperature}
-    drawn["temperature"] = number_of("temperature", drawn.get("temperature", 0.0))
-    max_new_tokens = whole_of("max_new_tokens", max_new_tokens)
-    if not 0 <= whole_of("seed", seed) <= MOST_SEED:
-        raise InputError(
-            f"seed: expected a whole number from 0 to {MOST_SEED}, got {seed}", code="chat.sampling"
-        )
-    try:
-        return Sampling(max_new_tokens=max_new_tokens, **drawn)
-    except ValueError as error:  # its message starts with the setting
-        raise InputError(str(error), code="chat.sampling") from None
 
 
 @contextmanager
@@ -346,7 +332,6 @@ def open_chat(
             settings that are not applied.
     """
     from zoo.backends.base import LoadSpec
-    from zoo.gym.chat.greedy import stated_sampling, warn_of_settings
     from zoo.gym.delta.loadable import Loadable
     from zoo.gym.delta.origin.record import joint_of_result
     from zoo.gym.delta.sanity import warn_of_no_effect

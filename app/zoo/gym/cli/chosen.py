@@ -169,7 +169,7 @@ def sampled_as(session: "ChatSession") -> str:
 
 def check_numbers(max_new_tokens: int, temperature: float | None, seed: int) -> None:
     """Checks the arguments before the model is loaded."""
-    from zoo.gym.chat.session import check_sampling
+    from zoo.gym.chat.greedy import check_sampling
 
     try:
         check_sampling(max_new_tokens, temperature, seed)

@@ -152,8 +152,8 @@ class PersonalizedServer:
             NotAvailableError: there is no such variant.
             InputError: an argument is wrong, the prompt is too long, or the variant cannot be used.
         """
+        from zoo.gym.chat.greedy import check_sampling
         from zoo.gym.chat.parts import LINE_END
-        from zoo.gym.chat.session import check_sampling
         from zoo.gym.data import Message, encode_prompt
         from zoo.gym.serving.answers import Answer
         from zoo.gym.serving.variants import sampling_for, today
