@@ -20,7 +20,7 @@ GROUPS = {
     "delta": "Stores fine-tunes in small files, applies them.",
     "variants": "Keeps many people's fine-tunes of one base.",
     "data": "Inspects and makes files of examples.",
-    "experience": "Learns lessons in text from a model's own answers; no weights change.",
+    "experience": "Learns lessons in text; no weights change.",
     "round": "Combines fine-tunes, some of them malicious.",
     "providers": "Names the servers of chat models, and tries them.",
     "models": "Lists, downloads and imports models.",
@@ -29,7 +29,7 @@ GROUPS = {
 """Groups of commands."""
 
 ROOT = (
-    *("train", "chat", "serve", "runs", "delta", "variants", "data", "experience"),
+    *("train", "chat", "inference", "serve", "runs", "delta", "variants", "data", "experience"),
     *("round", "models", "providers", "keys", "plan", "doctor", "demo", "paths"),
 )
 """The first words of all commands, in the order of `zoo-gym --help`."""
@@ -54,7 +54,6 @@ ABSENT = {
     "eval": "expected zoo-gym delta check, which measures a delta, or the setting eval_dataset",
     "export": "exporting models is not supported yet: expected zoo-gym delta apply, which writes a"
     " model folder",
-    "inference": _CHAT,
     "round aggregate --queue": _RAY,
     "round attack": "attacks are tried in a clone of zoo-gym: expected python -m bench attack",
     "round work": _RAY,
@@ -151,6 +150,7 @@ VERBS = (
     Verb("keys trust", "keys:trust_key", "NAME KEY", "Trusts a key of somebody else."),
     Verb("keys distrust", "keys:distrust_key", "NAME", "Trusts a key no more."),
     Verb("chat", "chat:chat", "", "Chats with a model, or answers a pipe's prompts."),
+    Verb("inference", "inference:inference", "FILE", "Answers every row of a data file."),
     Verb("serve", "serve:serve", "", "Serves a model and variants to OpenAI clients."),
     Verb("plan", "plan:plan", "", "Shows sizes of deltas, for one user and many."),
     Verb("models list", "models:models", "", "Lists the models, as `models` alone does."),
