@@ -1,7 +1,8 @@
 """`zoo-gym serve`: an OpenAI-compatible server of a model and its variants."""
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 from pydantic import ValidationError
@@ -15,11 +16,15 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.paths import given_path
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from zoo.backends.spec import QuantizationSpec
     from zoo.gym.serving.run import ModelServer, ServeConfig
     from zoo.gym.serving.settings import Block
     from zoo.gym.tuned.source import Source
+    from zoo.models import Resolved
 
+Server: TypeAlias = Literal["vllm", "sglang", "tgi"]
 _MANY = Parameter(negative=(), show_default=False)
 Variants = Annotated[tuple[str, ...], Parameter(name="--variant", metavar="NAME=SOURCE"), _MANY]
 Names = Annotated[tuple[str, ...], Parameter(name="--allow-host", metavar="NAME"), _MANY]
@@ -36,6 +41,8 @@ def serve(
     variants: str | None = None,
     template: Template = None,
     config: Annotated[str | None, Parameter(name="--config", metavar="FILE")] = None,
+    print_for: Annotated[Server | None, Parameter(name="--print")] = None,
+    out: Annotated[str | None, Parameter(name="--out", metavar="FOLDER")] = None,
     host: str | None = None,
     port: int | None = None,
     allow_host: Names = (),
@@ -52,9 +59,11 @@ def serve(
         model: the base's name or folder, by default that of the first variant; or a GGUF file
         adapter: a variant that is named after its folder
         variant: a run, an adapter or a delta of the base, asked for as MODEL:NAME
-        variants: a folder of more, in place of those of `variants list`
+        variants: a folder of them, in place of `variants list`
         template: the chat template of all, in place of their own
-        config: YAML with a block `serving:`, see docs/reference/serve.md
+        config: YAML with `serving:`, docs/reference/serve.md
+        print_for: only print how another server is started
+        out: with --print: the new folder for what that needs
         host: address to listen at, by default 127.0.0.1
         port: port to listen at, by default 8000; 0 takes any free one
         allow_host: what others call this machine in its address
@@ -67,14 +76,14 @@ def serve(
     """
     from zoo.gym.serving.settings import Block, read_block
 
-    out = Output(as_json)
+    screen = Output(as_json)
     block = Block() if config is None else read_block(given_path(config))
     named = _named(variant) | ({} if adapter is None else {_name_of(adapter): adapter})
     flags: dict[str, object] = {
         "model": model,
         "variant": named or None,
         "variants": variants,
-        "template": template_of(template or block.template, out),
+        "template": template_of(template or block.template, screen),
         "host": host,
         "port": port,
         "allow_host": list(allow_host) or None,
@@ -84,20 +93,32 @@ def serve(
     }
     given = {key: value for key, value in flags.items() if value is not None}
     block = block.model_copy(update=given)
+    if print_for is not None or out is not None:
+        return _print(print_for, out, block, screen, yes=yes, offline=offline)
     if block.model is not None and is_gguf_file(given_path(block.model)):
-        return _run(_gguf_server(block, out), out)
-    return _run(_server(block, out, yes=yes, offline=offline), out)
+        return _run(_gguf_server(block, screen), screen)
+    return _run(_server(block, screen, yes=yes, offline=offline), screen)
 
 
 def _server(block: "Block", out: Output, *, yes: bool, offline: bool) -> "ModelServer":
     """Returns the server of a model folder."""
     from zoo.gym.serving.run import ModelServer
     from zoo.gym.serving.settings import check_format, quantization_of
-    from zoo.gym.tuned.source import resolve_tuned
     from zoo.gym.variants.store import folder_of
 
     check_format(block, "safetensors")
     config = _config(block, quantization=quantization_of(block))
+    base, sources, folder = _resolved(block, yes=yes, offline=offline)
+    out.say(f"loading {base.id}")
+    return ModelServer(base.folder, base.id, sources, config, folder or folder_of(base.folder))
+
+
+def _resolved(
+    block: "Block", *, yes: bool, offline: bool
+) -> "tuple[Resolved, dict[str, Source], Path | None]":
+    """Returns the base, the variants by name, and the given folder of more."""
+    from zoo.gym.tuned.source import resolve_tuned
+
     model = block.model
     sources = {name: resolve_tuned(source) for name, source in block.variant.items()}
     if model is not None and (tuned := _fine_tune(model)) is not None:
@@ -117,8 +138,52 @@ def _server(block: "Block", out: Output, *, yes: bool, offline: bool) -> "ModelS
         )
     recorded, check = (None, None) if first is None else (first.base, first.check)
     base = resolve_base(model, recorded, "--model", check, yes=yes, offline=offline)
-    out.say(f"loading {base.id}")
-    return ModelServer(base.folder, base.id, sources, config, folder or folder_of(base.folder))
+    return base, sources, folder
+
+
+_OF_OTHERS = {"model", "variant", "variants", "template", "host", "port"}
+"""Settings that other servers have as well."""
+
+
+def _print(
+    server: Server | None,
+    folder: str | None,
+    block: "Block",
+    out: Output,
+    *,
+    yes: bool,
+    offline: bool,
+) -> int:
+    """Prints how another server is started."""
+    from zoo.gym.serving.run import DEFAULT_PORT
+    from zoo.gym.variants.launch import Served, launch, sources_in
+
+    if server is None or folder is None:
+        raise InputError(
+            "serve: expected --print with --out FOLDER, got only one of them",
+            hint="zoo-gym serve --model smollm2 --print vllm --out FOLDER",
+            code="cli.missing_argument",
+        )
+    if unknown := sorted(block.model_fields_set - _OF_OTHERS):
+        key = unknown[0].replace("_", "-")
+        raise InputError(f"--{key}: has no effect with --print", code="cli.no_effect")
+    if block.model is not None and is_gguf_file(given_path(block.model)):
+        raise InputError(
+            f"--model: expected a model folder with --print, got the GGUF file {block.model!r}",
+            hint="zoo-gym models import FILE.gguf makes one",
+            code="cli.bad_value",
+        )
+    base, sources, more = _resolved(block, yes=yes, offline=offline)
+    sources = sources_in(more) | sources
+    host, port = block.host or "127.0.0.1", block.port or DEFAULT_PORT
+    served = Served(base.folder.absolute(), base.id, sources, block.template, host, port)
+    started = launch(server, served, given_path(folder))
+    for note in started.notes:
+        out.say(note)
+    out.answer(started.command)
+    adapters = {name: str(path) for name, path in started.adapters.items()}
+    out.result({"server": server, **asdict(started), "adapters": adapters})
+    return 0
 
 
 def _run(server: "ModelServer", out: Output) -> int:
