@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, Self, TypeAlias, cast
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from zoo.gym.data import Message, split_thinking
 from zoo.gym.data.reading.turns.tools import parse_calls, parse_tools
 from zoo.gym.data.records import Tools
 from zoo.gym.errors import InputError
+from zoo.gym.serving.forms import STRICT, Finite, Json
 from zoo.gym.serving.wire import Body, RequestError
 
 MOST_TOOLS = 128
@@ -20,7 +21,7 @@ Roles: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
 class Turn(BaseModel):
     """A message of a conversation."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = STRICT
 
     role: Roles
     content: str | list[dict[str, str]] | None = None
@@ -85,7 +86,7 @@ class Turn(BaseModel):
 class Thinking(BaseModel):
     """What a chat template is given besides."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = STRICT
 
     enable_thinking: bool | None = None
 
@@ -97,7 +98,7 @@ class ChatBody(Body):
     logprobs: bool | None = False
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
     max_completion_tokens: int | None = Field(default=None, ge=1)
-    tools: list[dict[str, Any]] | None = Field(default=None, max_length=MOST_TOOLS)
+    tools: Finite[list[Json]] | None = Field(default=None, max_length=MOST_TOOLS)
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
     reasoning_effort: Literal["none"] | None = None

@@ -5,6 +5,7 @@ import re
 import secrets
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -67,8 +68,11 @@ class Files:
 
     def all(self) -> list[dict[str, Any]]:
         """Returns what all files are, the latest first."""
-        ids = [path.name for path in self._folder.glob("file-*") if _ID.fullmatch(path.name)]
-        return sorted(map(self.get, ids), key=lambda each: (-each["created_at"], each["id"]))
+        described: list[dict[str, Any]] = []
+        for path in self._folder.glob("file-*"):
+            with suppress(NotAvailableError):  # it is being removed, or its removal was cut off
+                described.append(self.get(path.name))
+        return sorted(described, key=lambda each: (-each["created_at"], each["id"]))
 
     def get(self, id_: str) -> dict[str, Any]:
         """Returns what a file is.
@@ -96,9 +100,13 @@ class Files:
 
         Raises:
             NotAvailableError: there is none of this id.
+            StorageError: it cannot be removed.
         """
         self.get(id_)
-        shutil.rmtree(self._of(id_), ignore_errors=True)
+        folder = self._of(id_)
+        with storage_errors(folder):
+            (folder / "file.json").unlink(missing_ok=True)  # from here on there is no such file
+        shutil.rmtree(folder, ignore_errors=True)
 
     def _of(self, id_: str) -> Path:
         if not _ID.fullmatch(id_):  # never a path

@@ -1,23 +1,47 @@
 """What an answer has to be, as requests say it; `structured` enforces it."""
 
 import json
-from typing import Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 Form: TypeAlias = tuple[str, str, str]
 """What an answer has to be: the field that says so, `json`, `regex` or `call`, and the schema, the
 regex, or the JSON of `begin`, `schema` and `end` of a call."""
 
+STRICT = ConfigDict(extra="forbid", strict=True)
+"""Of what is read of a request: `"2"`, `2.0` and `true` are no whole numbers."""
+
+T = TypeVar("T")
+
+
+def _finite(value: T) -> T:
+    """Refuses numbers that JSON does not have, in a value of any form: no response could have it.
+
+    Raises:
+        PydanticCustomError: there is one.
+    """
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        raise PydanticCustomError("form", "expected finite numbers, got another") from None
+    return value
+
+
+Finite: TypeAlias = Annotated[T, AfterValidator(_finite)]
+"""JSON of any form, without NaN and infinities, which pydantic reads."""
+
+Json: TypeAlias = dict[str, Any]
+
 
 class JsonSchema(BaseModel):
     """A schema in a request; it is enforced with `strict` and without."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = STRICT
 
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
-    contents: dict[str, Any] = Field(alias="schema")
+    contents: Finite[Json] = Field(alias="schema")
     description: str | None = None
     strict: bool | None = None
 
@@ -25,7 +49,7 @@ class JsonSchema(BaseModel):
 class ResponseFormat(BaseModel):
     """What an answer has to be."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = STRICT
 
     type: Literal["text", "json_object", "json_schema"]
     json_schema: JsonSchema | None = None
@@ -49,6 +73,6 @@ class ResponseFormat(BaseModel):
 class StructuredOutputs(BaseModel):
     """What an answer has to be, by the name that vLLM has for it."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = STRICT
 
     regex: str = Field(min_length=1)

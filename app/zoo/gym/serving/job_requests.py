@@ -4,21 +4,20 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
+from zoo.gym.serving.forms import STRICT, Finite, Json
 from zoo.gym.serving.wire import RequestError
 
 _SUM = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) ?\* ?(\w+)")
-_STRICT = ConfigDict(extra="forbid")
 
 Auto = Literal["auto"]
-Json = dict[str, Any]
 
 
 class Hyperparameters(BaseModel):
     """Those of a method; `auto` is what `zoo-gym train` chooses."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     n_epochs: Auto | Annotated[int, Field(ge=1, le=100_000)] = "auto"
     batch_size: Auto | Annotated[int, Field(ge=1, le=65_536)] = "auto"
@@ -37,16 +36,16 @@ class Hyperparameters(BaseModel):
 class Tuning(BaseModel):
     """The settings of one method."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     hyperparameters: Hyperparameters = Hyperparameters()
-    grader: Json | None = None
+    grader: Finite[Json] | None = None
 
 
 class Method(BaseModel):
     """Which method, and its settings."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     type: Literal["supervised", "dpo", "reinforcement"] = "supervised"
     supervised: Tuning | None = None
@@ -75,7 +74,7 @@ class Method(BaseModel):
 class JobBody(BaseModel):
     """A request of /v1/fine_tuning/jobs."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     model: str
     training_file: str

@@ -48,15 +48,22 @@ class Jobs:
                 code="serving.other_base",
             )
         settings = settings_of(body)
-        words = ["train", str(self._files.content(body.training_file))]
+        rows = str(self._files.content(body.training_file))
+        held_out = None
         if body.validation_file is not None:
-            settings["eval_dataset"] = str(self._files.content(body.validation_file))
+            held_out = settings["eval_dataset"] = str(self._files.content(body.validation_file))
+        words = ["train", rows]
         words += [f"{key}={json.dumps(value)}" for key, value in settings.items()]
         words += ["--model", str(self._models.base), "--offline", "--detach"]
         try:
             answer = await ask_command(words, finish=True)
         except GymError as error:
-            raise RequestError(error.message, param="training_file") from None
+            # a client knows files by their ids
+            message = error.message.replace(rows, body.training_file)
+            if held_out is not None and held_out in message:
+                message = message.replace(held_out, str(body.validation_file))
+                raise RequestError(message, param="validation_file") from None
+            raise RequestError(message, param="training_file") from None
         run = next(run for run in run_folders() if run.id == answer["run"])
         write_beside(run.folder / JOB_FILE, body.model_dump_json(exclude_none=True))
         if body.suffix is not None:

@@ -18,14 +18,18 @@ REPORTED: tuple[type[Exception], ...] = (
     HTTPException,
     RequestValidationError,
     ValueError,
+    Exception,  # a fault of ours: answered in the same form, and logged by the server
 )
 """The errors that have a form."""
+
+FAILED = "the answer could not be computed"
+"""What a client reads of an error of ours; what it was goes to stderr."""
 
 
 def answer_error(_: Request, error: Exception) -> Response:
     """Answers a request that is no success."""
     status, body = problem_of(error)
-    headers = {"Retry-After": "1"} if status == 429 else None
+    headers = {"Retry-After": "1"} if status == 429 else getattr(error, "headers", None)
     return JSONResponse(body, status, headers)
 
 
@@ -48,15 +52,18 @@ def problem_of(error: Exception) -> tuple[int, dict[str, Any]]:
         name = str(fault["loc"][-1])
         return 400, problem(f"{name}: {fault['msg']}", param=name, code="serving.bad_request")
     if not isinstance(error, GymError):
-        wrong = str(error).partition(":")[0]
-        return 400, problem(str(error), param=wrong, code="serving.bad_request")
+        if not isinstance(error, ValueError):
+            return 500, problem(FAILED, kind="server_error", param=None, code="serving.failed")
+        wrong, colon, _ = str(error).partition(":")
+        field = wrong if colon and wrong.isidentifier() else None
+        return 400, problem(str(error), param=field, code="serving.bad_request")
     status, kind = next((s, k) for cls, s, k in KINDS if isinstance(error, cls))
     if isinstance(error, RefusedError):
         status, kind = error.status, "invalid_request_error"
     message = error.message if error.hint is None else f"{error.message}; {error.hint}"
     if status == 500:  # its message may name folders of ours
         print(f"zoo-gym: error: {message}", file=sys.stderr, flush=True)
-        message = "the answer could not be computed"
+        message = FAILED
     if status == 404 and error.code not in ("serving.no_such_file", "serving.no_such_job"):
         return status, problem(message, kind=kind, param="model", code="model_not_found")
     param: str | None = getattr(error, "param", None)

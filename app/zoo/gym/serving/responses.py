@@ -9,15 +9,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, Self, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from zoo.gym.serving.answers import Answer
 from zoo.gym.serving.chats import ChatBody
+from zoo.gym.serving.forms import STRICT, Finite, Json
 from zoo.gym.serving.replies import Piece, ToolCall
 from zoo.gym.serving.wire import RequestError
-
-Json = dict[str, Any]
 
 PASSED = ("model", "temperature", "top_p", "parallel_tool_calls")
 """Fields that a chat has, too."""
@@ -43,7 +42,7 @@ TEXTS = ("input_text", "output_text", "text", "reasoning_text")
 class Reasoning(BaseModel):
     """How much a model is to think; there is only yes and no."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = STRICT
 
     effort: Literal["none"] | None = None
     summary: None = None
@@ -52,11 +51,11 @@ class Reasoning(BaseModel):
 class TextFormat(BaseModel):
     """What the text has to be."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = STRICT
 
     type: Literal["text", "json_object", "json_schema"]
     name: str | None = None
-    contents: Json | None = Field(default=None, alias="schema")
+    contents: Finite[Json] | None = Field(default=None, alias="schema")
     description: str | None = None
     strict: bool | None = None
 
@@ -80,27 +79,35 @@ class TextFormat(BaseModel):
 class Text(BaseModel):
     """How the text is to be."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = STRICT
 
     format: TextFormat | None = None
     verbosity: None = None
 
 
+class ObfuscationOptions(BaseModel):
+    """What a stream has besides the answer."""
+
+    model_config = STRICT
+
+    include_obfuscation: bool | None = None
+
+
 class ResponsesBody(BaseModel):
     """A request of /v1/responses."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = STRICT
 
     model: str
     input: str | list[Json] = Field(min_length=1)
     instructions: str | None = None
     max_output_tokens: int | None = Field(default=None, ge=1)
     reasoning: Reasoning | None = None
-    tools: list[Json] | None = None
+    tools: Finite[list[Json]] | None = None
     stream: bool | None = False
     temperature: float | None = None
     top_p: float | None = None
-    tool_choice: Any = None
+    tool_choice: Finite[Any] = None
     parallel_tool_calls: bool | None = None
     text: Text | None = None
     # their values are in NOT_SUPPORTED
@@ -113,13 +120,13 @@ class ResponsesBody(BaseModel):
     top_logprobs: Any = None
     truncation: Any = None
     # accepted: they cannot change an answer
-    metadata: Any = None
+    metadata: dict[str, str] | None = None
     prompt_cache_key: Any = None
     prompt_cache_retention: Any = None
     safety_identifier: Any = None
     service_tier: Any = None
     store: Any = None
-    stream_options: Any = None
+    stream_options: ObfuscationOptions | None = None
     user: Any = None
 
     def chat(self) -> ChatBody:

@@ -127,25 +127,27 @@ async def _events(
     models: Models, form: Choices, answers: list[Answer], head: dict[str, Any]
 ) -> AsyncGenerator[dict[str, Any]]:
     """Yields the chunks of a stream, of all answers as they come."""
-    pieces: asyncio.Queue[tuple[int, Piece | None] | Exception] = asyncio.Queue()
+    pieces: asyncio.Queue[tuple[int, Piece | None] | BaseException] = asyncio.Queue()
 
     async def read(index: int, answer: Answer) -> None:
-        try:
-            async for piece in answer.pieces(models.engine):
-                pieces.put_nowait((index, piece))
-        except (GymError, ValueError) as error:
-            pieces.put_nowait(error)
-        else:
-            pieces.put_nowait((index, None))
+        async for piece in answer.pieces(models.engine):
+            pieces.put_nowait((index, piece))
+        pieces.put_nowait((index, None))
+
+    def end(task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            pieces.put_nowait(error)  # of any kind: the stream would wait for ever
 
     tasks = [asyncio.create_task(read(*pair)) for pair in enumerate(answers)]
+    for task in tasks:
+        task.add_done_callback(end)
     opened: set[int] = set()
     sent = [0] * len(answers)
     try:
         left = len(answers)
         while left:
             event = await pieces.get()
-            if isinstance(event, Exception):
+            if isinstance(event, BaseException):
                 raise event
             index, piece = event
             if index not in opened:

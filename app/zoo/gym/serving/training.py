@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import FileResponse
+from fastapi.routing import APIRoute
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
@@ -18,13 +19,15 @@ from zoo.gym.serving.wire import RequestError
 
 Json = dict[str, Any]
 Limit = Annotated[int, Query(ge=1, le=10_000)]
+Order = Literal["asc", "desc"]
 
 FORM = 1 << 20
 """The most bytes around the file in an upload."""
 
 
-def add_training(app: APIRouter, files: Files, jobs: Jobs) -> None:
+def add_training(owners: APIRouter, files: Files, jobs: Jobs) -> None:
     """Adds the routes; those of files also behind the name of a provider, as some clients ask."""
+    app = APIRouter(dependencies=[Depends(_check_query)])
     for prefix in ("", "/{provider}"):
         _add_files(app, files, f"{prefix}/v1/files")
     path = "/v1/fine_tuning/jobs"
@@ -53,11 +56,23 @@ def add_training(app: APIRouter, files: Files, jobs: Jobs) -> None:
     async def list_checkpoints(job: str, limit: Limit = 10, after: str | None = None) -> Json:
         return _page(await asyncio.to_thread(jobs.checkpoints, job), limit, after)
 
+    owners.include_router(app)
+
+
+async def _check_query(request: Request) -> None:
+    """Refuses what a list would be expected to follow, and does not."""
+    route: APIRoute = request.scope["route"]
+    names = {field.alias for field in route.dependant.query_params}
+    if unknown := [name for name in request.query_params if name not in names]:
+        raise RequestError(f"{unknown[0]}: not supported by this server", param=unknown[0])
+
 
 def _add_files(app: APIRouter, files: Files, path: str) -> None:
     @app.post(path)
     async def upload(request: Request) -> Json:
         async with _limited(request).form(max_files=1, max_fields=8) as form:
+            if len(form.multi_items()) > len(form):
+                raise RequestError("body: expected each field once, got one twice")
             file, purpose = form.get("file"), form.get("purpose")
             if not isinstance(file, UploadFile):
                 raise RequestError("file: expected a file, got none", param="file")
@@ -71,8 +86,16 @@ def _add_files(app: APIRouter, files: Files, path: str) -> None:
             return await asyncio.to_thread(files.add, file.filename or "", file.file)
 
     @app.get(path)
-    async def list_files(limit: Limit = 10_000, after: str | None = None) -> Json:
-        return _page(await asyncio.to_thread(files.all), limit, after)
+    async def list_files(
+        limit: Limit = 10_000,
+        after: str | None = None,
+        order: Order = "desc",
+        purpose: str | None = None,
+    ) -> Json:
+        listed = await asyncio.to_thread(files.all)
+        if order == "asc":
+            listed.reverse()
+        return _page([file for file in listed if purpose in (None, file["purpose"])], limit, after)
 
     @app.get(path + "/{file}")
     async def show_file(file: str) -> Json:

@@ -4,13 +4,14 @@ A field that would change the answer and is not supported is refused by name; th
 change it are accepted: `user`, `metadata`, `store`, `service_tier` and keys for caches.
 """
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from zoo.backends.sampling import Sampling
 from zoo.gym.errors import InputError
-from zoo.gym.serving.forms import Form, ResponseFormat, StructuredOutputs
+from zoo.gym.serving.forms import STRICT, Form, ResponseFormat, StructuredOutputs
 
 MOST_STOPS, MOST_STOP, MOST_CHOICES, MOST_PROMPTS = 16, 1000, 16, 64
 
@@ -40,22 +41,41 @@ class RequestError(InputError):
         self.param = param
 
 
+def _token_id(key: str) -> int:
+    """Returns the token that a key of JSON is; not of ` 1` and `01`, which pydantic reads as 1."""
+    if key.isascii() and key.isdigit() and str(int(key[:20])) == key:
+        return int(key)
+    raise PydanticCustomError("token", "expected the id of a token as a key")
+
+
+TokenId: TypeAlias = Annotated[int, BeforeValidator(_token_id)]
+
+
+class StreamOptions(BaseModel):
+    """What a stream has besides the answer."""
+
+    model_config = STRICT
+
+    include_usage: bool | None = None
+    include_obfuscation: bool | None = None  # accepted: it cannot change an answer
+
+
 class Body(BaseModel):
     """What is read of every request for an answer."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = STRICT
 
     model: str = Field(min_length=1, max_length=300)
     user_id: str | None = None
     stream: bool | None = False
-    stream_options: dict[str, bool] | None = None
+    stream_options: StreamOptions | None = None
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
     top_k: int | None = Field(default=None, ge=0)
     min_p: float | None = Field(default=None, ge=0, le=1)
     presence_penalty: float | None = Field(default=None, ge=-2, le=2)
     frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
-    logit_bias: dict[int, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    logit_bias: dict[TokenId, Annotated[float, Field(ge=-100, le=100)]] | None = None
     response_format: ResponseFormat | None = None
     structured_outputs: StructuredOutputs | None = None
     seed: int | None = Field(default=None, ge=0, le=(1 << 63) - 1)
@@ -86,7 +106,11 @@ class Body(BaseModel):
     def _check_stop(cls, stop: str | list[str] | None) -> str | list[str] | None:
         texts = [stop] if isinstance(stop, str) else stop or []
         if len(texts) > MOST_STOPS or not all(0 < len(text) <= MOST_STOP for text in texts):
-            raise ValueError(f"expected up to {MOST_STOPS} texts of 1 to {MOST_STOP} characters")
+            raise PydanticCustomError(
+                "stop",
+                "expected up to {texts} texts of 1 to {characters} characters",
+                {"texts": MOST_STOPS, "characters": MOST_STOP},
+            )
         return stop
 
     @property
@@ -114,7 +138,7 @@ class Body(BaseModel):
     @property
     def reports_usage(self) -> bool:
         """Whether a stream ends with the number of tokens."""
-        return bool((self.stream_options or {}).get("include_usage"))
+        return bool(self.stream_options and self.stream_options.include_usage)
 
     @property
     def most_tokens(self) -> int | None:
