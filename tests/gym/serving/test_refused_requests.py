@@ -9,6 +9,7 @@ from httpx2 import AsyncClient, Response
 from openai import AsyncOpenAI
 
 from tests.gym.serving.conftest import NAME, Served
+from zoo.gym.serving import answering
 from zoo.gym.serving.answers import Answer
 from zoo.gym.serving.files import Files
 from zoo.gym.serving.run import ModelServer
@@ -133,3 +134,18 @@ def test_a_fault_of_ours_ends_an_answer_with_an_error(
     [answer] = sent(("POST", path, {"json": ROUTES[path] | {"stream": stream}, "timeout": 10}))
     assert problem(answer) == (500, None)
     assert "secret" not in answer.text
+
+
+def test_a_text_far_past_the_context_is_refused_before_it_is_encoded(
+    sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def encode(*_: object) -> Any:
+        raise AssertionError("it was encoded")
+
+    monkeypatch.setattr(answering, "encode_prompt", encode)
+    monkeypatch.setattr(answering, "_prompts", encode)
+    text = "a" * 10_000_000
+    chat = CHAT | {"messages": [{"role": "user", "content": text}]}
+    bodies = {"chat/completions": chat, "completions": TEXT | {"prompt": text}}
+    responses = sent(*(("POST", path, {"json": body}) for path, body in bodies.items()))
+    assert list(map(problem, responses)) == [(400, "messages"), (400, "prompt")]

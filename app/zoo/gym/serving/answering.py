@@ -29,6 +29,9 @@ T = TypeVar("T")
 MOST_BYTES, BODY_S = 16_000_000, 60.0
 """The largest request, and the seconds that it may take to arrive."""
 
+SMALL = 65_536
+"""Characters of a text that take no time worth a look at the vocabulary."""
+
 
 async def read(request: "Request", kind: type[B]) -> B:
     """Returns the body of a request.
@@ -66,6 +69,7 @@ async def chat_answers(models: Models, body: ChatBody) -> list[Answer]:
         NotAvailableError: there is no such model.
     """
     asked = await models.ask(body.model, body.user_id)
+    _check_size(models, asked, "messages", sum(len(turn.text) for turn in body.messages))
     ids = await asyncio.to_thread(_encoded, asked, body)
     forced = await asyncio.to_thread(_forced, asked, body)
     answers = await _answers(models, asked, body, [ids], body.form or forced)
@@ -86,8 +90,28 @@ def _forced(asked: Asked, body: ChatBody) -> Form | None:
 async def completion_answers(models: Models, body: CompletionBody) -> list[Answer]:
     """Returns the answers of a completion; see `chat_answers`."""
     asked = await models.ask(body.model, body.user_id)
+    texts = (len(prompt) for prompt in body.prompts() if isinstance(prompt, str))
+    _check_size(models, asked, "prompt", max(texts, default=0))
     prompts = await asyncio.to_thread(_prompts, asked, body)
     return await _answers(models, asked, body, prompts, body.form)
+
+
+def _check_size(models: Models, asked: Asked, param: str, characters: int) -> None:
+    """Refuses a text that no tokens of the context can hold, before it is made into tokens.
+
+    10 MB take 20 seconds of a processor for that, and gigabytes.
+
+    Raises:
+        RequestError: it is longer than as many of the longest token.
+    """
+    if characters <= max(models.positions, SMALL):
+        return
+    if characters > models.positions * max(map(len, asked.tokenizer.get_vocab())):
+        raise RequestError(
+            f"{param}: expected a prompt within the model's context of {models.positions:,} "
+            f"tokens, got {characters:,} characters",
+            param=param,
+        )
 
 
 def _encoded(asked: Asked, body: ChatBody) -> list[int]:
