@@ -113,9 +113,9 @@ def reset_peak_bytes() -> int:
     return status_bytes("VmRSS")
 
 
-def status_bytes(field: str) -> int:
-    """Returns one field of /proc/self/status in bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
+def status_bytes(field: str, process: int | str = "self") -> int:
+    """Returns one field of /proc/PROCESS/status in bytes."""
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith(field):
             return int(line.split()[1]) * 1024
-    raise ValueError(f"/proc/self/status: no field {field}")
+    raise ValueError(f"/proc/{process}/status: no field {field}")

@@ -196,7 +196,7 @@ def of_prefix(folder: Path) -> Iterator[Case]:
     yield Case(name, median(mine for mine, _ in pairs), "CPU-s", "without", ratio, "<= 0.35")
 
 
-def write_variants(folder: Path) -> Path:
+def write_variants(folder: Path, count: int = PEOPLE) -> Path:
     """Writes as many random deltas of zen-pico, of 2 bits."""
     import numpy as np
     from safetensors.numpy import save_file
@@ -212,7 +212,7 @@ def write_variants(folder: Path) -> Path:
     policy.save_result(adapter, base="zen-pico")
     file = adapter / "adapter_model.safetensors"
     shapes = {f"base_model.model.{name}": value.shape for name, value in policy.trained()}
-    for number in range(PEOPLE):
+    for number in range(count):
         random = np.random.default_rng(number)
         values = {
             name: random.normal(0, 0.1, shape).astype(np.float32) for name, shape in shapes.items()
@@ -242,7 +242,7 @@ def of_people(folder: Path) -> Iterator[Case]:
     variants.RESIDENT_BYTES = usual
     policy = load_backend("cpu").load(pico_folder(), LoadSpec())
     wrong = sum(
-        not agree(together[number], _alone(policy, people / f"p{number}.safetensors"))
+        not agree(together[number], alone(policy, people / f"p{number}.safetensors"))
         for number in range(PEOPLE)
     )
     yield Case(f"{PEOPLE} variants: mixed up", wrong, "answers", "all", wrong / PEOPLE, "<= 0")
@@ -284,7 +284,7 @@ async def _asked(server: "ModelServer") -> list[Scored]:
         await server.stop()
 
 
-def _alone(policy: "Policy", file: Path) -> Scored:
+def alone(policy: "Policy", file: Path) -> Scored:
     """Returns the answer of a variant that nothing else is answered beside."""
     from zoo.backends.batching import Request
     from zoo.backends.sampling import Sampling
