@@ -23,11 +23,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench import serve
 from bench.measure import MB, Case, status_bytes
@@ -123,27 +123,43 @@ class World:
         return any(serve.agree(answer, answers[version % len(answers)]) for version in versions)
 
 
-async def asked(client: Any, name: str, *, stream: bool, leaves_after: int = -1) -> Any:  # noqa: ANN401
-    """Returns the status and the tokens of an answer; None in place of them if the client left."""
+class Ended(NamedTuple):
+    """How a request ended.
+
+    Attributes:
+        status: of the response; 0 for an error in the middle of a stream.
+        scored: the tokens of the answer; None if the client left.
+        said: what was wrong.
+    """
+
+    status: int
+    scored: serve.Scored | None
+    said: str = ""
+
+
+async def asked(client: Any, name: str, *, stream: bool, leaves_after: int = -1) -> Ended:  # noqa: ANN401
+    """Returns how a request ends; the client may leave after some tokens of a stream."""
     body = {"model": name, "messages": [QUESTION], **GREEDY, "stream": stream}
     if not stream:
         response = await client.post("chat/completions", json=body)
+        answer = response.json()
         if response.status_code != 200:
-            return response.status_code, response.json()["error"]
-        return 200, _scored(response.json()["choices"][0])
+            return Ended(response.status_code, None, answer["error"]["message"])
+        return Ended(200, _scored(answer["choices"][0]))
     scored: serve.Scored = []
     async with client.stream("POST", "chat/completions", json=body) as response:
         if response.status_code != 200:
-            return response.status_code, json.loads(await response.aread())["error"]
+            problem = json.loads(await response.aread())["error"]
+            return Ended(response.status_code, None, problem["message"])
         async for line in response.aiter_lines():
             if line.startswith("data: {"):
                 chunk = json.loads(line.removeprefix("data: "))
                 if "error" in chunk:
-                    return 0, chunk["error"]
+                    return Ended(0, None, chunk["error"]["message"])
                 scored += _scored(chunk["choices"][0])
             if len(scored) == leaves_after:
-                return 200, None
-    return 200, scored
+                return Ended(200, None)
+    return Ended(200, scored)
 
 
 def _scored(choice: dict[str, Any]) -> serve.Scored:
@@ -164,16 +180,17 @@ async def _request(world: World, client: Any, draw: random.Random) -> str:  # no
         limit = draw.random() / 2 if leaves and not stream else 120
         async with asyncio.timeout(limit):
             after = draw.randrange(4) if leaves else -1
-            status, answer = await asked(client, name, stream=stream, leaves_after=after)
+            ended = await asked(client, name, stream=stream, leaves_after=after)
     except TimeoutError:
-        status, answer = (200, None) if leaves else (0, {"message": "no answer in 120 s"})
+        ended = Ended(200, None) if leaves else Ended(0, None, "no answer in 120 s")
     except httpx2.TransportError:
         return "connection"
-    if status != 200:
-        return str(status) if str(status) in PASSING else f"{status} {answer['message']}"
-    if answer is None:
+    status = str(ended.status)
+    if status != "200":
+        return status if status in PASSING else f"{status} {ended.said}"
+    if ended.scored is None:
         return "left"
-    return "right" if world.is_right(name, answer, begun) else f"wrong: {name}"
+    return "right" if world.is_right(name, ended.scored, begun) else f"wrong: {name}"
 
 
 async def _upload(world: World, client: Any, draw: random.Random) -> str:  # noqa: ANN401
@@ -230,18 +247,19 @@ async def world_of(folder: Path) -> World:
     world = World(Server(folder), alone)
     await world.server.start()
     async with client_of(world.server) as client:
-        alone[NAME] = [(await asked(client, NAME, stream=False))[1]]
+        alone[NAME] = [(await asked(client, NAME, stream=False)).scored or []]
         lessons: list[serve.Scored] = []
         for version in (1, 0):
             _save_lessons(version)
-            lessons.insert(0, (await asked(client, f"{NAME}+words", stream=False))[1])
+            answer = await asked(client, f"{NAME}+words", stream=False)
+            lessons.insert(0, answer.scored or [])
         alone[f"{NAME}+words"] = lessons
     world.is_up.set()
     return world
 
 
 @asynccontextmanager
-async def client_of(server: Server) -> AsyncIterator[Any]:
+async def client_of(server: Server) -> AsyncGenerator[Any]:
     """Yields a client with as many connections as are needed."""
     import httpx2
 
@@ -377,8 +395,7 @@ async def demanding(server: Server, seconds: int) -> tuple[dict[str, str], float
         async with client_of(server) as client:
             while not work.done():
                 started = time.monotonic()
-                status, _ = await asked(client, NAME, stream=False)
-                assert status == 200
+                assert (await asked(client, NAME, stream=False)).status == 200
                 longest = max(longest, time.monotonic() - started)
 
     slow = [_read_slowly(server, seconds) for _ in range(20)]

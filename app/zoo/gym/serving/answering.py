@@ -106,7 +106,7 @@ def _check_size(models: Models, asked: Asked, param: str, characters: int) -> No
     """
     if characters <= max(models.positions, SMALL):
         return
-    if characters > models.positions * max(map(len, asked.tokenizer.get_vocab())):
+    if characters > models.positions * max(map(len, asked.tokenizer.backend_tokenizer.get_vocab())):
         raise RequestError(
             f"{param}: expected a prompt within the model's context of {models.positions:,} "
             f"tokens, got {characters:,} characters",
