@@ -41,6 +41,22 @@ def test_once_the_version_in_use_is_removed_the_newest_is_used(call: Call) -> No
     assert store.current("rules") == 3
 
 
+def test_a_version_that_is_saved_while_the_choice_is_read_is_loaded(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("experience", "list")
+    save("One.")
+    read_small = store.read_small
+
+    def read_late(path: Path) -> bytes:
+        monkeypatch.setattr(store, "read_small", read_small)
+        save("Two.")
+        return read_small(path)
+
+    monkeypatch.setattr(store, "read_small", read_late)
+    assert store.load("rules").version == 2
+
+
 @pytest.mark.parametrize("choice", [b"", b"9\n", b"\xff", b"-1", b"1 2"])
 def test_a_damaged_choice_is_no_silent_change_of_version(call: Call, choice: bytes) -> None:
     call("experience", "list")

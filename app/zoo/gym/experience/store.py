@@ -139,6 +139,7 @@ def current(name: str) -> int:
         raise InputError(
             f"{path}: it cannot be read ({error.strerror})", code="experience.unreadable_file"
         ) from error
+    numbers = versions(name)  # again: one may have been saved and chosen since
     if _number(text) not in numbers:
         raise InputError(
             f"{path}: expected a version of {', '.join(map(str, numbers))}, got {text[:20]!r}",
@@ -156,9 +157,8 @@ def load(name: str, version: int | None = None) -> Stored:
         InputError: its file or its signature was changed, or it has none: anybody who can write
             in the folder could have made it.
     """
-    numbers = versions(name)
     number = current(name) if version is None else version
-    _refuse_missing(name, number, numbers)
+    _refuse_missing(name, number, versions(name))
     path = _file(name, number)
     library, digest = read_library(path)
     key = signer_of(path, digest)
