@@ -207,6 +207,25 @@ def test_a_folder_of_variants_may_change(
     asyncio.run(ask())
 
 
+def test_a_replaced_variant_takes_the_memory_of_the_one_before(
+    variants: dict[str, Path], tmp_path: Path
+) -> None:
+    async def ask() -> list[str]:
+        counts: list[str] = []
+        async with serving({}, folder=tmp_path) as (server, client):
+            head = {"Authorization": f"Bearer {client.api_key}"}
+            async with httpx2.AsyncClient(base_url=server.url, headers=head) as http:
+                for name in ("ann", "bob"):
+                    shutil.rmtree(tmp_path / "p", ignore_errors=True)
+                    shutil.copytree(variants[name], tmp_path / "p")
+                    await scored(client, "p", "Say 2.")
+                    lines = (await http.get("/metrics")).text.splitlines()
+                    counts += [each for each in lines if "resident_variants " in each]
+        return [count.split()[-1] for count in counts if not count.startswith("#")]
+
+    assert asyncio.run(ask()) == ["1.0", "1.0"]
+
+
 def test_a_variant_that_left_the_memory_while_an_answer_waited_is_read_again(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

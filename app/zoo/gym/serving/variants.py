@@ -168,6 +168,7 @@ class Models:
                 size = sum(A.nbytes + B.nbytes for A, B in factors.values())
                 await self._make_room(size)
                 await self.engine.add_adapter(key, factors)
+                await self._drop_replaced(name)
                 self._resident[key] = (asked, size)
             self._resident.move_to_end(key)
             return self._resident[key][0]
@@ -175,6 +176,12 @@ class Models:
     def _read(self, source: Source, key: str) -> "tuple[Factors, Asked]":
         fresh = Source(source.artifact, source.path, source.run)  # its file may have been replaced
         return self._factors(fresh), self._asked(fresh, key)
+
+    async def _drop_replaced(self, name: str) -> None:
+        """Frees what was read of a variant before its file was replaced."""
+        for key in [key for key in self._resident if key.rpartition(" (")[0] == name]:
+            del self._resident[key]
+            await self.engine.remove_adapter(key)
 
     async def _make_room(self, size: int) -> None:
         while self._resident and size + self.resident[1] > RESIDENT_BYTES:
