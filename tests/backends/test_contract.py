@@ -462,3 +462,11 @@ def test_greedy_tokens_are_the_likeliest_and_a_stop_id_ends_them(engine: str, ti
     )[0]
     assert (stopped.ids, stopped.finish) == (free.ids[: free.ids.index(free.ids[1]) + 1], "stop")
     assert free.finish == "length"
+
+
+def test_the_least_top_p_draws_the_likeliest_token(engine: str, tied: Path) -> None:
+    policy = load_backend(engine).load(tied)
+    narrow = Sampling(max_new_tokens=4, temperature=1.0, top_p=5e-324)  # 0 in float32
+    greedy = Sampling(max_new_tokens=4, temperature=0.0)
+    answers = [policy.generate([[5, 6]], each, keys=[0])[0].ids for each in (narrow, greedy)]
+    assert answers[0] == answers[1]

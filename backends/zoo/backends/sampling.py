@@ -11,6 +11,9 @@ from zoo.backends.shaping import Constraint, Top
 LEAST_TEMPERATURE = 1e-6
 """Logits divided by less may overflow float32."""
 
+LEAST_TOP_P = 1e-30
+"""What a smaller `top_p` counts as: in float32 it may be 0, which keeps no token at all."""
+
 
 @dataclass(frozen=True)
 class Sampling:

@@ -10,6 +10,7 @@ import mlx.core as mx
 import numpy as np
 
 from zoo.backends.base import Sampling
+from zoo.backends.sampling import LEAST_TOP_P
 from zoo.backends.shaping import Shaping, Top, top_tokens
 
 
@@ -98,7 +99,8 @@ def sampling_logits(logits_BV: mx.array, sampling: Sampling) -> mx.array:
     if sampling.top_p < 1:
         order_BV = mx.argsort(-logits_BV, -1)
         probs_BV = mx.softmax(mx.take_along_axis(logits_BV, order_BV, -1), -1)
-        beyond_BV = mx.cumsum(probs_BV, -1) - probs_BV >= sampling.top_p
+        top_p = max(sampling.top_p, LEAST_TOP_P)
+        beyond_BV = mx.cumsum(probs_BV, -1) - probs_BV >= top_p
         places_BV = mx.argsort(order_BV, -1)
         logits_BV = mx.where(mx.take_along_axis(beyond_BV, places_BV, -1), outside, logits_BV)
     return logits_BV

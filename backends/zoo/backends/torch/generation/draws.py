@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from zoo.backends.base import Sampling
+from zoo.backends.sampling import LEAST_TOP_P
 from zoo.backends.shaping import Shaping, Top, top_tokens
 
 
@@ -101,7 +102,8 @@ def sampling_logprobs(logits_BV: Tensor, sampling: Sampling) -> Tensor:
     if sampling.top_p < 1:
         ranked_BV, order_BV = logits_BV.sort(-1, descending=True)
         probs_BV = ranked_BV.softmax(-1)
-        outside_BV = probs_BV.cumsum(-1) - probs_BV >= sampling.top_p
+        top_p = max(sampling.top_p, LEAST_TOP_P)
+        outside_BV = probs_BV.cumsum(-1) - probs_BV >= top_p
         logits_BV = logits_BV.masked_fill(
             torch.zeros_like(outside_BV).scatter(-1, order_BV, outside_BV), -torch.inf
         )
