@@ -32,12 +32,13 @@ from typing import Any, NamedTuple
 from bench import serve
 from bench.measure import MB, Case, status_bytes
 
-CLIENTS, REQUESTS, KILLS, VARIANTS = 200, 4000, 2, 6
+CLIENTS, REQUESTS, KILLS, VARIANTS = 200, 1000, 2, 6
 FEW, MANY, AT_ONCE = 1000, 10_000, 16
 NAME, SWAPPED, WORDS = "zen-pico", "swapped", ("Answer in one word.", "Write only capitals.")
 QUESTION = {"role": "user", "content": serve.QUESTION}
 GREEDY = {"temperature": 0, "max_tokens": 8, "logprobs": True}
 PASSING = ("429", "503")
+AGAIN = ("connection", *PASSING)
 
 
 @dataclass
@@ -287,16 +288,15 @@ async def load(world: World, clients: int, requests: int, kills: int, jobs: int)
         draw = random.Random(number)
         async with client_of(world.server) as client:
             for _ in left:
-                outcome = await _request(world, client, draw)
-                world.outcomes[outcome] += 1
-                if outcome == "connection":
+                while (outcome := await _request(world, client, draw)) in AGAIN:
+                    world.outcomes[outcome] += 1
+                    await asyncio.sleep(1)  # what Retry-After says
                     await world.is_up.wait()
-                if outcome in PASSING:
-                    await asyncio.sleep(0.1 + draw.random())
+                world.outcomes[outcome] += 1
 
     async def kill() -> None:
         for count in range(1, kills + 1):
-            while world.outcomes.total() < requests * count / (kills + 1):
+            while _answered(world) < requests * count / (kills + 1):
                 await asyncio.sleep(0.01)
             world.is_up.clear()
             await world.server.kill()
@@ -315,6 +315,10 @@ async def load(world: World, clients: int, requests: int, kills: int, jobs: int)
         swapping.result()  # an error of ours: without it nothing would be replaced
     await asking
     return time.monotonic() - started
+
+
+def _answered(world: World) -> int:
+    return sum(count for outcome, count in world.outcomes.items() if outcome not in AGAIN)
 
 
 async def _start_jobs(world: World, jobs: int) -> None:
@@ -442,7 +446,7 @@ async def _cases(folder: Path) -> list[Case]:
 
 def _of_load(world: World, seconds: float) -> Iterator[Case]:
     print(dict(world.outcomes.most_common()), flush=True)
-    usual = {"right", "left", "connection", "upload", *PASSING}
+    usual = {"right", "left", "upload", *AGAIN}
     others = sum(count for name, count in world.outcomes.items() if name not in usual)
     wrong = sum(count for name, count in world.outcomes.items() if name.startswith("wrong"))
     yield _count(f"{CLIENTS} clients: of another variant", wrong)
