@@ -12,6 +12,7 @@ from zoo.gym.errors import GymWarning
 from zoo.gym.experience import store
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
+from zoo.gym.files import read_small
 
 
 def save(*texts: str) -> None:
@@ -46,14 +47,13 @@ def test_a_version_that_is_saved_while_the_choice_is_read_is_loaded(
 ) -> None:
     call("experience", "list")
     save("One.")
-    read_small = store.read_small
 
     def read_late(path: Path) -> bytes:
-        monkeypatch.setattr(store, "read_small", read_small)
+        monkeypatch.setattr("zoo.gym.experience.store.read_small", read_small)
         save("Two.")
         return read_small(path)
 
-    monkeypatch.setattr(store, "read_small", read_late)
+    monkeypatch.setattr("zoo.gym.experience.store.read_small", read_late)
     assert store.load("rules").version == 2
 
 
