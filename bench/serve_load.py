@@ -82,6 +82,8 @@ class Server:
         assert self.process is not None
         self.process.send_signal(signal.SIGKILL)
         await asyncio.to_thread(self.process.wait)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
 
     def resident_mb(self) -> float:
         """Returns its memory."""
