@@ -1,7 +1,7 @@
 """Many requests answered at once: rows come and go between two tokens (continuous batching).
 
     batcher = policy.batcher(rows=16, tokens=4096)
-    batcher.add_adapter("alice", factors)
+    batcher.add_adapter("alice", adapter)
     number = batcher.add(Request(ids, Sampling(), key=0, adapter="alice"))
     while batcher.busy:
         for event in batcher.step():
@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from zoo.backends.sampling import Sampling, Scored, TokenEvent, check_rows
 from zoo.backends.shaping import BlockedError, top_tokens
@@ -28,6 +28,44 @@ if TYPE_CHECKING:
 
 Factors: TypeAlias = "Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32]]]"
 """A [r, in] and B [r, out] of an adapter, its scale in B, by the layers of the loaded model."""
+
+
+@dataclass(frozen=True, eq=False)
+class Signs:
+    """What is added to the matrix of a layer: plus or minus a scale, one bit a weight.
+
+    Attributes:
+        bits: uint8 [out, ceil(in / 8)], as `zoo.core.pack_signs` returns them.
+        scales: float32 [out], [in] or [1].
+        scale: what one of the scales is shared by: an output, an input or all.
+    """
+
+    bits: "NDArray[np.uint8]"
+    scales: "NDArray[np.float32]"
+    scale: Literal["row", "column", "matrix"] = "row"
+
+
+Change: TypeAlias = "tuple[NDArray[np.float32], NDArray[np.float32]] | Signs | NDArray[np.float32]"
+"""Factors A [r, in] and B [r, out], signs, or a vector that is added to a parameter."""
+
+Adapter: TypeAlias = Mapping[str, Change]
+"""Factors and signs by the layers of the loaded model, vectors by its parameters.
+
+Signs of the input embeddings change the head too where both are the same matrix.
+"""
+
+
+def adapter_bytes(adapter: Adapter) -> int:
+    """Returns the bytes of an adapter's arrays."""
+    return sum(_change_bytes(change) for change in adapter.values())
+
+
+def _change_bytes(change: Change) -> int:
+    if isinstance(change, Signs):
+        return change.bits.nbytes + change.scales.nbytes
+    if isinstance(change, tuple):
+        return sum(factor.nbytes for factor in change)
+    return change.nbytes
 
 
 FAILED = "failed"
@@ -67,11 +105,14 @@ class Batcher(ABC):
     """
 
     @abstractmethod
-    def add_adapter(self, name: str, factors: Factors) -> None:
+    def add_adapter(self, name: str, adapter: Adapter) -> None:
         """Makes an adapter available, or replaces it for requests that are added from now on.
 
+        Its arrays may be kept as they are: they are not to be changed afterwards.
+
         Raises:
-            InputError: a layer is missing, or a factor has another shape.
+            InputError: a layer or parameter is missing, is of a kind that rows cannot have of their
+                own, or has another shape.
         """
 
     @abstractmethod
@@ -127,9 +168,9 @@ class OneByOne(Batcher):
         self._row = -1
         self._numbers = count()
 
-    def add_adapter(self, name: str, factors: Factors) -> None:
+    def add_adapter(self, name: str, adapter: Adapter) -> None:
         """Refuses the adapter."""
-        del factors
+        del adapter
         raise InputError(
             f"adapter {name!r}: this model answers with one set of weights: its rows cannot have "
             "adapters of their own",

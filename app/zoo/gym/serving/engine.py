@@ -16,7 +16,7 @@ from zoo.backends.batching import BLOCKED, FAILED
 from zoo.gym.errors import GymError, InputError
 
 if TYPE_CHECKING:
-    from zoo.backends.batching import Batcher, Factors, Request
+    from zoo.backends.batching import Adapter, Batcher, Request
     from zoo.backends.sampling import TokenEvent
 
 Watch: TypeAlias = "Callable[[Request, AsyncGenerator[TokenEvent]], AsyncGenerator[TokenEvent]]"
@@ -86,13 +86,13 @@ class Engine:
         """The requests that wait or are being answered."""
         return self._active
 
-    async def add_adapter(self, name: str, factors: "Factors") -> None:
+    async def add_adapter(self, name: str, adapter: "Adapter") -> None:
         """Makes an adapter available.
 
         Raises:
             InputError: it does not fit the model.
         """
-        await self._done(lambda: self._batcher.add_adapter(name, factors))
+        await self._done(lambda: self._batcher.add_adapter(name, adapter))
 
     async def remove_adapter(self, name: str) -> None:
         """Removes an adapter."""

@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import TypeAlias
 
-from zoo.backends.batching import Batcher, Factors, Request, check_length
+from zoo.backends.batching import Adapter, Batcher, Request, check_length
 from zoo.backends.llamacpp.server import LlamaServer, require_llamacpp
 from zoo.backends.machine.threads import choose_threads
 from zoo.backends.sampling import Answers, TokenEvent, check_rows
@@ -92,9 +92,9 @@ class LlamaBatcher(Batcher):
         self._drawing: dict[Drawn, _Row] = {}
         self._numbers = count()
 
-    def add_adapter(self, name: str, factors: Factors) -> None:
+    def add_adapter(self, name: str, adapter: Adapter) -> None:
         """Refuses the adapter: llama.cpp reads all of them when it starts."""
-        del factors
+        del adapter
         raise InputError(f"adapter {name!r}: expected a GGUF file, named when the model is loaded")
 
     def remove_adapter(self, name: str) -> None:

@@ -179,13 +179,19 @@ class LossModule(nn.Module):
         layer = getattr(head.module, "base_layer", head.module)
         return head.weight_VD.dtype is not torch.float32 and not isinstance(layer, WidenedLinear)
 
-    def logits_of(self, hidden_BD: Tensor) -> Tensor:
-        """Returns the float32 logits of hidden states as `next_logits` does, `[B, V]`."""
+    def logits_of(self, hidden_BD: Tensor, added_BV: Tensor | None = None) -> Tensor:
+        """Returns the float32 logits of hidden states as `next_logits` does, `[B, V]`.
+
+        Args:
+            hidden_BD: the hidden states.
+            added_BV: what is added to the product with the output layer.
+        """
         head = self.head()
         narrow = head.plain and head.weight_VD.dtype is not torch.float32
         if narrow and hidden_BD.device.type == "cpu":
-            return widened_product(hidden_BD.float(), head.weight_VD)
-        return head.logits(hidden_BD)
+            logits_BV = widened_product(hidden_BD.float(), head.weight_VD)
+            return logits_BV if added_BV is None else logits_BV + added_BV
+        return head.logits(hidden_BD, added_BV)
 
     def scored(
         self,

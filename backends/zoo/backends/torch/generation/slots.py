@@ -16,6 +16,7 @@ next turn of a conversation, or a system prompt of many, is not read again.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -24,10 +25,10 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from zoo.backends.base import TokenEvent
-from zoo.backends.batching import BLOCKED, FAILED, Batcher, Factors, Request, check_length
+from zoo.backends.batching import BLOCKED, FAILED, Adapter, Batcher, Request, check_length
 from zoo.backends.sampling import Answers, Scored, check_rows
 from zoo.backends.shaping import BlockedError
-from zoo.backends.torch.adapters.rows import Pair, RowAdapters
+from zoo.backends.torch.adapters.rows import RowAdapter, RowAdapters
 from zoo.backends.torch.generation.draws import Draws, tops_of
 from zoo.backends.torch.generation.generate import batch_bytes
 from zoo.backends.torch.generation.probes import (
@@ -54,7 +55,7 @@ class Row:
     Attributes:
         number: what its events are called.
         request: what is answered.
-        adapter: the factors that it began with.
+        adapter: what it began with.
         tokens: the prompt and what was drawn.
         length: how many of them are in the buffers.
         is_ended: whether it has no more events.
@@ -65,7 +66,7 @@ class Row:
 
     number: int
     request: Request
-    adapter: dict[str, Pair] | None
+    adapter: RowAdapter | None
     answers: Answers
     draws: Draws | None
     tokens: list[int]
@@ -116,9 +117,9 @@ class Slots(Batcher):
         self._device = embedding.weight.device
         self._reads_next = True
 
-    def add_adapter(self, name: str, factors: Factors) -> None:
+    def add_adapter(self, name: str, adapter: Adapter) -> None:
         """Makes an adapter available; see `Batcher.add_adapter`."""
-        self._adapters.add(name, factors)
+        self._adapters.add(name, adapter)
 
     def remove_adapter(self, name: str) -> None:
         """Removes an adapter; see `Batcher.remove_adapter`."""
@@ -309,15 +310,32 @@ class Slots(Batcher):
             "position_ids": positions_BT,
             "past_key_values": self._cache,
         }
-        with self._adapters.rows([row.adapter for row in rows]):
-            if rows is not self._reading or not rows[0].request.scores_prompt:
+        adapters = [row.adapter for row in rows]
+        scores_prompts = rows is self._reading and rows[0].request.scores_prompt
+        with self._adapters.rows(adapters):
+            if not scores_prompts and not self._adapters.changes_head(adapters):
                 return self._module.next_logits(ids_BT, **inputs)[0]
             hidden_BTD, _ = self._module.hidden_and_state(ids_BT, **inputs)
+        if scores_prompts:
+            self._score(rows, hidden_BTD)
+        return self._logits(adapters, hidden_BTD[:, -1:])[:, 0]
+
+    def _score(self, rows: list[Row], hidden_BTD: Tensor) -> None:
         for row, hidden_TD in zip(rows, hidden_BTD, strict=True):
-            targets = row.request.ids[row.length + 1 : row.length + 1 + table.new]
+            targets = row.request.ids[row.length + 1 : row.length + 1 + self._table.new]
             count = row.request.sampling.top_logprobs
-            row.scores += scores_of(self._module, hidden_TD, targets, count)
-        return self._module.logits_of(hidden_BTD[:, -1])
+            logits_of = partial(self._logits_alone, row)
+            row.scores += scores_of(logits_of, hidden_TD, targets, count)
+
+    def _logits_alone(self, row: Row, hidden_TD: Tensor) -> Tensor:
+        return self._logits([row.adapter], hidden_TD[None])[0]
+
+    def _logits(self, adapters: Sequence[RowAdapter | None], hidden_BTD: Tensor) -> Tensor:
+        """Returns the float32 logits `[B, T, V]` of rows with these adapters."""
+        rows, tokens, _ = hidden_BTD.shape
+        change_BTV = self._adapters.head_change(adapters, hidden_BTD)
+        added = None if change_BTV is None else change_BTV.flatten(0, 1)
+        return self._module.logits_of(hidden_BTD.flatten(0, 1), added).view(rows, tokens, -1)
 
     def _draw(self, rows: Sequence[Row], logits_BV: Tensor) -> list[TokenEvent]:
         damaged_B = (logits_BV.isnan() | logits_BV.isposinf()).any(-1)

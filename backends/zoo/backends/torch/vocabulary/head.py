@@ -126,8 +126,13 @@ class Head:
         """Returns the trained parameters of the output layer."""
         return [p for p in self.module.parameters() if p.requires_grad]
 
-    def logits(self, hidden_CD: Tensor) -> Tensor:
-        """Returns float32 logits `[C, V]`, differentiable."""
+    def logits(self, hidden_CD: Tensor, added_CV: Tensor | None = None) -> Tensor:
+        """Returns float32 logits `[C, V]`, differentiable.
+
+        Args:
+            hidden_CD: the hidden states.
+            added_CV: what is added to the product with the output layer.
+        """
         module = self.module
         if isinstance(module, nn.Linear):
             logits = _linear(hidden_CD, module, self.sum_VD)
@@ -135,6 +140,8 @@ class Head:
             logits = module(hidden_CD)
         else:
             logits = _with_adapter(hidden_CD, module)
+        if added_CV is not None:
+            logits = logits + added_CV
         if self.scale != 1.0:
             logits = logits * self.scale
         if self.softcap:
