@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.backends.batching import Signs, adapter_bytes
 from zoo.backends.sampling import Sampling
 from zoo.gym.config.stages import METHODS
 from zoo.gym.data import EncodeOptions, Tokenizer, chat_stops
@@ -31,11 +32,11 @@ from zoo.models.adapters import WEIGHT
 from zoo.models.folder import model_positions, vocabulary_size
 
 if TYPE_CHECKING:
-    from zoo.backends.batching import Factors
+    from zoo.backends.batching import Adapter, Change
     from zoo.gym.serving.engine import Engine
 
 RESIDENT_BYTES = 1 << 30
-"""The most bytes of factors that are kept; those that were used longest ago leave."""
+"""The most bytes of adapters that are kept; those that were used longest ago leave."""
 
 LIBRARY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}(@[0-9]{1,9})?")
 """A library of lessons, with its version or without."""
@@ -105,7 +106,7 @@ class Models:
 
     @property
     def resident(self) -> tuple[int, int]:
-        """How many variants are in memory, and how many bytes their factors have."""
+        """How many variants are in memory, and how many bytes they have."""
         return len(self._resident), sum(size for _, size in self._resident.values())
 
     def ids(self) -> list[str]:
@@ -164,18 +165,18 @@ class Models:
         key = f"{name} ({await asyncio.to_thread(_version, source.path)})"
         async with self._reading:  # one that many ask for at once is read once
             if key not in self._resident:
-                factors, asked = await asyncio.to_thread(self._read, source, key)
-                size = sum(A.nbytes + B.nbytes for A, B in factors.values())
+                adapter, asked = await asyncio.to_thread(self._read, source, key)
+                size = adapter_bytes(adapter)
                 await self._make_room(size)
-                await self.engine.add_adapter(key, factors)
+                await self.engine.add_adapter(key, adapter)
                 await self._drop_replaced(name)
                 self._resident[key] = (asked, size)
             self._resident.move_to_end(key)
             return self._resident[key][0]
 
-    def _read(self, source: Source, key: str) -> "tuple[Factors, Asked]":
+    def _read(self, source: Source, key: str) -> "tuple[Adapter, Asked]":
         fresh = Source(source.artifact, source.path, source.run)  # its file may have been replaced
-        return self._factors(fresh), self._asked(fresh, key)
+        return self._adapter(fresh), self._asked(fresh, key)
 
     async def _drop_replaced(self, name: str) -> None:
         """Frees what was read of a variant before its file was replaced."""
@@ -221,29 +222,32 @@ class Models:
         system = "" if tuned is None else tuned.record.system or ""
         return Asked(key, tokenizer, options, chat_stops(self.base, tokenizer, options), system)
 
-    def _factors(self, source: Source) -> "Factors":
-        """Returns the factors of a variant by the layers of the loaded model.
+    def _adapter(self, source: Source) -> "Adapter":
+        """Returns what a variant changes, by the layers and parameters of the loaded model.
 
         Raises:
-            InputError: it changes more than low-rank factors of linear layers.
+            InputError: a change is of a kind that rows of a batch cannot have of their own.
         """
         weights, belongs = open_weights(self.base), _base_of(source)
         changes = read_changes(source, weights, verifies=belongs not in self._verified)
         self._verified.add(belongs)
         self._names = self._names or engine_for(self.base).parameter_names(self.base)
-        factors = {}
+        adapter: dict[str, Change] = {}
         for name in changes.names:
-            pair = changes.decoded_factors(name)
-            if pair is None or name not in self._names:
+            change = changes.row_change(name)
+            if change is None or name not in self._names:
                 raise InputError(
-                    f"{source.path}: expected low-rank changes of linear layers, got "
-                    f"{changes.kind} with {name!r}",
+                    f"{source.path}: expected low-rank changes of linear layers, or one bit a "
+                    f"weight without masks and groups, got {changes.kind} with {name!r}",
                     hint="serve it alone: zoo-gym delta apply FILE --out MODEL, then "
                     "zoo-gym serve --model MODEL",
                     code="serving.not_low_rank",
                 )
-            factors[self._names[name].removesuffix(WEIGHT)] = pair
-        return factors
+            parameter = self._names[name]
+            # vectors are those of parameters: a layer has a bias beside its matrix
+            is_matrix = isinstance(change, tuple | Signs)
+            adapter[parameter.removesuffix(WEIGHT) if is_matrix else parameter] = change
+        return adapter
 
     def is_variant(self, name: str) -> bool:
         """Returns whether a name is that of a variant, which a run of that name stands behind."""

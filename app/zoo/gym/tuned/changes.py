@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from zoo.backends.batching import Signs
 from zoo.gym.delta.changes import adapter_names, weight_names
 from zoo.gym.delta.codecs.lowrank import decode_factors
 from zoo.gym.delta.codecs.values import change_of
 from zoo.gym.delta.file.reader import Delta, tensor_parts
-from zoo.gym.delta.file.terms import LowRankTerm
+from zoo.gym.delta.file.terms import LowRankTerm, RawTerm, SignTerm
 from zoo.gym.delta.reading.adapter import Adapter, read_adapter, read_factors
 from zoo.gym.delta.reading.identity import verify_base
 from zoo.gym.delta.reading.weights import (
@@ -26,6 +27,8 @@ from zoo.gym.tuned.source import Source
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from zoo.backends.batching import Change
 
 CODED_FACTORS, FULL = "a delta of coded factors", "weights"
 """Kinds of fine-tunes, in words: a delta of form lowrank, and full weights."""
@@ -62,6 +65,10 @@ class Changes(ABC):
         """Returns the factors also of a delta, as its codes have them."""
         return self.factors(name)
 
+    def row_change(self, name: str) -> "Change | None":
+        """Returns a change as a row of a batch can have it of its own, or None."""
+        return self.decoded_factors(name)
+
 
 class _DeltaChanges(Changes):
     def __init__(self, delta: Delta, base: Weights, *, verifies: bool) -> None:
@@ -81,6 +88,24 @@ class _DeltaChanges(Changes):
         if more or not isinstance(term, LowRankTerm):
             return None
         return decode_factors(term, tensor_parts(self._delta, tensor), tensor.shape)
+
+    def row_change(self, name: str) -> "Change | None":
+        tensor = self._terms[name]
+        (term, *more) = tensor.terms
+        if more:
+            return None
+        match term:
+            case LowRankTerm():
+                return self.decoded_factors(name)
+            case RawTerm() if len(tensor.shape) == 1:
+                return cast("NDArray[np.float32]", tensor_parts(self._delta, tensor)["raw"])
+            case SignTerm(zero="minus", planes=1, scale="row" | "column" | "matrix" as scale) if (
+                len(tensor.shape) == 2
+            ):
+                parts = tensor_parts(self._delta, tensor)
+                return Signs(parts["sign"], parts["scale"], scale)
+            case _:
+                return None
 
     def change(self, name: str) -> "NDArray[np.float32]":
         tensor = self._terms[name]

@@ -191,10 +191,8 @@ def put(file: Path, base: "Resolved", name: str, *, replace: bool = False) -> St
     delta = load_delta(file)
     if delta.header.form != "lowrank":
         raise InputError(
-            f"{file}: expected a low-rank delta, got form {delta.header.form}: many of them are "
-            "not served from one base",
-            hint="serve it alone: zoo-gym delta apply FILE --out MODEL, then "
-            "zoo-gym serve --model MODEL",
+            f"{file}: expected a low-rank delta, got form {delta.header.form}",
+            hint="serve it from a folder of deltas: zoo-gym serve --model MODEL --variants FOLDER",
             code="variants.not_low_rank",
         )
     verify_base(delta, open_weights(base.folder), base.id)
