@@ -188,6 +188,26 @@ def test_the_policy_is_as_it_was_beside_the_rows(tied: Path) -> None:
     assert sum(hooks) == 0
 
 
+class Reading(torch.nn.Module):
+    """Multiplies by the weight of a norm that it does not call."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scaled: torch.Tensor = x * self.inner.weight
+        return scaled
+
+
+def test_a_weight_that_is_read_without_a_call_is_refused(tied: Path) -> None:
+    policy: Any = base_of(tied)
+    policy.module.model.model.norm = Reading(policy.module.model.model.norm)
+    vector = {"model.norm.inner.weight": np.ones(64, np.float32)}
+    with pytest.raises(InputError, match=r"vectors of norms and .*'model\.norm\.inner\.weight'"):
+        batcher_of(policy).add_adapter("a", vector)
+
+
 @pytest.mark.parametrize("scale", ["row", "column", "matrix"])
 def test_other_devices_unpack_what_the_core_multiplies_packed(scale: Any) -> None:
     random = np.random.default_rng(0)

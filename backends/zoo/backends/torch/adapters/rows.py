@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from zoo.backends.batching import Adapter, Factors, Signs
 from zoo.backends.torch.adapters.placement import linear_layers
 from zoo.backends.torch.adapters.row_norms import RowNorm, differs, is_norm
+from zoo.backends.torch.adapters.row_parts import called_by_row
 from zoo.backends.torch.adapters.row_signs import (
     Places,
     RowSigns,
@@ -60,6 +61,7 @@ class RowAdapters:
     """
 
     def __init__(self, model: nn.Module) -> None:
+        self._model = model
         self._modules: dict[str, Any] = dict(model.named_modules())
         head: Any = model.get_output_embeddings()  # type: ignore[operator]
         embedding: Any = model.get_input_embeddings()  # type: ignore[operator]
@@ -83,6 +85,7 @@ class RowAdapters:
             layer.register_forward_hook(self._hook(name)) for name, layer in self._layers.items()
         ]
         self._changes_embeddings = False
+        self._called: frozenset[str] | None = None  # found out when an adapter needs it
 
     def close(self) -> None:
         """Removes the hooks."""
@@ -139,14 +142,20 @@ class RowAdapters:
             self._changes_embeddings = True
         return RowSigns(signs, self._device)
 
+    def _is_called(self, place: str) -> bool:
+        if self._called is None:
+            self._called = called_by_row(self._model)
+        return place in self._called
+
     def _matrix(self, name: str, layer: str) -> tuple[int, int]:
         """Returns the shape of a layer's weight that signs can be added to."""
-        if layer in self._layers:
+        if layer in self._layers and self._is_called(layer):
             return self._layers[layer].out_features, self._layers[layer].in_features
         if layer == self._head_name and not self._is_tied:
             return self._head_size, int(self._modules[layer].weight.shape[1])
         # subclasses scale the rows, or choose among several matrices
-        if layer == self._embedding_name and type(self._embedding).forward is nn.Embedding.forward:
+        is_plain = type(self._embedding).forward is nn.Embedding.forward
+        if layer == self._embedding_name and is_plain and self._is_called(layer):
             rows, size = self._embedding.weight.shape
             if self._embedding.max_norm is None:
                 return int(rows), int(size)
@@ -160,7 +169,8 @@ class RowAdapters:
         parameters = {} if module is None else dict(module.named_parameters(recurse=False))
         value = parameters.get(own)
         is_bias = place in self._layers and own == "bias"
-        if module is None or value is None or not (is_bias or self._has_norm(place, module)):
+        fits = module is not None and (is_bias or self._has_norm(place, module))
+        if value is None or not fits or not self._is_called(place):
             raise InputError(
                 f"adapter {name!r}: expected vectors of norms and of biases below the head, got "
                 f"{parameter!r}"
