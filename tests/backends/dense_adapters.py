@@ -14,7 +14,7 @@ SCALES = ("row", "column", "matrix")
 
 
 def dense(policy: Any, seed: int, size: float = 0.05) -> dict[str, Any]:
-    """Random changes of all parameters, with scales of every kind."""
+    """Random changes of all parameters, with scales of every kind, some with masks."""
     random = np.random.default_rng(seed)
     changes: dict[str, Any] = {}
     for number, (name, value) in enumerate(policy.module.model.named_parameters()):
@@ -26,7 +26,8 @@ def dense(policy: Any, seed: int, size: float = 0.05) -> dict[str, Any]:
         count = {"row": rows, "column": columns, "matrix": 1}[scale]
         bits = random.integers(0, 256, (rows, -(-columns // 8)), np.uint8)
         scales = random.uniform(size / 2, size, count).astype(np.float32)
-        changes[name.removesuffix(".weight")] = Signs(bits, scales, scale)
+        mask = random.integers(0, 256, bits.shape, np.uint8) if number % 2 else None
+        changes[name.removesuffix(".weight")] = Signs(bits, scales, scale, mask)
     return changes
 
 
@@ -35,6 +36,8 @@ def change_of(change: Any, columns: int) -> np.ndarray[Any, Any]:
     if not isinstance(change, Signs):
         return np.asarray(change)
     signs = np.unpackbits(change.bits, axis=1, count=columns, bitorder="little") * 2.0 - 1
+    if change.mask is not None:
+        signs *= np.unpackbits(change.mask, axis=1, count=columns, bitorder="little")
     return signs * (change.scales[:, None] if change.scale == "row" else change.scales)
 
 

@@ -38,11 +38,13 @@ class Signs:
         bits: uint8 [out, ceil(in / 8)], as `zoo.core.pack_signs` returns them.
         scales: float32 [out], [in] or [1].
         scale: what one of the scales is shared by: an output, an input or all.
+        mask: in the shape of the bits; 0 where nothing is added.
     """
 
     bits: "NDArray[np.uint8]"
     scales: "NDArray[np.float32]"
     scale: Literal["row", "column", "matrix"] = "row"
+    mask: "NDArray[np.uint8] | None" = None
 
 
 Change: TypeAlias = "tuple[NDArray[np.float32], NDArray[np.float32]] | Signs | NDArray[np.float32]"
@@ -62,7 +64,8 @@ def adapter_bytes(adapter: Adapter) -> int:
 
 def _change_bytes(change: Change) -> int:
     if isinstance(change, Signs):
-        return change.bits.nbytes + change.scales.nbytes
+        masked = 0 if change.mask is None else change.mask.nbytes
+        return change.bits.nbytes + change.scales.nbytes + masked
     if isinstance(change, tuple):
         return sum(factor.nbytes for factor in change)
     return change.nbytes

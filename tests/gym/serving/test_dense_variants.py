@@ -78,8 +78,13 @@ def applied(file: Path) -> Scored:
 def test_dense_deltas_answer_as_applied_beside_low_rank_ones(
     make: Make, variants: dict[str, Path]
 ) -> None:
-    scales = {"carl": "row", "dora": "column", "emil": "matrix"}
-    dense = {name: make(name, n, scale=scale) for n, (name, scale) in enumerate(scales.items())}
+    codings = {
+        "carl": {"scale": "row"},
+        "dora": {"scale": "column"},
+        "emil": {"scale": "matrix"},
+        "fay": {"zero": "mask"},
+    }
+    dense = {name: make(name, n, **coding) for n, (name, coding) in enumerate(codings.items())}
     names = [*dense, "ann", NAME]
     together = dict(zip(names, asked({**variants, **dense}, names), strict=True))
     for name, file in dense.items():
@@ -93,7 +98,7 @@ def test_dense_deltas_answer_as_applied_beside_low_rank_ones(
 
 
 def test_signs_stay_packed_in_the_memory_of_variants(make: Make) -> None:
-    file = make("carl")
+    file = make("carl", zero="mask")
 
     async def resident() -> float:
         async with serving({"carl": file}) as (server, client):
@@ -110,7 +115,6 @@ def test_signs_stay_packed_in_the_memory_of_variants(make: Make) -> None:
         {"bits": 4},
         {"codec": "sparse"},
         {"planes": 2},
-        {"zero": "mask"},
         {"scale": "group"},
     ],
 )

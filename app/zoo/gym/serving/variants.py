@@ -238,7 +238,8 @@ class Models:
             if change is None or name not in self._names:
                 raise InputError(
                     f"{source.path}: expected low-rank changes of linear layers, or one bit a "
-                    f"weight without masks and groups, got {changes.kind} with {name!r}",
+                    "weight with scales by row, column or matrix, got "
+                    f"{changes.kind} with {name!r}",
                     hint="serve it alone: zoo-gym delta apply FILE --out MODEL, then "
                     "zoo-gym serve --model MODEL",
                     code="serving.not_low_rank",

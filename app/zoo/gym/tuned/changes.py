@@ -99,11 +99,11 @@ class _DeltaChanges(Changes):
                 return self.decoded_factors(name)
             case RawTerm() if len(tensor.shape) == 1:
                 return cast("NDArray[np.float32]", tensor_parts(self._delta, tensor)["raw"])
-            case SignTerm(zero="minus", planes=1, scale="row" | "column" | "matrix" as scale) if (
+            case SignTerm(planes=1, scale="row" | "column" | "matrix" as scale) if (
                 len(tensor.shape) == 2
             ):
                 parts = tensor_parts(self._delta, tensor)
-                return Signs(parts["sign"], parts["scale"], scale)
+                return Signs(parts["sign"], parts["scale"], scale, parts.get("mask"))
             case _:
                 return None
 

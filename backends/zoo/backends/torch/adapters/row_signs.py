@@ -4,7 +4,7 @@ Legend: B rows, T positions, N tokens, I inputs, O outputs, V vocabulary, D hidd
 
 y = W x + scale * (S x). On a CPU the core multiplies the bits as they are: to unpack them first is
 no faster with hundreds of tokens either. On another device blocks of them are unpacked. Not
-covered: scales of groups, masks, several planes.
+covered: scales of groups, several planes.
 """
 
 from collections.abc import Iterable
@@ -37,19 +37,27 @@ def places_of(rows: list[int]) -> Places:
 class RowSigns:
     """The signs of a matrix, on the device of a model.
 
+    With a mask there are two planes, `bits & mask` and `~bits & mask`, with half the scale and with
+    minus half of it: a weight that is masked is minus in both, so it cancels.
+
     Args:
-        signs: the signs; on a CPU their memory is used as it is.
+        signs: the signs; on a CPU their memory is used as it is if there is no mask.
         device: where the model is.
     """
 
     def __init__(self, signs: Signs, device: torch.device) -> None:
-        self.bits_OI = torch.as_tensor(signs.bits, device=device)
+        bits_OI = torch.as_tensor(signs.bits, device=device)
         scales = torch.as_tensor(signs.scales, device=device)
         self._columns_I = scales if signs.scale == "column" else None
-        self._scales_O = scales.new_ones(1) if signs.scale == "column" else scales
+        scales_O = scales.new_ones(1) if signs.scale == "column" else scales
+        self._planes = [(bits_OI, scales_O)]
+        if signs.mask is not None:
+            mask_OI = torch.as_tensor(signs.mask, device=device)
+            half_O = scales_O / 2
+            self._planes = [(bits_OI & mask_OI, half_O), (~bits_OI & mask_OI, -half_O)]
         if device.type == "cpu":
             self._columns = None if self._columns_I is None else self._columns_I.numpy()
-            self._arrays = self.bits_OI.numpy(), self._scales_O.numpy()
+            self._arrays = [(bits.numpy(), scales.numpy()) for bits, scales in self._planes]
 
     def add_by_core(
         self, x: "NDArray[np.float32]", y: "NDArray[np.float32]", isa: "Isa | None"
@@ -60,17 +68,17 @@ class RowSigns:
         """
         if self._columns is not None:
             x = x * self._columns
-        bits, scales = self._arrays
         threads = torch.get_num_threads()
-        try:
-            sign_product(x, bits, scales, out=y, add=True, isa=isa, threads=threads)
-        except InputError:  # the numbers of a broken adapter: the other tokens are not to fail
-            for token in range(len(x)):
-                row, out = x[token : token + 1], y[token : token + 1]
-                try:
-                    sign_product(row, bits, scales, out=out, add=True, isa=isa, threads=threads)
-                except InputError:
-                    out.fill(float("nan"))
+        for bits, scales in self._arrays:
+            try:
+                sign_product(x, bits, scales, out=y, add=True, isa=isa, threads=threads)
+            except InputError:  # the numbers of a broken adapter: the other tokens are not to fail
+                for token in range(len(x)):
+                    row, out = x[token : token + 1], y[token : token + 1]
+                    try:
+                        sign_product(row, bits, scales, out=out, add=True, isa=isa, threads=threads)
+                    except InputError:
+                        out.fill(float("nan"))
 
     def add_unpacked(self, x_NI: Tensor, y_NO: Tensor) -> None:
         """Adds the product with tokens to `y_NO`, in place."""
@@ -80,17 +88,25 @@ class RowSigns:
         height = max(1, BLOCK_WEIGHTS // inputs)
         for start in range(0, outputs, height):
             part = slice(start, min(start + height, outputs))
-            signs_OI = _unpacked(self.bits_OI[part])[:, :inputs]
-            scales_O = self._scales_O if len(self._scales_O) == 1 else self._scales_O[part]
-            y_NO[:, part] += (x_NI @ signs_OI.T) * scales_O
+            for bits_OI, scales_O in self._planes:
+                signs_OI = _unpacked(bits_OI[part])[:, :inputs]
+                y_NO[:, part] += (x_NI @ signs_OI.T) * _of_rows(scales_O, part)
 
-    def rows_of(self, ids: Tensor) -> Tensor:
-        """Returns what is added to the embeddings of tokens, float32 `[..., D]`."""
-        signs = _unpacked(self.bits_OI[ids])
-        if self._columns_I is not None:
-            return signs[..., : len(self._columns_I)] * self._columns_I
-        scales = self._scales_O if len(self._scales_O) == 1 else self._scales_O[ids][..., None]
-        return signs * scales
+    def rows_of(self, ids: Tensor, size: int) -> Tensor:
+        """Returns what is added to the embeddings of tokens, float32 `[..., D]`.
+
+        Args:
+            ids: the tokens, `[...]`.
+            size: D.
+        """
+        total = torch.zeros(*ids.shape, size, device=ids.device)
+        for bits_OI, scales_O in self._planes:
+            total += _unpacked(bits_OI[ids])[..., :size] * _of_rows(scales_O, ids)[..., None]
+        return total if self._columns_I is None else total * self._columns_I
+
+
+def _of_rows(scales_O: Tensor, rows: slice | Tensor) -> Tensor:
+    return scales_O if len(scales_O) == 1 else scales_O[rows]
 
 
 def _unpacked(bits: Tensor) -> Tensor:
@@ -148,6 +164,6 @@ def add_embeddings(
     """Returns embeddings with what the rows that have signs add to them."""
     changed_BTD = y_BTD.clone()
     for places, matrix in signs:
-        change = matrix.rows_of(ids_BT[places])[..., : y_BTD.shape[-1]]
+        change = matrix.rows_of(ids_BT[places], y_BTD.shape[-1])
         changed_BTD[places] = (y_BTD[places].float() + change).to(y_BTD.dtype)
     return changed_BTD

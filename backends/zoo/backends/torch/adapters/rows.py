@@ -131,8 +131,9 @@ class RowAdapters:
     def _row_signs(self, name: str, layer: str, signs: Signs) -> RowSigns:
         outputs, inputs = self._matrix(name, layer)
         scales = {"row": outputs, "column": inputs, "matrix": 1}[signs.scale]
-        shapes = [list(signs.bits.shape), list(signs.scales.shape)]
-        expected = [[outputs, -(-inputs // 8)], [scales]]
+        planes = [signs.bits] if signs.mask is None else [signs.bits, signs.mask]
+        shapes = [*(list(plane.shape) for plane in planes), list(signs.scales.shape)]
+        expected = [[outputs, -(-inputs // 8)]] * len(planes) + [[scales]]
         if shapes != expected:
             raise InputError(
                 f"adapter {name!r}: {layer!r}: expected bits and scales {expected}, got {shapes}"
