@@ -11,8 +11,8 @@ usage: python -m bench [NAME ...] [--isa avx2]
                                        memory too: fifteen; real too: fifteen of two cores;
                                        nano_delta, deltas and budgets too: half an hour of one
                                        core each; demo_seeds too: six minutes, serve: ten;
-                                        serve_dense and variants_list too: two;
-                                        serve_load too: ten of two cores
+                                        serve_dense too: four; variants_list
+                                        too: two; serve_load too: ten of two cores
                                        --model measures real on a folder in place of smollm2
 
 A result records the measured commit, whether the working tree had changes, and the load of the

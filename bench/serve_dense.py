@@ -7,7 +7,7 @@ matrices of eight variants, in a plain loop. The other way to answer is to merge
 base's weights are copied, the signs added, and the tokens decoded alone. Prompts are read before
 the clock starts. A ratio is the median of the rounds' ratios.
 
-usage: python -m bench serve_dense            two minutes of one core, 2 GB
+usage: python -m bench serve_dense            four minutes of one core, 2 GB
 """
 
 import gc
