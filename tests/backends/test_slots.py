@@ -153,7 +153,7 @@ def tokens_read(batcher: Any, requests: list[Request]) -> tuple[list[Rollout], i
     counted, forward = [0], batcher._forward
 
     def counting(ids: Any, *arguments: Any) -> Any:
-        counted[0] += ids.numel()
+        counted[0] += sum(map(len, ids))
         return forward(ids, *arguments)
 
     batcher._forward = counting

@@ -56,8 +56,7 @@ class RowAdapters:
     """The adapters of a model, and the one that each row uses.
 
     Args:
-        model: a model without an adapter; its linear layers below the head get a hook, embeddings
-            and norms when an adapter changes them.
+        model: a model without an adapter; its modules get hooks when an adapter changes them.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -81,15 +80,12 @@ class RowAdapters:
         self._norms: dict[str, RowNorm] = {}
         self._used_norms: list[RowNorm] = []
         self._active = False
-        self._hooks: list[Any] = [
-            layer.register_forward_hook(self._hook(name)) for name, layer in self._layers.items()
-        ]
-        self._changes_embeddings = False
+        self._hooks: dict[str, Any] = {}
         self._called: frozenset[str] | None = None  # found out when an adapter needs it
 
     def close(self) -> None:
         """Removes the hooks."""
-        for hook in self._hooks:
+        for hook in self._hooks.values():
             hook.remove()
         for norm in self._norms.values():
             norm.close()
@@ -111,7 +107,19 @@ class RowAdapters:
                 module, _, parameter = place.rpartition(".")
                 vector = self._vector(name, place, change)
                 new.vectors.setdefault(module, {})[parameter] = vector
+        biases = [place for place in new.vectors if place in self._layers]
+        for place in (*new.pairs, *new.signs, *biases):
+            self._add_hook(place)
         self._adapters[name] = new
+
+    def _add_hook(self, place: str) -> None:
+        """Makes a linear layer or the embedding compute with the changes of rows, from now on."""
+        if place in self._hooks:
+            return
+        if place == self._embedding_name:
+            self._hooks[place] = self._embedding.register_forward_hook(self._add_embeddings)
+        elif place in self._layers:  # else it is the head
+            self._hooks[place] = self._layers[place].register_forward_hook(self._hook(place))
 
     def _pair(self, name: str, layer: str, factors: "tuple[Array, Array]") -> Pair:
         A, B = factors
@@ -138,9 +146,6 @@ class RowAdapters:
             raise InputError(
                 f"adapter {name!r}: {layer!r}: expected bits and scales {expected}, got {shapes}"
             )
-        if layer == self._embedding_name and not self._changes_embeddings:
-            self._hooks.append(self._embedding.register_forward_hook(self._add_embeddings))
-            self._changes_embeddings = True
         return RowSigns(signs, self._device)
 
     def _is_called(self, place: str) -> bool:

@@ -22,16 +22,21 @@ class Table:
         first: the first row.
         ends: for each row, the place of its first new token.
         new: T.
+        width: the places that are read, up to the last new token.
+        is_even: whether all rows have the same end.
     """
 
     first: int = 0
     ends: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
     new: int = 1
+    width: int = 0
+    is_even: bool = False
 
-    @property
-    def width(self) -> int:
-        """The places that are read, up to the last new token."""
-        return int(self.ends.max()) + self.new
+    def move(self, first: int, ends: list[int], new: int, device: torch.device) -> None:
+        """Chooses another part; see the attributes."""
+        self.first, self.new = first, new
+        self.ends = torch.tensor(ends, device=device)
+        self.width, self.is_even = max(ends) + new, len(set(ends)) == 1
 
 
 class Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
@@ -63,11 +68,11 @@ class Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         table, B = self.table, len(key_states)
         rows, width = slice(table.first, table.first + B), table.width
         self.reserve(rows.stop, width)
-        if table.new == 1:
+        if not table.is_even:  # then there is one new token in each
             places = torch.arange(rows.start, rows.stop, device=key_states.device)
             self.key_rows[places, :, table.ends] = key_states[:, :, 0]
             self.value_rows[places, :, table.ends] = value_states[:, :, 0]
-        else:  # a piece of prompts that begins at the same place in each
+        else:
             start = width - table.new
             self.key_rows[rows, :, start:width] = key_states
             self.value_rows[rows, :, start:width] = value_states

@@ -280,9 +280,7 @@ class Slots(Batcher):
         rows = self._reading
         start, length = rows[0].length, len(rows[0].request.ids)
         ids_BT = [row.request.ids[start : start + PIECE] for row in rows]
-        ends_B = torch.full((len(rows),), start, device=self._device)
-        pieces_BT = torch.tensor(ids_BT, device=self._device)
-        logits_BV = self._forward(pieces_BT, rows, len(self._rows), ends_B)
+        logits_BV = self._forward(ids_BT, rows, len(self._rows))
         for row in rows:
             row.length = min(length, start + PIECE)
         if rows[0].length < length:
@@ -292,21 +290,22 @@ class Slots(Batcher):
 
     def _read_tokens(self) -> Tensor:
         """Returns the logits after the last token of each row, float32 `[B, V]`."""
-        ids_B1 = torch.tensor([[row.tokens[-1]] for row in self._rows], device=self._device)
-        ends_B = torch.tensor([row.length for row in self._rows], device=self._device)
-        logits_BV = self._forward(ids_B1, self._rows, 0, ends_B)
+        logits_BV = self._forward([row.tokens[-1:] for row in self._rows], self._rows, 0)
         for row in self._rows:
             row.length += 1
         return logits_BV
 
-    def _forward(self, ids_BT: Tensor, rows: list[Row], first: int, ends_B: Tensor) -> Tensor:
-        table = self._table
-        table.first, table.ends, table.new = first, ends_B, ids_BT.shape[1]
-        positions_BT = ends_B[:, None] + torch.arange(table.new, device=self._device)
-        keys_L = torch.arange(table.width, device=self._device)
-        seen_BTL = keys_L <= positions_BT[..., None]
+    def _forward(self, ids: Sequence[Sequence[int]], rows: list[Row], first: int) -> Tensor:
+        """Returns the logits after new tokens of rows from place `first` on, `[B, V]`."""
+        table, ids_BT = self._table, torch.tensor(ids, device=self._device)
+        table.move(first, [row.length for row in rows], ids_BT.shape[1], self._device)
+        positions_BT = table.ends[:, None] + torch.arange(table.new, device=self._device)
+        seen_BTL = None
+        if table.new > 1 or not table.is_even:  # else all keys are seen, and no mask is faster
+            keys_L = torch.arange(table.width, device=self._device)
+            seen_BTL = (keys_L <= positions_BT[..., None])[:, None]
         inputs: dict[str, Any] = {
-            "attention_mask": seen_BTL[:, None],
+            "attention_mask": seen_BTL,
             "position_ids": positions_BT,
             "past_key_values": self._cache,
         }
