@@ -89,6 +89,8 @@ def test_a_token_gives_its_role(role: str, host: str, toy: Toy) -> None:
     headers["Authorization"] = f"bearer {TOKENS[role]} "
     found = ask(toy, "GET", "/role", headers=headers)
     assert (found[0], found[2]) == (200, role)
+    keyed = {"Authorization": "", "Ocp-Apim-Subscription-Key": TOKENS[role]}
+    assert ask(toy, "GET", "/role", headers=keyed)[2] == role
 
 
 PREFLIGHT = {

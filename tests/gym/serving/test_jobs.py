@@ -141,9 +141,16 @@ CHECK: dict[str, Any] = {
 }
 
 
+NEAR: dict[str, Any] = {
+    "type": "text_similarity",
+    "name": "near",
+    "input": "{{sample.output_text}}",
+    "reference": "{{item.answer}}",
+    "evaluation_metric": "rouge_l",
+}
 MULTI: dict[str, Any] = {
     "type": "multi",
-    "graders": {"a": CHECK, "b": CHECK},
+    "graders": {"a": CHECK, "b": NEAR},
     "calculate_output": "0.25 * a + 2 * b",
 }
 
@@ -164,7 +171,7 @@ def test_methods_and_graders_become_settings_and_rewards() -> None:
         "stage": "grpo",
         "reward": [
             {"kind": "exact", "name": "a", **exact, "weight": 0.25},
-            {"kind": "exact", "name": "b", **exact, "weight": 2.0},
+            {"kind": "similarity", "name": "b", "weight": 2.0},
         ],
     }
 
@@ -226,6 +233,11 @@ def summed(graders: dict[str, Any], formula: str, **more: Any) -> dict[str, Any]
         {"type": "reinforcement", "reinforcement": {"grader": {"type": "python", "source": ""}}},
         {"type": "reinforcement", "reinforcement": {"grader": CHECK | {"operation": "like"}}},
         {"type": "reinforcement", "reinforcement": {"grader": CHECK | {"extra": 1}}},
+        {
+            "type": "reinforcement",
+            "reinforcement": {"grader": NEAR | {"evaluation_metric": "bleu"}},
+        },
+        summed({"a": CHECK, "b": NEAR | {"evaluation_metric": "bleu"}}, "1 * a + 1 * b"),
         summed({"a": CHECK}, "0.5 * a + 0.5 * a"),
         summed({"a": CHECK}, "1.2.3 * a"),
         summed({"a": "string_check"}, "1 * a"),
@@ -255,5 +267,21 @@ def test_a_job_without_its_file_or_of_another_model_is_not_found(served: Served)
         with pytest.raises(BadRequestError) as caught:
             await client.fine_tuning.jobs.create(model=NAME, training_file=file)
         assert caught.value.param == "training_file"
+
+    served(ask)
+
+
+def test_a_proxy_of_several_providers_may_name_this_api(served: Served) -> None:
+    async def ask(_: ModelServer, client: AsyncOpenAI) -> None:
+        jobs = "/fine_tuning/jobs"
+        page: Any = await client.get(f"{jobs}?custom_llm_provider=openai", cast_to=object)
+        assert page["data"] == []
+        with pytest.raises(BadRequestError, match="custom_llm_provider"):
+            await client.get(f"{jobs}?custom_llm_provider=azure", cast_to=object)
+        body = {"model": NAME, "training_file": "file-0", "custom_llm_provider": "azure"}
+        with pytest.raises(BadRequestError, match="custom_llm_provider"):
+            await client.post(jobs, body=body, cast_to=object)
+        with pytest.raises(NotFoundError, match="file-0"):
+            await client.post(jobs, body=body | {"custom_llm_provider": "openai"}, cast_to=object)
 
     served(ask)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Role = TypeVar("Role")
 
+KEY_HEADER = b"ocp-apim-subscription-key"
+"""Where hanzoai's client sends its key, in place of `Authorization: Bearer`."""
+
 UNKNOWN_CALLER = "token: expected one of this server, got none or another"
 """What a request without a token of the server is answered."""
 
@@ -75,7 +78,8 @@ class Gate(Generic[Role]):
         if path in self.open_paths:
             return None
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-        if scheme.lower() == b"bearer":
+        given = given if scheme.lower() == b"bearer" else headers.get(KEY_HEADER, b"")
+        if given:
             for role, token in self.tokens.items():
                 if hmac.compare_digest(_digest(token.encode()), _digest(given.strip())):
                     return role

@@ -13,6 +13,10 @@ _SUM = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) ?\* ?(\w+)")
 
 Auto = Literal["auto"]
 
+PROVIDER = "custom_llm_provider"
+Provider = Literal["openai"]
+"""Who tunes, which proxies of several ask: it is always this server, which speaks OpenAI's API."""
+
 
 class Hyperparameters(BaseModel):
     """Those of a method; `auto` is what `zoo-gym train` chooses."""
@@ -85,6 +89,7 @@ class JobBody(BaseModel):
     seed: int | None = Field(default=None, ge=0, le=2**31 - 1)
     metadata: dict[str, str] | None = None
     integrations: None = None
+    custom_llm_provider: Provider | None = None
 
     @property
     def used(self) -> Method:
@@ -122,37 +127,40 @@ def _reward(grader: Mapping[str, Any]) -> Json | list[Json]:
         RequestError: it has no equal here.
     """
     where = "method.reinforcement.grader"
-    if (check := _check(grader)) is not None:
-        return {"exact": check}
+    if (reward := _graded(grader)) is not None:
+        kind, options = reward
+        return {kind: options}
     allowed = {"type", "name", "graders", "calculate_output"}
     graders = grader.get("graders")
     if grader.get("type") == "multi" and isinstance(graders, dict) and not grader.keys() - allowed:
         weights = _weights(str(grader.get("calculate_output", "")), where)
-        checks = {name: _check(each) for name, each in cast("Json", graders).items()}
-        if weights.keys() == checks.keys() and None not in checks.values():
+        rewards = {name: _graded(each) for name, each in cast("Json", graders).items()}
+        known = {name: reward for name, reward in rewards.items() if reward is not None}
+        if weights.keys() == rewards.keys() == known.keys():
             return [
-                {"kind": "exact", "name": name, **(check or {}), "weight": weights[name]}
-                for name, check in checks.items()
+                {"kind": kind, "name": name, **options, "weight": weights[name]}
+                for name, (kind, options) in known.items()
             ]
     raise RequestError(
-        f"{where}: expected string_check of {{{{sample.output_text}}}} eq {{{{item.answer}}}}, or "
-        "multi with a sum of NUMBER * NAME of such",
+        f"{where}: expected string_check (eq) or text_similarity (rouge_l) of "
+        "{{sample.output_text}} and {{item.answer}}, or multi with a sum of NUMBER * NAME of such",
         param=where,
     )
 
 
-def _check(grader: object) -> Json | None:
-    """Returns the options of the reward `exact` that a grader is; None if it is another one."""
-    wanted = {
-        "type": "string_check",
-        "input": "{{sample.output_text}}",
-        "reference": "{{item.answer}}",
-        "operation": "eq",
-    }
+_COMPARED = {"input": "{{sample.output_text}}", "reference": "{{item.answer}}"}
+
+
+def _graded(grader: object) -> tuple[str, Json] | None:
+    """Returns the kind of reward that a grader is, with its options; None if there is none."""
     if not isinstance(grader, dict):
         return None
     fields = {key: value for key, value in cast("Json", grader).items() if key != "name"}
-    return {"part": "whole", "ignore_case": False} if fields == wanted else None
+    if fields == {"type": "string_check", "operation": "eq", **_COMPARED}:
+        return "exact", {"part": "whole", "ignore_case": False}
+    if fields == {"type": "text_similarity", "evaluation_metric": "rouge_l", **_COMPARED}:
+        return "similarity", {}
+    return None
 
 
 def _weights(formula: str, where: str) -> dict[str, float]:

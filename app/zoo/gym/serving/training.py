@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from zoo.gym.http_guard.gate import RefusedError
 from zoo.gym.serving.answering import read
 from zoo.gym.serving.files import MOST_BYTES, Files
-from zoo.gym.serving.job_requests import JobBody
+from zoo.gym.serving.job_requests import PROVIDER, JobBody, Provider
 from zoo.gym.serving.jobs import Jobs
 from zoo.gym.serving.wire import RequestError
 
@@ -59,10 +59,11 @@ def add_training(owners: APIRouter, files: Files, jobs: Jobs) -> None:
     owners.include_router(app)
 
 
-async def _check_query(request: Request) -> None:
+async def _check_query(request: Request, custom_llm_provider: Provider | None = None) -> None:
     """Refuses what a list would be expected to follow, and does not."""
+    del custom_llm_provider
     route: APIRoute = request.scope["route"]
-    names = {field.alias for field in route.dependant.query_params}
+    names = {field.alias for field in route.dependant.query_params} | {PROVIDER}
     if unknown := [name for name in request.query_params if name not in names]:
         raise RequestError(f"{unknown[0]}: not supported by this server", param=unknown[0])
 
