@@ -12,7 +12,8 @@ usage: python -m bench [NAME ...] [--isa avx2]
                                        nano_delta, deltas and budgets too: half an hour of one
                                        core each; demo_seeds too: six minutes, serve: ten;
                                         serve_dense too: four; variants_list
-                                        too: two; serve_load too: ten of two cores
+                                        too: two; serve_load too: ten of two cores;
+                                        serve_peers too: two
                                        --model measures real on a folder in place of smollm2
 
 A result records the measured commit, whether the working tree had changes, and the load of the
@@ -72,6 +73,7 @@ NAMED = (
     "serve",
     "serve_dense",
     "serve_load",
+    "serve_peers",
     "variants_list",
     "real",
 )
