@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,5 +44,31 @@ def test_a_server_answers_and_ends_at_a_signal(
             model="ann", prompt="ab", max_tokens=400, stream=True, temperature=1, n=8
         )
         next(iter(stream))
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=60) == 0
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "use_it_from.md"
+
+
+def test_the_lines_for_other_programs_answer(tmp_path: Path) -> None:
+    texts = re.findall(r"^```(python|sh)\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    (python,) = [text for language, text in texts if language == "python"]
+    (curl,) = [text for _, text in texts if text.startswith("curl")]
+    env = os.environ | {"ZOO_GYM_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(SERVE, stdout=subprocess.PIPE, text=True, env=env) as server:
+        assert server.stdout is not None
+        started = json.loads(next(line for line in server.stdout if line.startswith("{")))
+        token = (tmp_path / "home" / "data" / "serve.token").read_text().strip()
+        programs = [[sys.executable, "-c", python]]
+        programs += [["sh", "-c", curl]] if shutil.which("curl") else []
+        for words in programs:
+            text = words[-1].replace("http://127.0.0.1:8000/v1", started["url"])
+            words[-1] = text.replace("smollm2", "zen-pico")
+            done = subprocess.run(
+                words, capture_output=True, text=True, env=env | {"TOKEN": token}, check=True
+            )
+            assert done.stdout
+            assert "error" not in done.stdout
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=60) == 0
