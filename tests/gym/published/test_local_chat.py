@@ -1,6 +1,8 @@
 """The client's chat: the calls of OpenAI's client, answered in this process."""
 
+import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,32 @@ def test_the_name_of_a_method_is_its_newest_run(client: Client) -> None:
     assert answers[0] != answers[1]
     with pytest.raises(NotAvailableError, match="expected one of this server, got 'zen-pico-dpo'"):
         create(model="zen-pico-dpo", **GREEDY)
+
+
+def test_names_that_end_as_methods_do_are_variants_and_bases(
+    client: Client, tmp_path: Path
+) -> None:
+    adapter = write_random_adapter(tmp_path / "lora")
+    delta = create_delta(adapter, base=pico_folder(), out=tmp_path / "ann.safetensors").file
+    store.put(delta, resolve("zen-pico", offline=True), "ann-sft")
+    base = shutil.copytree(pico_folder(), tmp_path / "mine-dpo")
+    create = client.chat.completions.create
+    for model, change in (("zen-pico:ann-sft", delta), (str(base), None)):
+        (expected,) = generate("zen-pico", ["Say 2."], max_new_tokens=8, delta=change)
+        assert create(model=model, **GREEDY).choices[0].message.content == expected
+
+
+def test_threads_that_ask_different_bases_are_all_answered(client: Client, tmp_path: Path) -> None:
+    base = shutil.copytree(pico_folder(), tmp_path / "copy")
+    models = ["zen-pico", str(base)] * 4
+
+    def ask(model: str) -> str:
+        answer = client.chat.completions.create(model=model, **GREEDY)
+        return str(answer.choices[0].message.content)
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(ask, models))
+    assert answers == generate("zen-pico", ["Say 2."], max_new_tokens=8) * 8
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ client.chat.completions.create(model="zen-pico-grpo", messages=[{"role": "user",
 
 import asyncio
 import json
+import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -21,11 +22,15 @@ if TYPE_CHECKING:
 class Completions:
     """Answers chats; the model that was asked last stays loaded.
 
+    Calls from several threads are answered one after the other.
+
     The names of models are those of `zoo-gym serve`, with the base's name before them.
     """
 
     def __init__(self) -> None:
         self._models: Models | None = None
+        # each call has a loop of its own, and what is loaded belongs to one loop at a time
+        self._lock = threading.RLock()
 
     def create(
         self,
@@ -57,10 +62,11 @@ class Completions:
                 code="published.not_supported",
             )
         base = _base_of(model)
-        models = self._loaded(base)
-        asked = _within(model, base, models.name)
-        values = {**fields, "model": asked, "messages": [*messages], "user_id": user_id}
-        answered = _in_thread(_answer(models, parsed(json.dumps(values), ChatBody)))
+        with self._lock:
+            models = self._loaded(base)
+            asked = _within(model, base, models.name)
+            values = {**fields, "model": asked, "messages": [*messages], "user_id": user_id}
+            answered = _in_thread(_answer(models, parsed(json.dumps(values), ChatBody)))
         response: SimpleNamespace = json.loads(
             json.dumps(answered | {"model": model}),
             object_hook=lambda fields: SimpleNamespace(**fields),
@@ -69,9 +75,10 @@ class Completions:
 
     def close(self) -> None:
         """Frees the model."""
-        if self._models is not None:
-            self._models.engine.close()
-            self._models = None
+        with self._lock:
+            if self._models is not None:
+                self._models.engine.close()
+                self._models = None
 
     def _loaded(self, base: "Resolved") -> "Models":
         from zoo.gym.serving.run import MOST_QUEUED, ServeConfig, load_models
@@ -118,17 +125,17 @@ def _base_of(model: str) -> "Resolved":
     from zoo.models import resolve
 
     name = model.partition("+")[0]
-    base, _, method = name.rpartition("-")
-    if method in METHODS:
-        return resolve(base, offline=True)
+    alias = name.partition(":")[0]
     try:
-        return resolve(name.partition(":")[0], offline=True)
+        return resolve(alias, offline=True)
     except (InputError, NotAvailableError) as missing:
         try:
-            recorded = source_of_run(open_run(name)).base
+            recorded = str(source_of_run(open_run(name)).base)
         except (InputError, NotAvailableError):
-            raise missing from None
-        return resolve(str(recorded), offline=True)
+            recorded, _, method = alias.rpartition("-")
+            if method not in METHODS:
+                raise missing from None
+        return resolve(recorded, offline=True)
 
 
 def _within(model: str, base: "Resolved", name: str) -> str:
