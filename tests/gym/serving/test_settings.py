@@ -91,6 +91,35 @@ def test_flags_win_over_the_file(file: Path, capsys: pytest.CaptureFixture[str])
     assert "--host: 0.0.0.0: expected what others call it" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["../evil", "a=b", "a,b", "ann+words", "Ann"])
+@pytest.mark.parametrize("flags", [[], ["--print", "vllm", "--out", "out"]], ids=len)
+def test_variants_that_no_request_can_name_are_refused(
+    name: str,
+    flags: list[str],
+    variants: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "serving.yaml"
+    file.write_text(f"serving: {{model: {NAME}, variant: {{'{name}': '{variants['ann']}'}}}}")
+    assert main(["serve", "--config", str(file), *flags]) == 2
+    assert "variant: expected names of 1 to 64 of a-z" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_variant_of_a_gguf_file_that_no_request_can_name_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tensors = {"a": np.zeros((8, 32), "f4")}
+    base = write_gguf(tmp_path / "a.gguf", settings("llama", {}), tensors, "Q8_0")
+    file = tmp_path / "serving.yaml"
+    file.write_text(f"serving: {{model: '{base}', variant: {{ann+words: '{base}'}}}}")
+    assert main(["serve", "--config", str(file)]) == 2
+    assert "variant: expected names of 1 to 64 of a-z" in capsys.readouterr().err
+
+
 @pytest.mark.filterwarnings("ignore:.* is used, not the model's own")
 def test_a_quantised_base_and_another_template_change_answers(variants: dict[str, Path]) -> None:
     pytest.importorskip("bitsandbytes")

@@ -132,6 +132,7 @@ REFUSED = [
     (["--print", "vllm"], "expected --print with --out FOLDER, got only one"),
     (["--out", "new"], "expected --print with --out FOLDER, got only one"),
     (["--print", "vllm", "--out", "new", "--no-token"], "--no-token: has no effect with --print"),
+    (["--print", "vllm", "--out", "new", "--port", "0"], "--port: expected 1 to 65,535 with"),
     (["--print", "vllm", "--out", "a=b"], "expected a path without ',' and '='"),
 ]
 

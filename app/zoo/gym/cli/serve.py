@@ -1,6 +1,7 @@
 """`zoo-gym serve`: an OpenAI-compatible server of a model and its variants."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -124,6 +125,7 @@ def _resolved(
     if model is not None and (tuned := _fine_tune(model)) is not None:
         # a peft folder or a delta, as published texts serve them
         sources, model = {_name_of(model): tuned, **sources}, None
+    _check_names(sources)
     first = next(iter(sources.values()), None)
     if model is None and first is None:
         raise InputError(
@@ -173,6 +175,8 @@ def _print(
             hint="zoo-gym models import FILE.gguf makes one",
             code="cli.bad_value",
         )
+    if block.port == 0:
+        raise InputError("--port: expected 1 to 65,535 with --print, got 0", code="cli.bad_value")
     base, sources, more = _resolved(block, yes=yes, offline=offline)
     sources = sources_in(more) | sources
     host, port = block.host or "127.0.0.1", block.port or DEFAULT_PORT
@@ -220,6 +224,7 @@ def _gguf_server(block: "Block", out: Output) -> "ModelServer":
             hint="llama.cpp reads its adapters when it starts: --variant NAME=ADAPTER.gguf",
             code="cli.no_variants_of_gguf",
         )
+    _check_names(block.variant)
     file = given_path(str(block.model))
     adapters = {name: given_path(path) for name, path in block.variant.items()}
     for name, path in adapters.items():
@@ -250,6 +255,20 @@ def _fine_tune(model: str) -> "Source | None":
 def _name_of(path: str) -> str:
     """Returns what a fine-tune is called that is named by its path alone."""
     return given_path(path).name.lower().removesuffix(".safetensors")
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """Refuses names, of a settings file or a path, that requests and files cannot have."""
+    from zoo.gym.variants.store import NAME
+
+    for name in names:
+        if not NAME.fullmatch(name):
+            raise InputError(
+                "variant: expected names of 1 to 64 of a-z, 0-9, '.', '_', '-', the first of them "
+                f"no '.', got {name!r:.100}",
+                hint="--variant NAME=SOURCE",
+                code="cli.bad_value",
+            )
 
 
 def _named(variants: tuple[str, ...]) -> dict[str, str]:
