@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,23 @@ def test_a_variant_of_a_gguf_file_that_no_request_can_name_is_refused(
     file.write_text(f"serving: {{model: '{base}', variant: {{ann+words: '{base}'}}}}")
     assert main(["serve", "--config", str(file)]) == 2
     assert "variant: expected names of 1 to 64 of a-z" in capsys.readouterr().err
+
+
+def test_an_answer_that_takes_longer_than_request_s_is_cut_off_then(
+    variants: dict[str, Path],
+) -> None:
+    openai = pytest.importorskip("openai")
+
+    async def seconds() -> float:
+        async with serving(variants, request_s=0.2) as (_, client):
+            began = time.monotonic()
+            with pytest.raises(openai.APIConnectionError):
+                await client.completions.create(
+                    model=NAME, prompt="ab", max_tokens=400, n=16, temperature=0
+                )
+            return time.monotonic() - began
+
+    assert 0.1 < asyncio.run(seconds()) < 5
 
 
 @pytest.mark.filterwarnings("ignore:.* is used, not the model's own")

@@ -22,6 +22,9 @@ class HttpConfig(BaseModel):
     needs_tls: ClassVar[bool] = True
     """Whether connections from other machines have to be encrypted."""
 
+    grace_s: ClassVar[float] = 10.0
+    """How much later than after `request_s` a connection is closed: it may say why before."""
+
     host: str = Field(default="127.0.0.1", description="address of this machine to listen at")
     port: int = Field(ge=0, le=65_535, description="0: any free one")
     names: tuple[str, ...] = Field(

@@ -78,7 +78,7 @@ class TimedProtocol(H11Protocol):
 
 
 def _settings(app: Gated, config: HttpConfig) -> uvicorn.Config:
-    protocol = type("Protocol", (TimedProtocol,), {"request_s": config.request_s + HEAD_S})
+    protocol = type("Protocol", (TimedProtocol,), {"request_s": config.request_s + config.grace_s})
     settings = uvicorn.Config(
         app,
         http=protocol,

@@ -35,6 +35,7 @@ class ServeConfig(HttpConfig):
     """Where a server of models listens, and how much it takes on."""
 
     needs_tls: ClassVar[bool] = False
+    grace_s: ClassVar[float] = 0.0
 
     port: int = Field(default=DEFAULT_PORT, ge=0, le=65_535, description="0: any free one")
     request_s: float = Field(default=3600.0, gt=0, le=86_400, description="seconds for an answer")
