@@ -1,6 +1,7 @@
 """Who may ask a server, and for what."""
 
 import asyncio
+import shutil
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -168,6 +169,23 @@ def test_a_token_for_no_variant_is_refused_and_not_made() -> None:
         with pytest.raises(NotAvailableError, match="user token: expected a variant"):
             asyncio.run(run())
     assert not list(store.token_file(store.Stored(NAME, "ann", Path())).parent.glob("*"))
+
+
+def test_a_token_for_a_run_whose_id_may_be_given_again_is_refused(
+    variants: dict[str, Path], tmp_path: Path
+) -> None:
+    run = tmp_path / "home" / "data" / "runs" / "r0001"
+    shutil.copytree(variants["ann"], run / "result")
+    (run / "config.yaml").write_text(f"model: {NAME}\ndataset: d\n")
+    (run / "env.json").write_text("{}")
+
+    async def start(name: str) -> None:
+        async with serving({}, user_tokens=(name,)) as (_, client):
+            assert f"{NAME}:r0001" in [each.id async for each in client.models.list()]
+
+    for name in ("r0001", f"{NAME}-sft"):
+        with pytest.raises(NotAvailableError, match="user token: expected a variant"):
+            asyncio.run(start(name))
 
 
 def test_only_stored_variants_are_removed(variants: dict[str, Path]) -> None:

@@ -83,7 +83,8 @@ async def users_of(models: Models, base: Path, names: Iterable[str]) -> list[Cal
     users: list[Caller] = []
     for name in names:
         try:
-            if not NAME.fullmatch(name):  # never a library behind '+', nor a path
+            # never a library behind '+', a path, or a run, whose id may be given to another one
+            if not NAME.fullmatch(name) or not models.is_variant(name):
                 raise no_such_model(name, models.name)
             await models.ask(f"{models.name}:{name}")
         except NotAvailableError:

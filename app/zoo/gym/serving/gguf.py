@@ -37,6 +37,10 @@ class GgufModels(Models):
         """Returns the ids of the model and its variants."""
         return [self.name, *(f"{self.name}:{name}" for name in self.adapters)]
 
+    def is_variant(self, name: str) -> bool:
+        """Returns whether a name is that of an adapter."""
+        return name in self.adapters
+
     async def _ask(self, model: str) -> Asked:
         if model == self.name:
             return self._base
