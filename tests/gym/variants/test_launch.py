@@ -158,6 +158,7 @@ def test_the_command_prints_the_line_and_takes_a_folder_of_variants(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = str(paths["ann"].parent)
+    Path(folder, "readme.md").write_text("hi")  # no variant
     words = ["--variants", folder, "--print", "sglang", "--out", "new", "--json"]
     assert main(["serve", "--model", "zen-pico", *words]) == 0
     printed = json.loads(capsys.readouterr().out)

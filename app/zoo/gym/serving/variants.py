@@ -27,7 +27,7 @@ from zoo.gym.serving.wire import RequestError
 from zoo.gym.tuned.changes import read_changes
 from zoo.gym.tuned.opened import open_tuned
 from zoo.gym.tuned.source import Source, source_at, source_of_run
-from zoo.gym.variants.store import NAME
+from zoo.gym.variants.store import ENDING, NAME
 from zoo.models.adapters import WEIGHT
 from zoo.models.folder import model_positions, vocabulary_size
 
@@ -112,9 +112,7 @@ class Models:
     def ids(self) -> list[str]:
         """Returns the ids of all models: the base, variants named at the start, runs."""
         runs = [run.name or run.id for run in run_folders() if self._is_run_of_base(run)]
-        files = sorted(self.folder.glob("*")) if self.folder is not None else []
-        in_folder = (file.name.removesuffix(".safetensors") for file in files)
-        names = dict.fromkeys([*self.sources, *filter(NAME.fullmatch, in_folder), *runs])
+        names = dict.fromkeys([*self.sources, *files_in(self.folder), *runs])
         return [self.name, *(f"{self.name}:{name}" for name in names)]
 
     async def ask(self, model: str, user: str | None = None) -> Asked:
@@ -310,6 +308,14 @@ class Models:
             return False
         is_adapter = source.artifact == "adapter"
         return is_adapter and source.base is not None and self._is_base(source.base)
+
+
+def files_in(folder: Path | None) -> dict[str, Path]:
+    """Returns the deltas and adapters in a folder of variants by name; other files are none."""
+    files = [] if folder is None else sorted(folder.glob("*"))
+    variants = [file for file in files if file.suffix == ENDING or file.is_dir()]
+    names = {file.name.removesuffix(ENDING): file for file in variants}
+    return {name: file for name, file in names.items() if NAME.fullmatch(name)}
 
 
 def no_such_model(name: str, base: str) -> NotAvailableError:

@@ -17,9 +17,9 @@ from zoo.gym.delta.reading.adapter import write_adapter
 from zoo.gym.delta.reading.weights import Weights, open_weights
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_folder
+from zoo.gym.serving.variants import files_in
 from zoo.gym.tuned.opened import Tuned, open_tuned
 from zoo.gym.tuned.source import Source, source_at
-from zoo.gym.variants.store import ENDING, NAME
 from zoo.models.adapters import CONFIG_FILE
 from zoo.models.folder import read_object
 
@@ -81,9 +81,7 @@ class _Variant:
 
 def sources_in(folder: Path | None) -> dict[str, Source]:
     """Returns the deltas and adapters of a folder of variants by name."""
-    files = [] if folder is None else sorted(folder.iterdir())
-    names = {file.name.removesuffix(ENDING): file for file in files}
-    return {name: source_at(file) for name, file in names.items() if NAME.fullmatch(name)}
+    return {name: source_at(file) for name, file in files_in(folder).items()}
 
 
 def launch(server: Server, served: Served, folder: Path) -> Launch:
