@@ -106,6 +106,7 @@ def test_threads_that_ask_different_bases_are_all_answered(client: Client, tmp_p
     [
         ({"stream": True}, InputError, "stream: expected none"),
         ({"max_tokns": 3}, InputError, "max_tokns"),
+        ({"stop": {"a"}}, InputError, "request: expected text, numbers"),
         ({"messages": []}, InputError, "messages"),
         ({"model": "no-such"}, NotAvailableError, "no-such"),
         ({"user_id": "eve"}, NotAvailableError, "eve"),

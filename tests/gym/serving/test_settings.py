@@ -62,7 +62,10 @@ def test_every_other_setting_reaches_the_server(file: Path) -> None:
         ("serving: {batch_sise: 4}", "serving: batch_sise: no such setting"),
         ("serving: {batch_size: 0}", "serving: batch_size: expected 1 to 1,024, got 0"),
         ("serving: {batch_size: '4'}", 'serving: batch_size: expected a whole number, got "4"'),
-        ("serving: {rows: 4, batch_size: 5}", "serving: batch_size: is rows, which is there"),
+        (
+            "serving: {rows: 4, batch_size: 5}",
+            "serving: expected rows or its published name, got both",
+        ),
         ("serving: {cache_size: much}", "serving: cache_size: expected bytes, such as 10GB"),
         ("serving: {model_format: onnx}", "serving: model_format: expected"),
     ],

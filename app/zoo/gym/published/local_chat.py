@@ -66,7 +66,7 @@ class Completions:
             models = self._loaded(base)
             asked = _within(model, base, models.name)
             values = {**fields, "model": asked, "messages": [*messages], "user_id": user_id}
-            answered = _in_thread(_answer(models, parsed(json.dumps(values), ChatBody)))
+            answered = _in_thread(_answer(models, parsed(_json(values), ChatBody)))
         response: SimpleNamespace = json.loads(
             json.dumps(answered | {"model": model}),
             object_hook=lambda fields: SimpleNamespace(**fields),
@@ -97,6 +97,16 @@ class Chat:
 
     def __init__(self) -> None:
         self.completions = Completions()
+
+
+def _json(values: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(values)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"request: expected text, numbers, lists and dicts: {error}",
+            code="published.bad_argument",
+        ) from None
 
 
 async def _answer(models: "Models", body: Any) -> dict[str, Any]:  # noqa: ANN401 - a ChatBody

@@ -75,7 +75,7 @@ def read_block(path: Path) -> Block:
     for key, value in cast("Mapping[object, object]", values).items():
         name = PUBLISHED.get(str(key), str(key))
         if name in stated:
-            raise _wrong(path, f"{BLOCK}: {key}: is {name}, which is there already")
+            raise _wrong(path, f"{BLOCK}: expected {name} or its published name, got both")
         stated[name] = value
     try:
         block = Block.model_validate(stated)
