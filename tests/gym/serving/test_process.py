@@ -3,11 +3,13 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
@@ -70,5 +72,29 @@ def test_the_lines_for_other_programs_answer(tmp_path: Path) -> None:
             )
             assert done.stdout
             assert "error" not in done.stdout
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=60) == 0
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="a printed command is curl's")
+def test_from_training_to_an_answer_each_command_prints_the_next(tmp_path: Path) -> None:
+    rows = ({"prompt": f"Say {n}.", "completion": f"It is {n}."} for n in range(8))
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    gym = [sys.executable, "-m", "zoo.gym"]
+    env = os.environ | {"ZOO_GYM_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
+    words = ["train", str(tmp_path / "mine.jsonl"), "--model", "zen-pico", "--max_steps", "1"]
+    trained = subprocess.run([*gym, *words], capture_output=True, text=True, env=env, check=True)
+    serve = next(line for line in trained.stderr.splitlines() if "zoo-gym serve" in line)
+    words = shlex.split(serve.partition("    ")[0])[1:]
+    command = [*gym, *words, "--port", "0"]
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, text=True, env=env, **pipes) as server:
+        assert server.stdout is not None
+        lines = iter(server.stdout)
+        assert "models: zen-pico, zen-pico:r0001\n" in lines
+        curl = next(line for line in lines if line.startswith("try it: "))
+        asked = ["sh", "-c", curl.removeprefix("try it: ")]
+        done = subprocess.run(asked, capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout)["model"] == "zen-pico:r0001"
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=60) == 0

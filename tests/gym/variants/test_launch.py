@@ -17,8 +17,9 @@ from zoo.gym.cli import main
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.errors import InputError
 from zoo.gym.tuned.source import source_at
+from zoo.gym.variants import store
 from zoo.gym.variants.launch import Launch, Served, Server, launch
-from zoo.models import pico_folder
+from zoo.models import pico_folder, resolve
 
 
 @pytest.fixture(autouse=True)
@@ -164,3 +165,19 @@ def test_the_command_prints_the_line_and_takes_a_folder_of_variants(
     printed = json.loads(capsys.readouterr().out)
     assert list(printed["adapters"]) == ["ann", "bob"]
     assert shlex.split(printed["command"])[:3] == ["python", "-m", "sglang.launch_server"]
+
+
+def test_a_variant_without_a_name_has_that_of_its_path_and_stored_ones_are_counted(
+    paths: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.put(paths["bob"], resolve("zen-pico", offline=True), "cy")
+    words = ["--variant", str(paths["bob"]), "--print", "vllm", "--out", str(tmp_path / "out")]
+    assert main(["serve", "--model", "zen-pico", *words]) == 0
+    said = capsys.readouterr()
+    assert f"bob={tmp_path / 'out' / 'adapters' / 'bob'}" in said.out
+    assert "not written: 1 variant of `zoo-gym variants list`" in said.err
+
+
+def test_a_run_is_named_as_a_variant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--run", "r0001"]) == 2
+    assert "--run: expected zoo-gym serve --variant RUN" in capsys.readouterr().err

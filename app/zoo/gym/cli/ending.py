@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from zoo.gym.cli.output import Output
+from zoo.gym.delta.reading.adapter import is_adapter
 from zoo.gym.errors import EXIT_CODES, GymError, InterruptedRunError, exit_code
 from zoo.gym.humanize import duration, figure, human_bytes
 from zoo.gym.jobs import Run, Status, read_ended, read_status, state_name
@@ -148,6 +149,8 @@ def _print_result(run: Run, status: Status, out: Output) -> None:
         if can_be_delta(run.result):
             out.say(f"  zoo-gym delta create {run.id}    compresses the result to a small file")
         out.say(f"  zoo-gym chat --run {run.id}      chats with it")
+        served = f"--variant {run.id}" if is_adapter(run.result) else f"--model {run.result}"
+        out.say(f"  zoo-gym serve {served}    answers other programs with it")
     sys.stderr.flush()
 
 

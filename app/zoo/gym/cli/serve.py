@@ -1,6 +1,8 @@
 """`zoo-gym serve`: an OpenAI-compatible server of a model and its variants."""
 
 import asyncio
+import json
+import shlex
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
@@ -13,7 +15,11 @@ from zoo.gym.cli.options import Json, Model, Offline, Switch, Template, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import resolve_base, template_of
 from zoo.gym.config.report import first_fault
+from zoo.gym.delta.reading.adapter import is_adapter
 from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.humanize import counted
+from zoo.gym.jobs import run_folders
+from zoo.gym.jobs.run import is_experience
 from zoo.gym.paths import given_path
 
 if TYPE_CHECKING:
@@ -26,8 +32,11 @@ if TYPE_CHECKING:
     from zoo.models import Resolved
 
 Server: TypeAlias = Literal["vllm", "sglang", "tgi"]
+SHOWN = 8
+"""The most names of models that are printed."""
+
 _MANY = Parameter(negative=(), show_default=False)
-Variants = Annotated[tuple[str, ...], Parameter(name="--variant", metavar="NAME=SOURCE"), _MANY]
+Variants = Annotated[tuple[str, ...], Parameter(name="--variant", metavar="[NAME=]SOURCE"), _MANY]
 Names = Annotated[tuple[str, ...], Parameter(name="--allow-host", metavar="NAME"), _MANY]
 Pages = Annotated[tuple[str, ...], Parameter(name="--cors", metavar="ORIGIN"), _MANY]
 Adapter = Annotated[str | None, Parameter(name="--adapter_name_or_path", metavar="FOLDER")]
@@ -130,7 +139,7 @@ def _resolved(
     if model is None and first is None:
         raise InputError(
             "serve: expected --model or --variant, got neither",
-            hint="zoo-gym serve --model smollm2",
+            hint=_to_serve(),
             code="cli.nothing_to_serve",
         )
     folder = None if block.variants is None else given_path(block.variants)
@@ -158,7 +167,9 @@ def _print(
 ) -> int:
     """Prints how another server is started."""
     from zoo.gym.serving.run import DEFAULT_PORT
+    from zoo.gym.serving.variants import files_in
     from zoo.gym.variants.launch import Served, launch, sources_in
+    from zoo.gym.variants.store import folder_of
 
     if server is None or folder is None:
         raise InputError(
@@ -184,6 +195,9 @@ def _print(
     started = launch(server, served, given_path(folder))
     for note in started.notes:
         out.say(note)
+    if more is None and (stored := files_in(folder_of(base.folder))):
+        count = counted(len(stored), "variant")
+        out.say(f"not written: {count} of `zoo-gym variants list`: name them with --variant")
     out.answer(started.command)
     adapters = {name: str(path) for name, path in started.adapters.items()}
     out.result({"server": server, **asdict(started), "adapters": adapters})
@@ -203,8 +217,15 @@ def _run(server: "ModelServer", out: Output) -> int:
             out.answer(f"token for {server.name}:{user} alone: {token}")
         if not server.config.is_local:
             out.say("HTTP is not encrypted: who carries it can read tokens, prompts and answers")
-        key = "any" if server.token is None else "$(cat " + str(token_file()) + ")"
-        out.say(f'try it: curl {server.url}/v1/models -H "Authorization: Bearer {key}"')
+        ids = server.ids()
+        more = f" (and {len(ids) - SHOWN:,} more)" if len(ids) > SHOWN else ""
+        out.answer(f"models: {', '.join(ids[:SHOWN])}{more}")
+        key = "any" if server.token is None else f"$(cat {token_file()})"
+        body = {"model": ids[min(1, len(ids) - 1)], "messages": [{"role": "user", "content": "Hi"}]}
+        out.say(
+            f'try it: curl {server.url}/v1/chat/completions -H "Authorization: Bearer {key}" '
+            f"-d {shlex.quote(json.dumps(body))}"
+        )
         out.say("Ctrl-C ends it")
         out.result({"url": f"{server.url}/v1", "model": server.name, "variants": server.variants})
 
@@ -241,6 +262,14 @@ def _gguf_server(block: "Block", out: Output) -> "ModelServer":
     return GgufServer(file, adapters, config)
 
 
+def _to_serve() -> str:
+    """Returns the command that serves the newest run, or a model."""
+    for run in run_folders():
+        if not is_experience(run) and is_adapter(run.result):
+            return f"zoo-gym serve --variant {run.id} (the newest adapter)"
+    return "zoo-gym serve --model smollm2"
+
+
 def _fine_tune(model: str) -> "Source | None":
     """Returns the fine-tune that `--model` is the path of; None for a model."""
     from zoo.gym.tuned.source import source_at
@@ -254,7 +283,19 @@ def _fine_tune(model: str) -> "Source | None":
 
 def _name_of(path: str) -> str:
     """Returns what a fine-tune is called that is named by its path alone."""
-    return given_path(path).name.lower().removesuffix(".safetensors")
+    return given_path(path).name.lower().removesuffix(".safetensors").removesuffix(".gguf")
+
+
+def _own_name(source: str) -> str:
+    """Returns the name of a run, or that of a path."""
+    from zoo.gym.tuned.source import resolve_tuned
+    from zoo.gym.variants.store import NAME
+
+    if given_path(source).exists():
+        return _name_of(source)
+    run = resolve_tuned(source).run
+    assert run is not None, "what is no path is a run"
+    return run.name if run.name and NAME.fullmatch(run.name) else run.id
 
 
 def _check_names(names: Iterable[str]) -> None:
@@ -272,16 +313,18 @@ def _check_names(names: Iterable[str]) -> None:
 
 
 def _named(variants: tuple[str, ...]) -> dict[str, str]:
-    """Returns what is written behind each NAME= by its name."""
+    """Returns what is written behind each NAME= by its name, or by its own without one."""
     from zoo.gym.variants.store import NAME
 
     named: dict[str, str] = {}
     for text in variants:
         name, equals, source = text.partition("=")
-        if not equals or not NAME.fullmatch(name) or name in named:
+        if not equals:
+            name, source = _own_name(text), text
+        if not NAME.fullmatch(name) or name in named:
             raise InputError(
-                f"--variant: expected NAME=SOURCE, with 1 to 64 of a-z, 0-9, '.', '_', '-' in "
-                f"NAME and each NAME once, got {text!r}",
+                f"--variant: expected NAME=SOURCE, or SOURCE alone, with 1 to 64 of a-z, 0-9, '.', "
+                f"'_', '-' in NAME and each NAME once, got {text!r}",
                 code="cli.bad_value",
             )
         named[name] = source

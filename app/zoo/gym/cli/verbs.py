@@ -57,6 +57,7 @@ ABSENT = {
     "round aggregate --queue": _RAY,
     "round attack": "attacks are tried in a clone of zoo-gym: expected python -m bench attack",
     "round work": _RAY,
+    "serve --run": "expected zoo-gym serve --variant RUN",
     "start": _SERVE,
     "version": "expected zoo-gym --version",
     "webchat": _CHAT,

@@ -1,6 +1,6 @@
 """Loads a base, listens, and answers until it is stopped."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -87,6 +87,7 @@ class ModelServer:
         url: the address, once it has started.
         token: what requests need; None if they need none.
         user_tokens: the tokens of users, by the variant that each may ask, once it has started.
+        ids: returns the names of its models, the base first.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class ModelServer:
         self._http = HttpServer(config)
         self._open = ExitStack()
         self._engine: Engine | None = None
+        self.ids: Callable[[], list[str]] = lambda: [self.name]
 
     @property
     def variants(self) -> list[str]:
@@ -130,7 +132,7 @@ class ModelServer:
             InputError: the address is in use, or the base or a named variant cannot be served.
         """
         models = self._models()
-        self._engine = models.engine
+        self._engine, self.ids = models.engine, models.ids
         self._open.callback(models.engine.close)
 
         def application() -> "FastAPI":

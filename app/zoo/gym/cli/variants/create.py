@@ -1,5 +1,6 @@
 """`zoo-gym variants create` and `import`: makes the variant of a user, by training or of a file."""
 
+import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -201,6 +202,18 @@ def _report(stored: "Stored", out: Output, run: str | None) -> int:
     delta = load_delta(stored.file)
     out.say(as_text(delta))
     out.answer(f"{stored.id}  {human_bytes(delta.file_bytes)}")
-    out.say("zoo-gym serve --model MODEL serves it, with the other variants of its base")
+    base = shlex.quote(_model_of(stored))
+    out.say(f"next: zoo-gym serve --model {base}    answers programs, as the model {stored.id}")
     out.result(facts(stored, delta.file_bytes) | {"run": run})
     return 0
+
+
+def _model_of(stored: "Stored") -> str:
+    """Returns what `--model` takes for the base, if the store's name of it is that."""
+    from zoo.models import resolve
+
+    try:
+        resolve(stored.base, offline=True)
+    except (InputError, NotAvailableError):
+        return "MODEL"
+    return stored.base
