@@ -12,7 +12,11 @@ from typing import Any
 
 import pytest
 
+from tests.gym.delta.lora import write_random_adapter
+from zoo.gym import create_delta
 from zoo.gym.chat.answer_lines import digest_of
+from zoo.gym.variants import store
+from zoo.models import pico_folder, resolve
 
 Call = Callable[..., Any]
 
@@ -52,6 +56,21 @@ def test_answers_are_those_of_chat(ask: Call, call: Call) -> None:
     cut = sum(line["finish"] == "length" for line in lines)
     figures = {"rows": 3, "errors": 0, "cut": cut, **totals}
     assert found.json == {"file": "my.answers.jsonl", **figures}
+
+
+def test_a_stored_variant_is_a_model(call: Call, tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "my.jsonl", {"prompt": "abc"})
+    adapter = write_random_adapter(tmp_path / "lora")
+    delta = create_delta(adapter, base=pico_folder(), out=tmp_path / "ann.safetensors").file
+    store.put(delta, resolve("zen-pico", offline=True), "ann")
+    answers = []
+    for number, model in enumerate((["--model", "zen-pico:ann"], ["--delta", str(delta)])):
+        out = tmp_path / f"{number}.jsonl"
+        found = call("inference", str(rows), *model, "--out", str(out), "--max_new_tokens", "8")
+        assert found.code == 0, found.stderr
+        answers.append(lines_of(out)[0]["answer"])
+    assert answers[0] == answers[1] != ""
+    assert call("chat", "--model", "zen-pico:eve", stdin="abc").code == 4
 
 
 def test_rows_without_an_answer_are_counted(ask: Call, tmp_path: Path) -> None:

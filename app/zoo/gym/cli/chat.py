@@ -54,8 +54,8 @@ def chat(
     written as a backslash and n, and a backslash twice. The answers as they are: --json.
 
     Args:
-        model: the model's name, folder or GGUF file; not needed if one of the next three specifies
-            it, and refused with a run that trained a whole model
+        model: the model's name, folder or GGUF file, or BASE:NAME for a stored variant; not needed
+            if one of the next three specifies it, refused with a run that trained a whole model
         adapter: a peft folder, or for a GGUF file a LoRA adapter in GGUF, to apply to the model
         delta: a delta file to apply to the model
         run: a run whose result to chat with

@@ -10,7 +10,7 @@ from zoo.gym.chat.gguf import is_gguf_file
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import resolve_base
 from zoo.gym.config.items import existing
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.jobs import open_run
 from zoo.gym.paths import given_path
 from zoo.models import PICO, pico_folder
@@ -73,12 +73,26 @@ def choose(
         InputError: more than one fine-tune was given, or it is of the wrong kind.
         NotAvailableError: something is missing.
     """
+    if model is not None and not (adapter or delta or run) and (file := _stored(model)):
+        model, delta = None, str(file)
     tuned = _fine_tune(run=run, adapter=adapter, delta=delta)
     lora: Path | None = None
     if tuned is not None and is_gguf_file(tuned.path):
         lora, tuned = tuned.path, None
     base, name = _base(tuned, model, yes=yes, offline=offline)
     return Chosen(base, name, tuned, lora)
+
+
+def _stored(model: str) -> Path | None:
+    """Returns the delta of a variant that is named as `BASE:NAME`; None for other models."""
+    from zoo.gym.variants.store import find
+
+    if ":" not in model or given_path(model).exists():
+        return None
+    try:
+        return find(model).file
+    except (InputError, NotAvailableError):
+        return None
 
 
 def _fine_tune(*, run: str | None, adapter: str | None, delta: str | None) -> "Source | None":
