@@ -162,6 +162,36 @@ def tokens_read(batcher: Any, requests: list[Request]) -> tuple[list[Rollout], i
     return rollouts, counted[0]
 
 
+def test_short_prompts_of_different_lengths_are_read_together(tied: Path) -> None:
+    policy, passes = base_of(tied), list[int]()
+    batcher: Any = batcher_of(policy, rows=4)
+    for name, seed in (("a", 1), ("b", 2)):
+        batcher.add_adapter(name, factors(policy, seed, 4))
+    forward = batcher._forward
+
+    def counting(ids: Any, *arguments: Any) -> Any:
+        passes.append(len(ids))
+        return forward(ids, *arguments)
+
+    batcher._forward = counting
+    sampling = Sampling(max_new_tokens=3, top_logprobs=2)
+    names = ("a", None, "b", "a")
+    requests = [Request(PROMPTS[n], sampling, 0, name) for n, name in enumerate(names)]
+    rollouts = answered(batcher, requests)
+    assert passes == [4, 4, 4]  # the prompts, and two more tokens of each
+    alone = batcher_of(base_of(tied), rows=1)
+    for name, seed in (("a", 1), ("b", 2)):
+        alone.add_adapter(name, factors(policy, seed, 4))
+    assert_same(rollouts, [answered(alone, [request])[0] for request in requests])
+
+
+def test_a_prompt_with_much_padding_is_read_alone(tied: Path) -> None:
+    batcher: Any = batcher_of(base_of(tied), rows=2)
+    sampling = Sampling(max_new_tokens=2)
+    _, read = tokens_read(batcher, [Request((5,), sampling), Request(PROMPTS[6], sampling)])
+    assert read == 1 + len(PROMPTS[6]) + 2
+
+
 def test_the_next_turn_reads_only_what_is_new(tied: Path) -> None:
     policy = base_of(tied)
     batcher = batcher_of(policy, rows=3, tokens=200)

@@ -68,10 +68,12 @@ class Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         table, B = self.table, len(key_states)
         rows, width = slice(table.first, table.first + B), table.width
         self.reserve(rows.stop, width)
-        if not table.is_even:  # then there is one new token in each
-            places = torch.arange(rows.start, rows.stop, device=key_states.device)
-            self.key_rows[places, :, table.ends] = key_states[:, :, 0]
-            self.value_rows[places, :, table.ends] = value_states[:, :, 0]
+        if not table.is_even:
+            places_B1 = torch.arange(rows.start, rows.stop, device=key_states.device)[:, None]
+            tokens_T = torch.arange(table.new, device=key_states.device)
+            tokens_BT = table.ends[:, None] + tokens_T
+            self.key_rows[places_B1, :, tokens_BT] = key_states.transpose(1, 2)
+            self.value_rows[places_B1, :, tokens_BT] = value_states.transpose(1, 2)
         else:
             start = width - table.new
             self.key_rows[rows, :, start:width] = key_states

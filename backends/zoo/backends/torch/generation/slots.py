@@ -76,6 +76,11 @@ class Row:
     is_damaged: bool = False
     scores: list[Scored] = field(default_factory=list[Scored])
 
+    @property
+    def unread(self) -> int:
+        """How many tokens of the prompt are not in the buffers yet."""
+        return len(self.request.ids) - self.length
+
     def shared(self, other: "Row") -> int:
         """Returns how many tokens in the buffers another row's prompt begins with, but its last."""
         if self.adapter is not other.adapter or other.request.scores_prompt:
@@ -194,12 +199,13 @@ class Slots(Batcher):
             shared = 0 if donor is None else donor.shared(row)
             shared = shared if shared >= LEAST_SHARED else 0
             scores = row.request.scores_prompt
-            alike = (len(row.request.ids), shared, scores)
-            first = new[0] if new else row
-            if new and alike != (len(first.request.ids), first.length, first.request.scores_prompt):
+            unread = [*(each.unread for each in new), len(row.request.ids) - shared]
+            if new and (
+                scores != new[0].request.scores_prompt or not _fit_together(unread, scores=scores)
+            ):
                 break
-            if new and not shared and not scores and _begins_alike(new[0], row):
-                break  # it will take the beginning from the first one
+            if not shared and not scores and any(_begins_alike(each, row) for each in new):
+                break  # it will take the beginning from that one
             self._waiting.popleft()
             self._place(row, donor if shared else None, shared, len(self._rows) + len(new))
             new.append(row)
@@ -278,12 +284,11 @@ class Slots(Batcher):
     def _read_piece(self) -> list[TokenEvent]:
         """Reads the next piece of the prompts being read; returns their first tokens at the end."""
         rows = self._reading
-        start, length = rows[0].length, len(rows[0].request.ids)
-        ids_BT = [row.request.ids[start : start + PIECE] for row in rows]
-        logits_BV = self._forward(ids_BT, rows, len(self._rows))
-        for row in rows:
-            row.length = min(length, start + PIECE)
-        if rows[0].length < length:
+        pieces = [row.request.ids[row.length : row.length + PIECE] for row in rows]
+        logits_BV = self._forward(pieces, rows, len(self._rows))
+        for row, piece in zip(rows, pieces, strict=True):
+            row.length += len(piece)
+        if rows[0].unread:
             return []
         self._rows, self._reading = [*self._rows, *rows], []
         return self._draw(rows, logits_BV)
@@ -296,10 +301,21 @@ class Slots(Batcher):
         return logits_BV
 
     def _forward(self, ids: Sequence[Sequence[int]], rows: list[Row], first: int) -> Tensor:
-        """Returns the logits after new tokens of rows from place `first` on, `[B, V]`."""
-        table, ids_BT = self._table, torch.tensor(ids, device=self._device)
-        table.move(first, [row.length for row in rows], ids_BT.shape[1], self._device)
-        positions_BT = table.ends[:, None] + torch.arange(table.new, device=self._device)
+        """Returns the logits after new tokens of rows from place `first` on, `[B, V]`.
+
+        Rows with fewer tokens than others get more behind them, which nothing sees: the next
+        tokens of these rows are written over them.
+        """
+        counts = [len(new) for new in ids]
+        table, most = self._table, max(counts)
+        ids_BT = torch.tensor(
+            [[*new, *(0,) * (most - len(new))] for new in ids], device=self._device
+        )
+        table.move(first, [row.length for row in rows], most, self._device)
+        lasts_B = torch.tensor(counts, device=self._device) - 1
+        # no position is beyond the last one that a model may have
+        steps_BT = torch.arange(most, device=self._device).minimum(lasts_B[:, None])
+        positions_BT = table.ends[:, None] + steps_BT
         seen_BTL = None
         if table.new > 1 or not table.is_even:  # else all keys are seen, and no mask is faster
             keys_L = torch.arange(table.width, device=self._device)
@@ -312,12 +328,14 @@ class Slots(Batcher):
         adapters = [row.adapter for row in rows]
         scores_prompts = rows is self._reading and rows[0].request.scores_prompt
         with self._adapters.rows(adapters):
-            if not scores_prompts and not self._adapters.changes_head(adapters):
+            is_plain = not scores_prompts and min(counts) == most
+            if is_plain and not self._adapters.changes_head(adapters):
                 return self._module.next_logits(ids_BT, **inputs)[0]
             hidden_BTD, _ = self._module.hidden_and_state(ids_BT, **inputs)
         if scores_prompts:
             self._score(rows, hidden_BTD)
-        return self._logits(adapters, hidden_BTD[:, -1:])[:, 0]
+        rows_B = torch.arange(len(rows), device=self._device)
+        return self._logits(adapters, hidden_BTD[rows_B, lasts_B][:, None])[:, 0]
 
     def _score(self, rows: list[Row], hidden_BTD: Tensor) -> None:
         for row, hidden_TD in zip(rows, hidden_BTD, strict=True):
@@ -371,6 +389,17 @@ class Slots(Batcher):
                 row.scores = []
             row.is_ended = not row.answers.unfinished
         return events
+
+
+def _fit_together(unread: Sequence[int], *, scores: bool) -> bool:
+    """Returns whether prompts with so many unread tokens are read together.
+
+    Equal ones are, in pieces; others if they are one short piece that is less than half padding.
+    """
+    if len(set(unread)) == 1:
+        return True
+    room = len(unread) * max(unread)
+    return not scores and room <= PIECE and room < 2 * sum(unread)
 
 
 def _begins_alike(first: Row, second: Row) -> bool:
