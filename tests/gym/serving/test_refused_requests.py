@@ -149,3 +149,30 @@ def test_a_text_far_past_the_context_is_refused_before_it_is_encoded(
     bodies = {"chat/completions": chat, "completions": TEXT | {"prompt": text}}
     responses = sent(*(("POST", path, {"json": body}) for path, body in bodies.items()))
     assert list(map(problem, responses)) == [(400, "messages"), (400, "prompt")]
+
+
+LONG = "a " * 1000
+MESSAGES = [{"role": "user", "content": LONG}]
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "message"),
+    [
+        ("chat/completions", {"messages": MESSAGES}, "messages: expected at most 511 tokens, got "),
+        ("completions", {"prompt": LONG}, "prompt: expected at most 511 tokens, got "),
+        ("responses", {"input": LONG}, "input: expected at most 511 tokens, got "),
+        ("chat/completions", {"max_tokens": 9999}, "max_tokens: expected at most "),
+        (
+            "chat/completions",
+            {"max_tokens": None, "max_completion_tokens": 9999},
+            "max_completion_tokens: expected at most ",
+        ),
+        ("responses", {"max_output_tokens": 9999}, "max_output_tokens: expected at most "),
+    ],
+)
+def test_a_text_or_an_answer_past_the_context_is_refused_by_the_field_that_was_sent(
+    sent: Sent, path: str, fields: dict[str, Any], message: str
+) -> None:
+    [answer] = sent(("POST", path, {"json": ROUTES[path] | fields}))
+    assert problem(answer) == (400, message.partition(":")[0])
+    assert answer.json()["error"]["message"].startswith(message)

@@ -149,7 +149,7 @@ async def _answers(
     seed = secrets.randbits(62) if body.seed is None else body.seed
     answers: list[Answer] = []
     for ids in prompts:
-        drawn = body.sampling(models.sampling, models.positions - len(ids))
+        drawn = body.sampling(models.sampling, len(ids), models.positions)
         for _ in range(body.n or 1):
             sampling = replace(sampling_for(asked, drawn), constraint=constraint)
             answer = Answer(asked, reload, ids, sampling, seed + len(answers))

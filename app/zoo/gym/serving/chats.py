@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, Self, TypeAlias, cast
+from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -94,6 +94,8 @@ class Thinking(BaseModel):
 class ChatBody(Body):
     """A request of /v1/chat/completions."""
 
+    prompt_field: ClassVar[str] = "messages"
+
     messages: list[Turn] = Field(min_length=1, max_length=10_000)
     logprobs: bool | None = False
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
@@ -124,6 +126,11 @@ class ChatBody(Body):
     def most_tokens(self) -> int | None:
         """The most tokens of an answer, if the request says so."""
         return self.max_tokens or self.max_completion_tokens
+
+    @property
+    def limit_field(self) -> str:
+        """The field that says it."""
+        return "max_tokens" if self.max_completion_tokens is None else "max_completion_tokens"
 
     @property
     def most_likely(self) -> int:

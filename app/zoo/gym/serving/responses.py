@@ -33,10 +33,22 @@ NOT_SUPPORTED: Mapping[str, tuple[object, ...]] = {
 }
 """Fields that would change an answer, with the values that change nothing."""
 
-NAMES = {"messages": "input", "response_format": "text"}
+NAMES = {
+    "messages": "input",
+    "response_format": "text",
+    "max_completion_tokens": "max_output_tokens",
+}
 """Fields that are called otherwise in a chat, by their names there."""
 
 TEXTS = ("input_text", "output_text", "text", "reasoning_text")
+
+
+def renamed(error: RequestError) -> RequestError:
+    """Returns an error of a chat with the name that its field has here."""
+    name = NAMES.get(error.param or "")
+    if name is None:
+        return error
+    return RequestError(name + error.message.removeprefix(str(error.param)), param=name)
 
 
 class Reasoning(BaseModel):

@@ -28,10 +28,10 @@ from zoo.gym.serving.metrics import Counted, Metrics, add_metrics
 from zoo.gym.serving.model_routes import add_models
 from zoo.gym.serving.problems import REPORTED, answer_error, problem_of
 from zoo.gym.serving.replies import Piece
-from zoo.gym.serving.responses import Items, ResponsesBody
+from zoo.gym.serving.responses import Items, ResponsesBody, renamed
 from zoo.gym.serving.training import add_training
 from zoo.gym.serving.variants import Models
-from zoo.gym.serving.wire import CompletionBody
+from zoo.gym.serving.wire import CompletionBody, RequestError
 
 
 def build(models: Models) -> FastAPI:
@@ -69,7 +69,10 @@ def build(models: Models) -> FastAPI:
     async def respond(request: Request) -> Response:
         body = await read(request, ResponsesBody)
         _check_model(request, models, body.model)
-        (answer,) = await chat_answers(models, body.chat())
+        try:
+            (answer,) = await chat_answers(models, body.chat())
+        except RequestError as error:
+            raise renamed(error) from None
         items = Items(body, answer)
         events = _items(models, items, answer)
         if not body.stream:

@@ -4,7 +4,7 @@ A field that would change the answer and is not supported is refused by name; th
 change it are accepted: `user`, `metadata`, `store`, `service_tier` and keys for caches.
 """
 
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -64,6 +64,7 @@ class Body(BaseModel):
     """What is read of every request for an answer."""
 
     model_config = STRICT
+    prompt_field: ClassVar[str] = "prompt"
 
     model: str = Field(min_length=1, max_length=300)
     user_id: str | None = None
@@ -146,6 +147,11 @@ class Body(BaseModel):
         return self.max_tokens
 
     @property
+    def limit_field(self) -> str:
+        """The field that says it."""
+        return "max_tokens"
+
+    @property
     def most_likely(self) -> int:
         """How many of the most likely tokens are reported with each token."""
         return 0
@@ -155,22 +161,29 @@ class Body(BaseModel):
         """Whether the prompt's tokens are reported with their log-probabilities."""
         return False
 
-    def sampling(self, default: Sampling, room: int) -> Sampling:
+    def sampling(self, default: Sampling, prompt_tokens: int, positions: int) -> Sampling:
         """Returns how tokens are drawn.
 
         Args:
             default: what counts where the request says nothing.
-            room: the tokens that the prompt leaves.
+            prompt_tokens: the tokens of the prompt.
+            positions: the tokens of the model's context.
 
         Raises:
             RequestError: there is no room for so many tokens.
         """
-        most = self.most_tokens
-        if room < 1 or (most is not None and most > room):
+        most, room = self.most_tokens, positions - prompt_tokens
+        if room < 1:
             raise RequestError(
-                f"max_tokens: expected at most {max(room, 0)}, which this prompt leaves of the "
-                f"model's context, got {most or 'none'}",
-                param="max_tokens",
+                f"{self.prompt_field}: expected at most {positions - 1} tokens, got "
+                f"{prompt_tokens}: the context of this model",
+                param=self.prompt_field,
+            )
+        if most is not None and most > room:
+            raise RequestError(
+                f"{self.limit_field}: expected at most {room}, which this prompt leaves of the "
+                f"model's context, got {most}",
+                param=self.limit_field,
             )
         try:
             return Sampling(
