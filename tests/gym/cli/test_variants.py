@@ -100,7 +100,7 @@ def test_a_name_that_is_taken_during_the_training_loses_nothing(
     assert f"hint: zoo-gym variants create --run {run} --user NAME" in late.stderr
     assert store.find("ann").file.read_bytes() == other.read_bytes()
     early = call(*TRAIN)
-    assert (early.code, "got one that is taken" in early.stderr) == (2, True)
+    assert (early.code, "variant 'zen-pico:ann': already exists" in early.stderr) == (2, True)
     assert call("variants", "create", "--user", "ann", "--run", run, "--replace").code == 0
     assert store.find("ann").file.read_bytes() != other.read_bytes()
     assert not list((tmp_path / "home" / "data" / "runs" / run).glob("*.safetensors"))

@@ -228,7 +228,7 @@ SETTINGS: dict[str, tuple[dict[str, object], str]] = {
     "another host without TLS": ({"host": "0.0.0.0"}, "expected TLS for other machines"),
     "another host without a name": (
         {"host": "0.0.0.0", "tls_cert": "c", "tls_key": "k"},
-        "expected what others call it in names",
+        "expected the names that others use for this machine",
     ),
     "half of TLS": ({"tls_cert": "c"}, "expected both or none"),
     "a name with a port": ({"names": ["a:1"]}, "expected a host name in small letters"),

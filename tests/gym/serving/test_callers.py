@@ -42,7 +42,7 @@ def test_another_machine_asks_by_an_allowed_name_with_the_token(served: Served) 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--host", "0.0.0.0"], "--host: 0.0.0.0: expected what others call it"),
+        (["--host", "0.0.0.0"], "--host: 0.0.0.0: expected the names that others use"),
         (["--host", "192.0.2.1", "--no-token"], "token: expected one for other machines"),
         (["--no-token", "--user-token", "ann"], "--user-token: expected none where requests need"),
         (["--cors", "*"], "--cors: expected a page's address"),

@@ -92,7 +92,7 @@ def test_flags_win_over_the_file(file: Path, capsys: pytest.CaptureFixture[str])
     file.write_text("serving: {model: no-such-model, host: example.org, port: 1}")
     flags = ["--model", NAME, "--host", "0.0.0.0"]
     assert main(["serve", "--config", str(file), *flags]) == 2
-    assert "--host: 0.0.0.0: expected what others call it" in capsys.readouterr().err
+    assert "--host: 0.0.0.0: expected the names that others use" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["../evil", "a=b", "a,b", "ann+words", "Ann"])

@@ -65,7 +65,9 @@ class HttpConfig(BaseModel):
                 "weights would be readable on the way"
             )
         if not self.is_local and not self.names:
-            raise ValueError(f"host {self.host}: expected what others call it in names, got none")
+            raise ValueError(
+                f"host {self.host}: expected the names that others use for this machine, got none"
+            )
         for name in self.names:
             if not name or any(char in name for char in "/:@ ") or name != name.lower():
                 raise ValueError(f"names: expected a host name in small letters, got {name!r}")

@@ -163,7 +163,7 @@ def require_free(stored: Stored, *, replace: bool) -> None:
     """
     if stored.file.exists() and not replace:
         raise InputError(
-            f"variant {stored.id!r}: expected a new name, got one that is taken",
+            f"variant {stored.id!r}: already exists",
             hint="choose another name, or replace it with --replace",
             code="variants.taken",
         )
