@@ -67,6 +67,9 @@ def test_every_other_setting_reaches_the_server(file: Path) -> None:
             "serving: expected rows or its published name, got both",
         ),
         ("serving: {cache_size: much}", "serving: cache_size: expected bytes, such as 10GB"),
+        ("serving: {user_token: ann}", 'serving: user_token: expected a list, as [ann], got "ann"'),
+        ("serving: {cors: 5}", "serving: cors: expected a list, got 5"),
+        ("serving: {variant: [r0001]}", "serving: variant: expected NAME: SOURCE, got a list"),
         ("serving: {model_format: onnx}", "serving: model_format: expected"),
     ],
 )

@@ -56,6 +56,8 @@ _EXPECTED = {
     "bool": "true or false",
     "string": "text",
     "model_type": "names with values",
+    "list": "a list",
+    "dict": "names with values",
     "tuple": "a file or a list of files",
     "finite_number": "a finite number",
     "not_a_date": "a date as YYYY-MM-DD",
@@ -161,7 +163,10 @@ def _sentence(details: "ErrorDetails", key: str, model: "type[BaseModel]") -> st
         return str(context["error"])
     if kind == "enum":
         return _not_listed(str(context["expected"]), details["input"])
-    return f"expected {_expected(kind, context, key, model)}, got {shown(details['input'])}"
+    expected = _expected(kind, context, key, model)
+    if kind == "list_type" and isinstance(details["input"], str):
+        expected += f", as [{details['input']:.60}]"
+    return f"expected {expected}, got {shown(details['input'])}"
 
 
 def _not_listed(expected: str, value: object) -> str:

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, cast
+from typing import Annotated, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from zoo.backends.spec import QuantizationSpec
 from zoo.core import read_gguf_header
 from zoo.gym.config.keys.quantization import VALUES
-from zoo.gym.config.report import sentences
+from zoo.gym.config.report import sentences, shown
 from zoo.gym.errors import InputError
 from zoo.gym.files.yaml_entries import read_entries
 from zoo.gym.humanize import parsed_bytes
@@ -24,13 +25,22 @@ FIELDS = {"allow_host": "names", "cors": "origins", "user_token": "user_tokens"}
 """Settings that `ServeConfig` has under another name."""
 
 
+def _mapping(value: object) -> object:
+    if not isinstance(value, Mapping):
+        text = f"expected NAME: SOURCE, got {shown(value)}"
+        raise PydanticCustomError("sentence", "{text}", {"text": text})
+    return value
+
+
 class Block(BaseModel):
     """The settings in a file; flags of `zoo-gym serve` win over them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     model: str | None = None
-    variant: dict[str, str] = Field(default_factory=dict[str, str])
+    variant: Annotated[dict[str, str], BeforeValidator(_mapping)] = Field(
+        default_factory=dict[str, str]
+    )
     variants: str | None = None
     template: str | None = None
     host: str | None = None
