@@ -62,10 +62,18 @@ _EXPECTED = {
     "finite_number": "a finite number",
     "not_a_date": "a date as YYYY-MM-DD",
 }
-_NESTED = _EXPECTED | {"finite": "a finite number", "tuple": "a list", "model": "an object"}
+_NESTED = _EXPECTED | {
+    "finite": "a finite number",
+    "tuple": "a list",
+    "model": "an object",
+    "dict": "an object",
+    "none": "null",
+}
 
 _PATTERNS = {
     r"^[0-9a-f]{64}$": "64 hexadecimal digits",
+    r"^[A-Za-z0-9_-]{1,64}$": "1 to 64 of A-Z, a-z, 0-9, '_', '-'",
+    r"^[a-z][a-z0-9._-]{0,63}$": "1 to 64 of a-z, 0-9, '.', '_', '-', the first of them a letter",
     r"^[^\x00-\x1f\x7f]+$": "text without control characters",
     r"^\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ$": "a time as 2026-12-31T23:59:59Z",
 }
@@ -131,17 +139,21 @@ def _fault(details: "ErrorDetails") -> str:
         return "expected a value, got nothing"
     if kind == "extra_forbidden":
         return "expected no field of this name, got one"
+    return f"expected {wanted(details)}, got {details['input']!r:.60}"
+
+
+def wanted(details: "ErrorDetails") -> str:
+    """Returns in words what a nested model expected of a value: `at least 1`, `a list`."""
+    kind, context = details["type"], details.get("ctx", {})
     if kind in _BOUNDS or kind in _LENGTHS:
         words, name = (_BOUNDS | _LENGTHS)[kind]
-        expected = f"{words} {context[name]}"
-    elif kind == "literal_error":
-        expected = str(context["expected"])
-    elif kind == "string_pattern_mismatch":
+        return f"{words} {_bound(context[name])}"
+    if kind == "literal_error":
+        return str(context["expected"])
+    if kind == "string_pattern_mismatch":
         pattern = str(context["pattern"])
-        expected = _PATTERNS.get(pattern, f"text of the form {pattern}")
-    else:
-        expected = _NESTED.get(kind.partition("_")[0], "another value")
-    return f"expected {expected}, got {details['input']!r:.60}"
+        return _PATTERNS.get(pattern, f"text of the form {pattern}")
+    return _NESTED.get(kind.partition("_")[0], "another value")
 
 
 def hint_of(error: "ValidationError") -> str | None:

@@ -14,6 +14,7 @@ from zoo.gym.errors import InputError
 from zoo.gym.http_guard.gate import RefusedError
 from zoo.gym.serving.answers import Answer
 from zoo.gym.serving.chats import ChatBody
+from zoo.gym.serving.faults import request_error
 from zoo.gym.serving.forms import Form
 from zoo.gym.serving.replies import forced_call, require_calls
 from zoo.gym.serving.structured import constraint_for
@@ -54,11 +55,7 @@ def parsed(raw: str | bytes, kind: type[B]) -> B:
     try:
         return kind.model_validate_json(raw)
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in fault["loc"])
-        message = f"{where}: {fault['msg']}" if where else fault["msg"]
-        param = str(fault["loc"][0]) if fault["loc"] else None
-        raise RequestError(message, param=param) from None
+        raise request_error(error, raw, kind) from None
 
 
 async def chat_answers(models: Models, body: ChatBody) -> list[Answer]:

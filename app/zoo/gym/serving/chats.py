@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
 from pydantic import BaseModel, Field, model_validator
 
+from zoo.gym.config.report import shown
 from zoo.gym.data import Message, split_thinking
 from zoo.gym.data.reading.turns.tools import parse_calls, parse_tools
 from zoo.gym.data.records import Tools
@@ -24,7 +25,7 @@ class Turn(BaseModel):
     model_config = STRICT
 
     role: Roles
-    content: str | list[dict[str, str]] | None = None
+    content: str | list[Json] | None = None
     # what OpenAI's client repeats of its own answers
     annotations: None = None
     audio: None = None
@@ -75,9 +76,19 @@ class Turn(BaseModel):
         if self.content is None or isinstance(self.content, str):
             return self.content or ""
         for part in self.content:
-            if part.get("type") != "text" or "text" not in part:
+            kind = part.get("type")
+            if isinstance(kind, str) and "image" in kind:
                 raise RequestError(
-                    f"messages: expected parts of type text, got {part.get('type')!r:.40}",
+                    "messages: images are not supported: expected text", param="messages"
+                )
+            if kind != "text" or "text" not in part:
+                raise RequestError(
+                    f"messages: expected parts of type text, got {kind!r:.40}", param="messages"
+                )
+            if wrong := [key for key, value in part.items() if not isinstance(value, str)]:
+                raise RequestError(
+                    f"messages: {wrong[0]}: expected text in a part of type text, got "
+                    f"{shown(part[wrong[0]])}",
                     param="messages",
                 )
         return "".join(part["text"] for part in self.content)

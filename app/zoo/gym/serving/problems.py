@@ -8,6 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from zoo.gym.config.report import shown, wanted
 from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.http_guard.gate import RefusedError
 from zoo.gym.serving.engine import BusyError, FailedError
@@ -50,7 +51,8 @@ def problem_of(error: Exception) -> tuple[int, dict[str, Any]]:
     if isinstance(error, RequestValidationError):
         fault = error.errors()[0]
         name = str(fault["loc"][-1])
-        return 400, problem(f"{name}: {fault['msg']}", param=name, code="serving.bad_request")
+        message = f"{name}: expected {wanted(fault)}, got {shown(fault['input'])}"
+        return 400, problem(message, param=name, code="serving.bad_request")
     if not isinstance(error, GymError):
         if not isinstance(error, ValueError):
             return 500, problem(FAILED, kind="server_error", param=None, code="serving.failed")

@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from zoo.gym.serving.answers import Answer
 from zoo.gym.serving.chats import ChatBody
+from zoo.gym.serving.faults import first_fault
 from zoo.gym.serving.forms import STRICT, Finite, Json
 from zoo.gym.serving.replies import Piece, ToolCall
 from zoo.gym.serving.wire import RequestError
@@ -165,9 +166,9 @@ class ResponsesBody(BaseModel):
         try:
             return ChatBody.model_validate(fields)
         except ValidationError as error:
-            fault = error.errors(include_url=False)[0]
-            name = NAMES.get(str(fault["loc"][0]), str(fault["loc"][0]))
-            raise RequestError(f"{name}: {fault['msg']}", param=name) from None
+            keys, message = first_fault(error.errors(include_url=False), fields, ChatBody)
+            name = NAMES.get(str(keys[0]), str(keys[0]))
+            raise RequestError(f"{name}: {message}", param=name) from None
 
 
 def _messages(items: str | list[Json], instructions: str | None) -> list[Json]:
@@ -223,6 +224,9 @@ def _text(content: object, where: str) -> str:
         parts = cast("list[Json]", content)
         if all(part.get("type") in TEXTS and isinstance(part.get("text"), str) for part in parts):
             return "".join(part["text"] for part in parts)
+        kinds = [str(part.get("type")) for part in parts if part.get("type") not in TEXTS]
+        if kinds and "image" in kinds[0]:
+            raise RequestError(f"{where}: images are not supported: expected text", param="input")
     raise RequestError(f"{where}: expected text or parts of text", param="input")
 
 
