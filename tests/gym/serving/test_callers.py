@@ -100,11 +100,14 @@ def test_a_user_asks_one_variant_and_nothing_else_exists(
             with pytest.raises(openai.NotFoundError) as refused:
                 await complete(client, model)
             assert str(refused.value.body["code"]) == "model_not_found"  # type: ignore[index]
+            expected = f"model: expected one of this server, got {model!r}"
+            assert refused.value.body["message"] == expected  # type: ignore[index]
             with pytest.raises(openai.NotFoundError):
                 await client.models.retrieve(model)
         for model, user in ((NAME, "bob"), (ANN, "bob"), ("bob", "ann")):
-            with pytest.raises(openai.NotFoundError):
+            with pytest.raises(openai.NotFoundError) as refused:
                 await complete(client, model, user_id=user)
+            assert refused.value.param == ("user_id" if user == "bob" else "model")
         messages: Any = [{"role": "user", "content": "a"}]
         with pytest.raises(openai.NotFoundError):
             await client.chat.completions.create(model="bob", messages=messages)

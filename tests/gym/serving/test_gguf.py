@@ -54,7 +54,7 @@ def test_a_file_and_its_adapter_answer_by_their_names(file: Path, tmp_path: Path
                 model="stories260K", messages=[{"role": "user", "content": PROMPT}], **GREEDY
             )
             assert chat.choices[0].message.content == base
-            with pytest.raises(openai.NotFoundError, match="of this server, got 'eve'"):
+            with pytest.raises(openai.NotFoundError, match="of this server, got 'stories260K:eve'"):
                 await text_of(client, "stories260K:eve")
 
     asyncio.run(ask())

@@ -283,6 +283,41 @@ def test_what_cannot_be_done_is_refused_by_name(
     assert param in error.message
 
 
+MISSING = [
+    ({"model": f"{NAME}:Bob"}, f"model: expected one of this server, got '{NAME}:Bob'", "bob"),
+    ({"model": "bob2"}, "model: expected one of this server, got 'bob2'", "bob-2"),
+    ({"model": "ZEN-PICO"}, "model: expected one of this server, got 'ZEN-PICO'", ""),
+    ({"model": "an+words"}, "model: expected one of this server, got 'an+words'", "ann"),
+]
+
+
+@pytest.mark.parametrize(("fields", "message", "meant"), MISSING)
+def test_a_missing_model_is_quoted_as_sent_with_a_near_one(
+    served: Served, fields: dict[str, Any], message: str, meant: str
+) -> None:
+    async def ask(_: ModelServer, client: AsyncOpenAI) -> str:
+        with pytest.raises(openai.NotFoundError) as caught:
+            await client.completions.create(prompt="a", **fields)
+        return str(caught.value.body["message"])  # type: ignore[index]
+
+    name = f"{NAME}:{meant}" if meant else NAME
+    assert served(ask) == f"{message}; did you mean {name}?"
+
+
+@pytest.mark.parametrize(
+    ("user", "hint"),
+    [("An", "did you mean ann?"), (NAME[::-1], f"GET /v1/models lists them; {NAME} is the base")],
+)
+def test_a_missing_user_is_named_by_the_field(served: Served, user: str, hint: str) -> None:
+    async def ask(_: ModelServer, client: AsyncOpenAI) -> tuple[str, str | None]:
+        with pytest.raises(openai.NotFoundError) as caught:
+            await client.completions.create(model=NAME, prompt="a", extra_body={"user_id": user})
+        return str(caught.value.body["message"]), caught.value.param  # type: ignore[index]
+
+    message = f"user_id: expected the user of a variant, got '{user}'; {hint}"
+    assert served(ask) == (message, "user_id")
+
+
 def test_a_request_that_fails_in_part_leaves_nothing_running(served: Served) -> None:
     async def ask(server: ModelServer, client: AsyncOpenAI) -> None:
         prompts = [[5, 6, 7]] * 8 + [[10**6]]

@@ -13,7 +13,7 @@ from zoo.gym.errors import NotAvailableError
 from zoo.gym.files import read_small
 from zoo.gym.http_guard.gate import UNKNOWN_CALLER, RefusedError
 from zoo.gym.http_guard.run import stored_token
-from zoo.gym.serving.variants import Models, no_such_model
+from zoo.gym.serving.variants import Models, NoSuchModelError
 from zoo.gym.serving.wire import problem
 from zoo.gym.variants.store import NAME, Stored, label_of, token_file
 
@@ -54,15 +54,17 @@ class Caller:
             user: the `user_id` of the request.
 
         Raises:
-            NotAvailableError: it is not the caller's variant, whether it exists or not.
+            NoSuchModelError: it is not the caller's variant, whether it exists or not.
         """
         if self.variant is None:
             return
         name = model.removeprefix(f"{base}:")
         # alone, a name that is also the base's is the base
         is_own = name == self.variant if model != base else user is not None
-        if not is_own or user not in {None, self.variant}:
-            raise no_such_model(name, base)
+        if user not in {None, self.variant}:
+            raise NoSuchModelError(str(user), "user_id")
+        if not is_own:
+            raise NoSuchModelError(model)
 
 
 OWNER = Caller()
@@ -85,7 +87,7 @@ async def users_of(models: Models, base: Path, names: Iterable[str]) -> list[Cal
         try:
             # never a library behind '+', a path, or a run, whose id may be given to another one
             if not NAME.fullmatch(name) or not models.is_variant(name):
-                raise no_such_model(name, models.name)
+                raise NoSuchModelError(name)
             await models.ask(f"{models.name}:{name}")
         except NotAvailableError:
             raise NotAvailableError(

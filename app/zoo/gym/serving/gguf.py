@@ -8,7 +8,7 @@ from zoo.backends.sampling import Sampling
 from zoo.gym.chat.gguf import load_gguf
 from zoo.gym.serving.engine import Engine
 from zoo.gym.serving.run import ModelServer, ServeConfig
-from zoo.gym.serving.variants import Asked, Models, no_such_model
+from zoo.gym.serving.variants import Asked, Models, NoSuchModelError
 
 
 @dataclass
@@ -46,7 +46,7 @@ class GgufModels(Models):
             return self._base
         name = model.removeprefix(f"{self.name}:")
         if name not in self.adapters:
-            raise no_such_model(name, self.name)
+            raise NoSuchModelError(name)
         return replace(self._base, adapter=name)
 
 

@@ -67,6 +67,7 @@ def problem_of(error: Exception) -> tuple[int, dict[str, Any]]:
         print(f"zoo-gym: error: {message}", file=sys.stderr, flush=True)
         message = FAILED
     if status == 404 and error.code not in ("serving.no_such_file", "serving.no_such_job"):
-        return status, problem(message, kind=kind, param="model", code="model_not_found")
+        named = str(getattr(error, "param", "model"))
+        return status, problem(message, kind=kind, param=named, code="model_not_found")
     param: str | None = getattr(error, "param", None)
     return status, problem(message, kind=kind, param=param, code=error.code)

@@ -30,7 +30,7 @@ from zoo.gym.serving.problems import REPORTED, answer_error, problem_of
 from zoo.gym.serving.replies import Piece
 from zoo.gym.serving.responses import Items, ResponsesBody, renamed
 from zoo.gym.serving.training import add_training
-from zoo.gym.serving.variants import Models
+from zoo.gym.serving.variants import Models, NoSuchModelError
 from zoo.gym.serving.wire import CompletionBody, RequestError
 
 
@@ -46,6 +46,13 @@ def build(models: Models) -> FastAPI:
     owners = APIRouter(dependencies=[Depends(_check_owner)])
     for kind in REPORTED:
         app.add_exception_handler(kind, answer_error)
+
+    @app.exception_handler(NoSuchModelError)
+    async def no_such_model(request: Request, error: NoSuchModelError) -> Response:
+        caller: Caller = request.state.role
+        if caller.variant is None:  # a user learns no name of another one
+            error.hint = await asyncio.to_thread(models.hint, error)
+        return answer_error(request, error)
 
     @app.get("/health")
     async def health() -> dict[str, str]:

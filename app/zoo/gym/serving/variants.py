@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import difflib
 import hashlib
 import re
 import warnings
@@ -43,6 +44,22 @@ LIBRARY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}(@[0-9]{1,9})?")
 
 UNLIMITED = 1 << 20
 """Tokens of a text for a model whose config states no limit."""
+
+
+class NoSuchModelError(NotAvailableError):
+    """A name that a server does not have, or not for who asks.
+
+    Attributes:
+        name: the name as it was sent.
+        param: the field that has it: `model` or `user_id`.
+    """
+
+    def __init__(self, name: str, param: str = "model") -> None:
+        expected = "one of this server" if param == "model" else "the user of a variant"
+        super().__init__(
+            f"{param}: expected {expected}, got {name!r:.100}", code="serving.no_such_model"
+        )
+        self.name, self.param = name, param
 
 
 @dataclass(frozen=True)
@@ -115,6 +132,22 @@ class Models:
         names = dict.fromkeys([*self.sources, *files_in(self.folder), *runs])
         return [self.name, *(f"{self.name}:{name}" for name in names)]
 
+    def hint(self, error: NoSuchModelError) -> str:
+        """Returns the model that was probably meant, or where the list of them is.
+
+        It has names of others: for the owner of a server alone.
+        """
+        ids = self.ids()
+        prefix = f"{self.name}:"
+        # compared without the base: two long names are not near because they begin with it
+        known = {each.removeprefix(prefix).lower(): each for each in reversed(ids)}
+        name = error.name[:300].partition("+")[0].lower().removeprefix(prefix.lower())
+        close = difflib.get_close_matches(name, known, n=1)
+        if not close:
+            return f"GET /v1/models lists them; {self.name} is the base"
+        meant = known[close[0]]
+        return f"did you mean {meant.removeprefix(prefix) if error.param == 'user_id' else meant}?"
+
     async def ask(self, model: str, user: str | None = None) -> Asked:
         """Returns how a model is asked; a variant is read if it is not here.
 
@@ -128,6 +161,7 @@ class Models:
             InputError: it cannot answer on this base.
             RequestError: `model` is another variant than `user`.
         """
+        sent = model
         model, plus, library = model.partition("+")
         if user is not None:
             if model.removeprefix(f"{self.name}:") not in {self.name, user}:
@@ -137,7 +171,10 @@ class Models:
                     param="user_id",
                 )
             model = f"{self.name}:{user}"
-        asked = await self._ask(model)
+        try:
+            asked = await self._ask(model)
+        except NoSuchModelError:
+            raise NoSuchModelError(*(sent,) if user is None else (user, "user_id")) from None
         if not plus:
             return asked
         lessons = await asyncio.to_thread(self._lessons, library)
@@ -265,7 +302,7 @@ class Models:
         return source_at(path) if path.exists() else None
 
     def _run(self, name: str) -> Source:
-        missing = no_such_model(name, self.name)
+        missing = NoSuchModelError(name)
         if not name or any(char in name for char in "/\\") or name.startswith("."):
             raise missing
         of_base = [run for run in run_folders() if self._is_run_of_base(run)]
@@ -316,20 +353,6 @@ def files_in(folder: Path | None) -> dict[str, Path]:
     variants = [file for file in files if file.suffix == ENDING or file.is_dir()]
     names = {file.name.removesuffix(ENDING): file for file in variants}
     return {name: file for name, file in names.items() if NAME.fullmatch(name)}
-
-
-def no_such_model(name: str, base: str) -> NotAvailableError:
-    """Returns the error of a name that a server does not have, or not for who asks.
-
-    Args:
-        name: the name.
-        base: what requests call the base.
-    """
-    return NotAvailableError(
-        f"model: expected one of this server, got {name!r:.100}",
-        hint=f"GET /v1/models lists them; {base} is the base",
-        code="serving.no_such_model",
-    )
 
 
 def today() -> str:
