@@ -122,10 +122,13 @@ def test_a_user_cannot_upload_train_or_remove(ann: store.Stored) -> None:
         headers = {"Authorization": f"Bearer {client.api_key}"}
         async with httpx2.AsyncClient(base_url=server.url, headers=headers) as http:
             nothing = (await http.get("/v1/nothing")).content
+            assert b"not found" in nothing
             for method, path in (
                 ("GET", "/v1/files"),
                 ("POST", "/v1/files"),
                 ("POST", "/openai/v1/files"),
+                ("GET", "/files"),
+                ("GET", "/models"),
                 ("DELETE", "/v1/files/file-1"),
                 ("POST", "/v1/fine_tuning/jobs"),
                 ("GET", "/v1/fine_tuning/jobs?limit=x"),

@@ -108,6 +108,19 @@ def test_a_method_that_a_route_lacks_is_answered_with_those_it_has(
     assert answer.headers["allow"] == "GET"
 
 
+def test_a_path_without_a_route_is_quoted(sent: Sent) -> None:
+    beside = "; routes begin with /v1"
+    cases = {
+        ("GET", "../models"): f"no such route: /models{beside}",
+        ("POST", "../chat/completions"): f"no such route: /chat/completions{beside}",
+        ("GET", "../files/file-1"): f"no such route: /files/file-1{beside}",
+        ("GET", "Nothing"): "no such route: /v1/Nothing",
+    }
+    answers = sent(*((method, path, {}) for method, path in cases))
+    assert [answer.json()["error"]["message"] for answer in answers] == list(cases.values())
+    assert [answer.status_code for answer in answers] == [404] * len(cases)
+
+
 def test_a_removal_that_was_cut_off_leaves_a_list_without_the_file(served: Served) -> None:
     async def ask(_: ModelServer, client: AsyncOpenAI) -> list[str]:
         ids = [

@@ -7,6 +7,7 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from zoo.gym.config.report import shown, wanted
 from zoo.gym.errors import GymError, InputError, NotAvailableError
@@ -23,13 +24,18 @@ REPORTED: tuple[type[Exception], ...] = (
 )
 """The errors that have a form."""
 
+NO_ROUTE = "Not Found"
+"""What Starlette says of a path that has no route."""
+
 FAILED = "the answer could not be computed"
 """What a client reads of an error of ours; what it was goes to stderr."""
 
 
-def answer_error(_: Request, error: Exception) -> Response:
+def answer_error(request: Request, error: Exception) -> Response:
     """Answers a request that is no success."""
     status, body = problem_of(error)
+    if isinstance(error, HTTPException) and error.detail == NO_ROUTE:
+        body = problem(_no_route(request), param=None, code=None)
     headers = {"Retry-After": "1"} if status == 429 else getattr(error, "headers", None)
     return JSONResponse(body, status, headers)
 
@@ -42,6 +48,20 @@ KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (GymError, 500, "server_error"),
 )
 """The status and the type of each error of ours; the first that fits counts."""
+
+
+def _no_route(request: Request) -> str:
+    """Returns what is said of a path that has no route.
+
+    A user reads the same of each path, those of the owner among them.
+    """
+    caller = request.state.role
+    if caller is not None and caller.variant is not None:
+        return NO_ROUTE.lower()
+    path = request.scope["path"]
+    beside = {**request.scope, "path": f"/v1{path}"}
+    is_v1 = any(route.matches(beside)[0] != Match.NONE for route in request.app.routes)
+    return f"no such route: {path:.100}" + ("; routes begin with /v1" if is_v1 else "")
 
 
 def problem_of(error: Exception) -> tuple[int, dict[str, Any]]:
