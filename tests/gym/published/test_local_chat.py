@@ -117,5 +117,6 @@ def test_what_cannot_be_answered_is_refused(
     client: Client, fields: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     asked: dict[str, Any] = {"model": "zen-pico", **GREEDY, **fields}
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=message) as caught:
         client.chat.completions.create(**asked)
+    assert "/v1" not in str(getattr(caught.value, "hint", None))

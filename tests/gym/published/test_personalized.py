@@ -62,8 +62,9 @@ def test_variants_of_store_and_files_answer_together_as_generate_does(
 
 
 def test_what_a_server_cannot_answer_is_refused(server: PersonalizedServer, delta: Path) -> None:
-    with pytest.raises(NotAvailableError):
+    with pytest.raises(NotAvailableError, match=r"^user_id: .* got 'nobody'$") as missing:
         infer(server, "nobody")
+    assert missing.value.hint is None  # no server has a list of models
     for wrong in ({"prompt": " "}, {"prompt": "a" * 10_000}, {"max_new_tokens": 0}, {"seed": -1}):
         with pytest.raises(InputError):
             infer(server, "ann", **wrong)
