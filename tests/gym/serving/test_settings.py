@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -132,16 +131,20 @@ def test_an_answer_that_takes_longer_than_request_s_is_cut_off_then(
 ) -> None:
     openai = pytest.importorskip("openai")
 
-    async def seconds() -> float:
+    async def ask() -> None:
         async with serving(variants, request_s=0.2) as (_, client):
-            began = time.monotonic()
             with pytest.raises(openai.APIConnectionError):
+                # none of them ends before: the tokens that end an answer are banned
                 await client.completions.create(
-                    model=NAME, prompt="ab", max_tokens=400, n=16, temperature=0
+                    model=NAME,
+                    prompt="ab",
+                    max_tokens=400,
+                    n=16,
+                    temperature=0,
+                    logit_bias={"256": -100, "257": -100, "258": -100},
                 )
-            return time.monotonic() - began
 
-    assert 0.1 < asyncio.run(seconds()) < 5
+    asyncio.run(ask())
 
 
 @pytest.mark.filterwarnings("ignore:.* is used, not the model's own")
