@@ -55,9 +55,9 @@ def test_a_name_that_is_taken_is_replaced_only_on_request(
 ) -> None:
     first, second = deltas
     ann, bob = store.put(first, pico, "ann"), store.put(second, pico, "bob")
-    with pytest.raises(InputError, match="taken"):
+    with pytest.raises(InputError, match="already exists"):
         store.put(second, pico, "ann")
-    with pytest.raises(InputError, match="taken"):
+    with pytest.raises(InputError, match="already exists"):
         store.rename(bob, "ann")
     assert ann.file.read_bytes() == first.read_bytes()
     store.put(second, pico, "ann", replace=True)
