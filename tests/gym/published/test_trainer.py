@@ -53,7 +53,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"quantization": {"method": "bitdelta", "group_size": 64}}, "quantization: expected 4, 8"),
     ({"quantization": "bitdelta", "finetuning_type": "full"}, "quantization: has no effect with"),
     ({"quantization": "awq"}, "quantization: expected 4, 8, nf4, fp4, int8 or {method: bnb"),
-    ({"serving": {"model_format": "gguf"}}, "serving: a server has no settings file yet"),
+    ({"serving": {"model_format": "gguf"}}, "serving: expected the file in zoo-gym serve --config"),
     ({"distributed": {"strategy": "deepspeed"}}, "distributed: strategy: DeepSpeed is not"),
     ({"algorithm": "sft"}, "algorithm: already given as 'stage'"),
 ]

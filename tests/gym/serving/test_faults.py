@@ -8,8 +8,8 @@ from pydantic import BaseModel
 
 from zoo.gym.serving.answering import parsed
 from zoo.gym.serving.chats import ChatBody
-from zoo.gym.serving.job_requests import JobBody
 from zoo.gym.serving.responses import ResponsesBody
+from zoo.gym.serving.tuning.requests import JobBody
 from zoo.gym.serving.wire import CompletionBody, RequestError
 
 SENT: dict[type[BaseModel], dict[str, Any]] = {

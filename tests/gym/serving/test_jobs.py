@@ -11,9 +11,9 @@ from openai import APIStatusError, AsyncOpenAI, BadRequestError, NotFoundError
 
 from tests.gym.serving.conftest import NAME, Served
 from zoo.gym.errors import NotAvailableError
-from zoo.gym.serving.files import Files
-from zoo.gym.serving.job_requests import JobBody, settings_of
 from zoo.gym.serving.run import ModelServer
+from zoo.gym.serving.tuning.files import Files
+from zoo.gym.serving.tuning.requests import JobBody, settings_of
 from zoo.gym.serving.wire import RequestError
 
 ROWS = [

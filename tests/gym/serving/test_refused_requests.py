@@ -11,8 +11,8 @@ from openai import AsyncOpenAI
 from tests.gym.serving.conftest import NAME, Served
 from zoo.gym.serving import answering
 from zoo.gym.serving.answers import Answer
-from zoo.gym.serving.files import Files
 from zoo.gym.serving.run import ModelServer
+from zoo.gym.serving.tuning.files import Files
 
 CHAT = {"model": NAME, "messages": [{"role": "user", "content": "abc"}], "max_tokens": 2}
 TEXT = {"model": NAME, "prompt": "abc", "max_tokens": 2}

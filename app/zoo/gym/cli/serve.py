@@ -167,9 +167,8 @@ def _print(
 ) -> int:
     """Prints how another server is started."""
     from zoo.gym.serving.run import DEFAULT_PORT
-    from zoo.gym.serving.variants import files_in
     from zoo.gym.variants.launch import Served, launch, sources_in
-    from zoo.gym.variants.store import folder_of
+    from zoo.gym.variants.store import files_in, folder_of
 
     if server is None or folder is None:
         raise InputError(

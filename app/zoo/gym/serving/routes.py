@@ -22,14 +22,14 @@ from zoo.gym.serving.choices import (
     response_of,
     usage_of,
 )
-from zoo.gym.serving.files import Files
-from zoo.gym.serving.jobs import Jobs
 from zoo.gym.serving.metrics import Counted, Metrics, add_metrics
 from zoo.gym.serving.model_routes import add_models
 from zoo.gym.serving.problems import REPORTED, answer_error, problem_of
 from zoo.gym.serving.replies import Piece
 from zoo.gym.serving.responses import Items, ResponsesBody, renamed
-from zoo.gym.serving.training import add_training
+from zoo.gym.serving.tuning.files import Files
+from zoo.gym.serving.tuning.jobs import Jobs
+from zoo.gym.serving.tuning.routes import add_training
 from zoo.gym.serving.variants import Models, NoSuchModelError
 from zoo.gym.serving.wire import CompletionBody, RequestError
 

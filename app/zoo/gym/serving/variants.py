@@ -28,7 +28,7 @@ from zoo.gym.serving.wire import RequestError
 from zoo.gym.tuned.changes import read_changes
 from zoo.gym.tuned.opened import open_tuned
 from zoo.gym.tuned.source import Source, source_at, source_of_run
-from zoo.gym.variants.store import ENDING, NAME
+from zoo.gym.variants.store import NAME, files_in
 from zoo.models.adapters import WEIGHT
 from zoo.models.folder import model_positions, vocabulary_size
 
@@ -345,14 +345,6 @@ class Models:
             return False
         is_adapter = source.artifact == "adapter"
         return is_adapter and source.base is not None and self._is_base(source.base)
-
-
-def files_in(folder: Path | None) -> dict[str, Path]:
-    """Returns the deltas and adapters in a folder of variants by name; other files are none."""
-    files = [] if folder is None else sorted(folder.glob("*"))
-    variants = [file for file in files if file.suffix == ENDING or file.is_dir()]
-    names = {file.name.removesuffix(ENDING): file for file in variants}
-    return {name: file for name, file in names.items() if NAME.fullmatch(name)}
 
 
 def today() -> str:

@@ -17,9 +17,9 @@ from zoo.gym.delta.reading.adapter import write_adapter
 from zoo.gym.delta.reading.weights import Weights, open_weights
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_folder
-from zoo.gym.serving.variants import files_in
 from zoo.gym.tuned.opened import Tuned, open_tuned
 from zoo.gym.tuned.source import Source, source_at
+from zoo.gym.variants.store import files_in
 from zoo.models.adapters import CONFIG_FILE
 from zoo.models.folder import read_object
 

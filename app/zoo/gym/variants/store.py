@@ -255,3 +255,11 @@ def _writing(label: str) -> Generator[None]:
                 code="variants.busy",
             )
         yield
+
+
+def files_in(folder: Path | None) -> dict[str, Path]:
+    """Returns the deltas and adapters in a folder of variants by name; other files are none."""
+    files = [] if folder is None else sorted(folder.glob("*"))
+    variants = [file for file in files if file.suffix == ENDING or file.is_dir()]
+    names = {file.name.removesuffix(ENDING): file for file in variants}
+    return {name: file for name, file in names.items() if NAME.fullmatch(name)}

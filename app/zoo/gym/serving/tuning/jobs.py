@@ -10,8 +10,8 @@ from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.jobs import EventReader, Run, rename, run_folders, stop
 from zoo.gym.jobs.command import ask_command
 from zoo.gym.jobs.state import Status, reconcile
-from zoo.gym.serving.files import Files
-from zoo.gym.serving.job_requests import JobBody, settings_of
+from zoo.gym.serving.tuning.files import Files
+from zoo.gym.serving.tuning.requests import JobBody, settings_of
 from zoo.gym.serving.variants import Models
 from zoo.gym.serving.wire import RequestError
 

@@ -12,9 +12,9 @@ from starlette.exceptions import HTTPException
 
 from zoo.gym.http_guard.gate import RefusedError
 from zoo.gym.serving.answering import read
-from zoo.gym.serving.files import MOST_BYTES, Files
-from zoo.gym.serving.job_requests import PROVIDER, JobBody, Provider
-from zoo.gym.serving.jobs import Jobs
+from zoo.gym.serving.tuning.files import MOST_BYTES, Files
+from zoo.gym.serving.tuning.jobs import Jobs
+from zoo.gym.serving.tuning.requests import PROVIDER, JobBody, Provider
 from zoo.gym.serving.wire import RequestError
 
 Json = dict[str, Any]

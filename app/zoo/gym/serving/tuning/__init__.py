@@ -1,0 +1,1 @@
+"""Files and fine-tuning jobs, which are runs of the base, by OpenAI's API."""
