@@ -171,7 +171,7 @@ def test_methods_and_graders_become_settings_and_rewards() -> None:
         "stage": "grpo",
         "reward": [
             {"kind": "exact", "name": "a", **exact, "weight": 0.25},
-            {"kind": "similarity", "name": "b", "weight": 2.0},
+            {"kind": "similarity", "name": "b", "to": "answer", "weight": 2.0},
         ],
     }
 

@@ -178,6 +178,18 @@ def test_a_variant_without_a_name_has_that_of_its_path_and_stored_ones_are_count
     assert "not written: 1 variant of `zoo-gym variants list`" in said.err
 
 
+def test_a_template_without_effect_has_none_in_a_settings_file_either(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "serving.yaml"
+    file.write_text("serving: {model: zen-pico, template: qwen3}")
+    words = ["--print", "vllm", "--out", str(tmp_path / "out")]
+    assert main(["serve", "--config", str(file), *words]) == 0
+    assert "without effect: --template qwen3" in capsys.readouterr().err
+    written = (tmp_path / "out" / "chat_template.jinja").read_text()
+    assert written == (pico_folder() / "chat_template.jinja").read_text()
+
+
 def test_a_run_is_named_as_a_variant(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--run", "r0001"]) == 2
     assert "--run: expected zoo-gym serve --variant RUN" in capsys.readouterr().err

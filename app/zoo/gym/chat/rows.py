@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from zoo.backends.batching import Batcher
 
 ROWS = 16
-"""Answers that are computed at once, as a server does without `--rows`."""
+"""Answers that are computed at once, as many as a server computes."""
 
 AHEAD = 8 * ROWS
 """Rows that are read, and may be answered, before the first of them is."""

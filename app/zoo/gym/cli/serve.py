@@ -93,7 +93,6 @@ def serve(
         "model": model,
         "variant": named or None,
         "variants": variants,
-        "template": template_of(template or block.template, screen),
         "host": host,
         "port": port,
         "allow_host": list(allow_host) or None,
@@ -102,6 +101,8 @@ def serve(
         "user_token": list(user_token) or None,
     }
     given = {key: value for key, value in flags.items() if value is not None}
+    # a name without effect is no template, in the file either
+    given |= {"template": template_of(template or block.template, screen)}
     block = block.model_copy(update=given)
     if print_for is not None or out is not None:
         return _print(print_for, out, block, screen, yes=yes, offline=offline)

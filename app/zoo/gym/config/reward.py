@@ -195,6 +195,12 @@ class SimilaritySettings(RewardSettings, frozen=True):
 
     kind: ClassVar[str] = "similarity"
 
+    to: Literal["reference", "answer"] = Field(
+        default="reference",
+        description="what it is compared with: the row's reference output, or its answer if it has"
+        " none; or always its answer",
+    )
+
 
 class TestsSettings(RewardSettings, frozen=True):
     """The row's unit tests, run on the code of the response in a confined process."""

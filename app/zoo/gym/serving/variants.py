@@ -42,6 +42,9 @@ RESIDENT_BYTES = 1 << 30
 LIBRARY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}(@[0-9]{1,9})?")
 """A library of lessons, with its version or without."""
 
+MOST_COMPARED = 10_000
+"""The most names that a wrong one is compared with: who asked waits for it."""
+
 UNLIMITED = 1 << 20
 """Tokens of a text for a model whose config states no limit."""
 
@@ -137,7 +140,7 @@ class Models:
 
         It has names of others: for the owner of a server alone.
         """
-        ids = self.ids()
+        ids = self.ids()[:MOST_COMPARED]
         prefix = f"{self.name}:"
         # compared without the base: two long names are not near because they begin with it
         known = {each.removeprefix(prefix).lower(): each for each in reversed(ids)}
@@ -305,21 +308,23 @@ class Models:
         missing = NoSuchModelError(name)
         if not name or any(char in name for char in "/\\") or name.startswith("."):
             raise missing
-        of_base = [run for run in run_folders() if self._is_run_of_base(run)]
-        named = (run for run in of_base if name in (run.id, run.name))
-        run = next(named, None) or self._newest(name, of_base)
+        named = (run for run in run_folders() if name in (run.id, run.name))
+        run = next(filter(self._is_run_of_base, named), None) or self._newest(name)
         if run is None:
             raise missing
         return source_of_run(run)
 
-    def _newest(self, name: str, runs: list[Run]) -> Run | None:
+    def _newest(self, name: str) -> Run | None:
         """Returns the newest run of the method in `<alias>-<method>`."""
         from zoo.gym.train.run_folder.settings import read_settings
 
         alias, _, method = name.rpartition("-")
         if method not in METHODS or not self._is_base(alias):
             return None
-        return next((run for run in runs if read_settings(run.config_file).stage == method), None)
+        of_base = filter(self._is_run_of_base, run_folders())
+        return next(
+            (run for run in of_base if read_settings(run.config_file).stage == method), None
+        )
 
     def _is_base(self, name: str) -> bool:
         from zoo.models import resolve

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.gym.rewards.conftest import sample, task
+from zoo.gym.config.reward import SimilaritySettings
 from zoo.gym.rewards import load
 from zoo.gym.rewards.answers.similarity import Similarity, common_length
 
@@ -42,6 +43,13 @@ def test_order_counts() -> None:
 
 def test_the_nearest_of_several_answers_counts() -> None:
     assert value("a b", ["c", "a b"]) == 1.0
+
+
+def test_a_row_may_be_compared_with_its_answer_beside_a_reference() -> None:
+    samples = [sample("a b", "a b", reference="c")]
+    to_answer = Similarity(SimilaritySettings(to="answer"))
+    assert [each.score(samples)[0].value for each in (Similarity(), to_answer)] == [0.0, 1.0]
+    assert to_answer.missing(task(reference="c")) == "no answer"
 
 
 def test_long_texts_are_compared_quickly() -> None:

@@ -34,18 +34,23 @@ class Similarity(Reward):
         return "the words that the response shares with the reference, in order: ROUGE-L, 0 to 1"
 
     def missing(self, task: Task) -> str | None:
-        """Returns `no reference output` for a row that has no answer either."""
-        return None if references(task) else "no reference output and no answer"
+        """Returns what a row lacks that has no text to compare with."""
+        none = "no answer" if self.settings.to == "answer" else "no reference output and no answer"
+        return None if self._expected(task) else none
 
     def score(self, samples: Sequence[Sample]) -> list[Score]:
         """Returns the F1 of each sample."""
-        return [_one(sample) for sample in samples]
+        return [_one(sample, self._expected(sample.task)) for sample in samples]
+
+    def _expected(self, task: Task) -> tuple[str, ...]:
+        if self.settings.to == "answer":
+            return accepted_answers(task.answer)
+        return references(task)
 
 
-def _one(sample: Sample) -> Score:
-    expected = references(sample.task)
+def _one(sample: Sample, expected: tuple[str, ...]) -> Score:
     if not expected:
-        return no_reward("the row has no reference output and no answer")
+        return no_reward("the row has no text to compare with")
     text = words(without_reasoning(sample.response))
     return Score(max(f1(text, words(reference)) for reference in expected))
 

@@ -159,7 +159,7 @@ def _graded(grader: object) -> tuple[str, Json] | None:
     if fields == {"type": "string_check", "operation": "eq", **_COMPARED}:
         return "exact", {"part": "whole", "ignore_case": False}
     if fields == {"type": "text_similarity", "evaluation_metric": "rouge_l", **_COMPARED}:
-        return "similarity", {}
+        return "similarity", {"to": "answer"}
     return None
 
 
