@@ -162,14 +162,14 @@ def run() -> Iterator[Case | Skipped]:
         yield Skipped("one user alone", "the CPU seconds of a server are read from /proc")
         return
     with ExitStack() as stack:
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="zoo-gym-")))
-        folder = write_model(place / "model")
-        gguf = write_gguf(folder, place / "peer.gguf")
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="zoo-gym-")))
+        folder = write_model(scratch / "model")
+        gguf = write_gguf(folder, scratch / "peer.gguf")
         gc.collect()
         ports = {name: free_port() for name in (OURS, *PEERS)}
         asked: dict[str, tuple[int, str, int]] = {}
         for name, (words, model) in commands(folder, gguf, ports).items():
-            log = place / f"{name}.log"
+            log = scratch / f"{name}.log"
             process = stack.enter_context(serving(words, ports[name], log))
             asked[name] = (ports[name], model, process)
         rates: dict[str, list[float]] = {name: [] for name in asked}

@@ -27,6 +27,11 @@ from zoo.gym.tuned.source import source_at
 from zoo.models import pico_folder
 
 NAME = "zen-pico"
+GREEDY: dict[str, Any] = {"temperature": 0, "max_tokens": 8}
+
+Scored = list[tuple[str, float]]
+Served = Callable[..., Any]
+"""The fixture of that name."""
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +94,6 @@ def served(variants: dict[str, Path]) -> Callable[[Callable[..., Awaitable[Any]]
 
 
 Script = Callable[..., Any]
-Served = Callable[..., Any]
 
 
 @pytest.fixture
@@ -131,3 +135,27 @@ def scripted(
         return asyncio.run(with_server())
 
     return run
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    for _ in range(2000):
+        if holds():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come to hold")
+
+
+async def text_of(client: AsyncOpenAI, model: str, prompt: str, **more: Any) -> str:
+    messages: Any = [{"role": "user", "content": prompt}]
+    answer = await client.chat.completions.create(model=model, messages=messages, **GREEDY | more)
+    return answer.choices[0].message.content or ""
+
+
+async def scored(client: AsyncOpenAI, model: str, prompt: str) -> Scored:
+    messages: Any = [{"role": "user", "content": prompt}]
+    answer = await client.chat.completions.create(
+        model=model, messages=messages, logprobs=True, **GREEDY
+    )
+    logprobs = answer.choices[0].logprobs
+    assert logprobs is not None
+    return [(token.token, token.logprob) for token in logprobs.content or ()]

@@ -13,9 +13,8 @@ from openai import AsyncOpenAI
 from safetensors.numpy import save_file
 
 from bench.serve import agree
-from tests.gym.serving.conftest import NAME, serving
+from tests.gym.serving.conftest import NAME, scored, serving
 from tests.gym.serving.test_metrics import figures_of
-from tests.gym.serving.test_openai_client import scored
 from zoo.gym import apply_delta, create_delta
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta.file.reader import load_delta

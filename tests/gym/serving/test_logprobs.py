@@ -8,8 +8,7 @@ import torch
 from openai import AsyncOpenAI
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tests.gym.serving.conftest import NAME
-from tests.gym.serving.test_openai_client import Served, text_of
+from tests.gym.serving.conftest import NAME, Served, text_of
 from zoo.gym.serving.run import ModelServer
 from zoo.models import pico_folder
 

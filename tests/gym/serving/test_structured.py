@@ -11,8 +11,7 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
-from tests.gym.serving.conftest import NAME
-from tests.gym.serving.test_openai_client import GREEDY, Served, scored, text_of
+from tests.gym.serving.conftest import GREEDY, NAME, Served, scored, text_of
 from zoo.gym.serving import answering
 from zoo.gym.serving.run import ModelServer
 

@@ -96,8 +96,8 @@ def launch(server: Server, served: Served, folder: Path) -> Launch:
         InputError: a variant cannot be served there, or the folder is not new.
         StorageError: it cannot be written.
     """
-    weights, notes, place = open_weights(served.base), list[str](), folder.absolute()
-    if any(mark in str(place) for mark in ",="):
+    weights, notes, root = open_weights(served.base), list[str](), folder.absolute()
+    if any(mark in str(root) for mark in ",="):
         raise InputError(
             f"output {str(folder)!r}: expected a path without ',' and '=', which separate adapters",
             code="variants.bad_folder",
@@ -114,8 +114,8 @@ def launch(server: Server, served: Served, folder: Path) -> Launch:
             (written / TEMPLATE).write_text(template, encoding="utf-8")
             stated = read_object(served.base / CONFIG) | {"chat_template": template}
             (written / CONFIG).write_text(json.dumps(stated), encoding="utf-8")
-    adapters = {name: place / "adapters" / name for name in variants}
-    words = _COMMANDS[server](served, adapters, rank, None if template is None else place)
+    adapters = {name: root / "adapters" / name for name in variants}
+    words = _COMMANDS[server](served, adapters, rank, None if template is None else root)
     return Launch(shlex.join(words), adapters, notes)
 
 
@@ -209,7 +209,7 @@ def _padded(factor: "NDArray[np.float32]", rank: int) -> "NDArray[np.float32]":
 
 
 def _vllm(
-    served: Served, adapters: Mapping[str, Path], rank: int, place: Path | None
+    served: Served, adapters: Mapping[str, Path], rank: int, root: Path | None
 ) -> Sequence[str]:
     # without the variable it sends figures of its use
     words = ["env", "VLLM_NO_USAGE_STATS=1", "vllm", "serve", str(served.base)]
@@ -224,29 +224,29 @@ def _vllm(
         largest = next(allowed for allowed in VLLM_RANKS if allowed >= rank)
         words += ["--enable-lora", "--max-lora-rank", str(largest), "--lora-modules"]
         words += [f"{name}={path}" for name, path in adapters.items()]
-    return [*words, *([] if place is None else ["--chat-template", str(place / TEMPLATE)])]
+    return [*words, *([] if root is None else ["--chat-template", str(root / TEMPLATE)])]
 
 
 def _sglang(
-    served: Served, adapters: Mapping[str, Path], rank: int, place: Path | None
+    served: Served, adapters: Mapping[str, Path], rank: int, root: Path | None
 ) -> Sequence[str]:
     del rank  # it reads that of the adapters
     words = ["python", "-m", "sglang.launch_server", "--model-path", str(served.base)]
     words += ["--served-model-name", served.name, "--host", served.host, "--port", f"{served.port}"]
     if adapters:
         words += ["--lora-paths", *(f"{name}={path}" for name, path in adapters.items())]
-    return [*words, *([] if place is None else ["--chat-template", str(place / TEMPLATE)])]
+    return [*words, *([] if root is None else ["--chat-template", str(root / TEMPLATE)])]
 
 
 def _tgi(
-    served: Served, adapters: Mapping[str, Path], rank: int, place: Path | None
+    served: Served, adapters: Mapping[str, Path], rank: int, root: Path | None
 ) -> Sequence[str]:
     del rank
     words = ["text-generation-launcher", "--model-id", str(served.base), "--usage-stats", "off"]
     words += ["--hostname", served.host, "--port", f"{served.port}"]
     if adapters:
         words += ["--lora-adapters", ",".join(f"{name}={path}" for name, path in adapters.items())]
-    return [*words, *([] if place is None else ["--tokenizer-config-path", str(place / CONFIG)])]
+    return [*words, *([] if root is None else ["--tokenizer-config-path", str(root / CONFIG)])]
 
 
 _COMMANDS = {"vllm": _vllm, "sglang": _sglang, "tgi": _tgi}

@@ -98,28 +98,28 @@ class RowAdapters:
                 own, or has another shape.
         """
         new = RowAdapter()
-        for place, change in adapter.items():
+        for target, change in adapter.items():
             if isinstance(change, tuple):
-                new.pairs[place] = self._pair(name, place, change)
+                new.pairs[target] = self._pair(name, target, change)
             elif isinstance(change, Signs):
-                new.signs[place] = self._row_signs(name, place, change)
+                new.signs[target] = self._row_signs(name, target, change)
             else:
-                module, _, parameter = place.rpartition(".")
-                vector = self._vector(name, place, change)
+                module, _, parameter = target.rpartition(".")
+                vector = self._vector(name, target, change)
                 new.vectors.setdefault(module, {})[parameter] = vector
-        biases = [place for place in new.vectors if place in self._layers]
-        for place in (*new.pairs, *new.signs, *biases):
-            self._add_hook(place)
+        biases = [target for target in new.vectors if target in self._layers]
+        for target in (*new.pairs, *new.signs, *biases):
+            self._add_hook(target)
         self._adapters[name] = new
 
-    def _add_hook(self, place: str) -> None:
+    def _add_hook(self, target: str) -> None:
         """Makes a linear layer or the embedding compute with the changes of rows, from now on."""
-        if place in self._hooks:
+        if target in self._hooks:
             return
-        if place == self._embedding_name:
-            self._hooks[place] = self._embedding.register_forward_hook(self._add_embeddings)
-        elif place in self._layers:  # else it is the head
-            self._hooks[place] = self._layers[place].register_forward_hook(self._hook(place))
+        if target == self._embedding_name:
+            self._hooks[target] = self._embedding.register_forward_hook(self._add_embeddings)
+        elif target in self._layers:  # else it is the head
+            self._hooks[target] = self._layers[target].register_forward_hook(self._hook(target))
 
     def _pair(self, name: str, layer: str, factors: "tuple[Array, Array]") -> Pair:
         A, B = factors
@@ -148,10 +148,10 @@ class RowAdapters:
             )
         return RowSigns(signs, self._device)
 
-    def _is_called(self, place: str) -> bool:
+    def _is_called(self, target: str) -> bool:
         if self._called is None:
             self._called = called_by_row(self._model)
-        return place in self._called
+        return target in self._called
 
     def _matrix(self, name: str, layer: str) -> tuple[int, int]:
         """Returns the shape of a layer's weight that signs can be added to."""
@@ -170,13 +170,13 @@ class RowAdapters:
         )
 
     def _vector(self, name: str, parameter: str, change: "Array") -> Tensor:
-        place, _, own = parameter.rpartition(".")
-        module = self._modules.get(place)
+        target, _, own = parameter.rpartition(".")
+        module = self._modules.get(target)
         parameters = {} if module is None else dict(module.named_parameters(recurse=False))
         value = parameters.get(own)
-        is_bias = place in self._layers and own == "bias"
-        fits = module is not None and (is_bias or self._has_norm(place, module))
-        if value is None or not fits or not self._is_called(place):
+        is_bias = target in self._layers and own == "bias"
+        fits = module is not None and (is_bias or self._has_norm(target, module))
+        if value is None or not fits or not self._is_called(target):
             raise InputError(
                 f"adapter {name!r}: expected vectors of norms and of biases below the head, got "
                 f"{parameter!r}"
@@ -188,12 +188,12 @@ class RowAdapters:
             )
         return torch.tensor(change, device=self._device)
 
-    def _has_norm(self, place: str, module: nn.Module) -> bool:
+    def _has_norm(self, target: str, module: nn.Module) -> bool:
         """Returns whether rows can have a module as a norm of their own; it gets hooks then."""
-        if place not in self._norms:
+        if target not in self._norms:
             if not is_norm(module) or differs(module):
                 return False
-            self._norms[place] = RowNorm(module)
+            self._norms[target] = RowNorm(module)
         return True
 
     def probe(self, seed: int) -> Factors:
@@ -269,15 +269,15 @@ class RowAdapters:
         """Gathers biases [B, O] of linear layers, and sets the norms of the rows."""
         vectors = [{} if row is None else row.vectors for row in self._rows]
         self._biases, self._used_norms = {}, []
-        for place in dict.fromkeys(place for row in vectors for place in row):
-            changes = [row.get(place, {}) for row in vectors]
-            if place in self._norms:
-                self._norms[place].set(changes)
-                self._used_norms.append(self._norms[place])
+        for target in dict.fromkeys(target for row in vectors for target in row):
+            changes = [row.get(target, {}) for row in vectors]
+            if target in self._norms:
+                self._norms[target].set(changes)
+                self._used_norms.append(self._norms[target])
                 continue
-            size = self._layers[place].out_features
+            size = self._layers[target].out_features
             none = torch.zeros(size, device=self._device)
-            self._biases[place] = torch.stack([change.get("bias", none) for change in changes])
+            self._biases[target] = torch.stack([change.get("bias", none) for change in changes])
 
     def head_change(
         self, adapters: Sequence[RowAdapter | None], hidden_BTD: Tensor
