@@ -17,16 +17,16 @@ def test_nothing_is_mixed_up_or_lost(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("ZOO_GYM_HOME", "")  # set by the program; undone behind the test
     monkeypatch.setattr(serve_load, "VARIANTS", 2)
 
-    async def run() -> tuple[set[str], list[str], dict[str, str], float]:
+    async def run() -> tuple[set[str], list[str], dict[str, str], int]:
         world = await serve_load.world_of(tmp_path)
         try:
             await serve_load.load(world, clients=20, requests=100, kills=1, jobs=1)
-            ended, longest = await serve_load.demanding(world.server, 3)
-            return set(world.outcomes), await serve_load.lost(world), ended, longest
+            ended, usual = await serve_load.demanding(world.server, 3)
+            return set(world.outcomes), await serve_load.lost(world), ended, len(usual)
         finally:
             await world.server.kill()
 
-    outcomes, lost, ended, longest = asyncio.run(run())
+    outcomes, lost, ended, usual = asyncio.run(run())
     assert outcomes <= {"right", "left", "connection", "upload", *serve_load.PASSING}
     assert "right" in outcomes
     assert lost == []
@@ -38,4 +38,4 @@ def test_nothing_is_mixed_up_or_lost(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "endless text": "200",
         "past the context": "400",
     }
-    assert longest < 10
+    assert usual >= 3  # others are answered before those that ask too much
