@@ -18,7 +18,7 @@ from zoo.backends.model_folder import read_config
 from zoo.backends.torch.files.load import load_model
 from zoo.backends.torch.files.tied_head import repeats_head
 from zoo.core.errors import GymWarning, InputError, NotAvailableError
-from zoo.models import checkpoint_files
+from zoo.models import checkpoint_files, pico_folder
 
 WEIGHTS = "model.safetensors"
 Q_PROJ = "model.layers.0.self_attn.q_proj.weight"
@@ -278,3 +278,14 @@ def test_a_second_set_of_weights_is_told_as_the_model_is_loaded(folder: Path) ->
     (folder / "model.safetensors.index.json").write_text("{}")
     with pytest.warns(GymWarning, match="two sets of weights"):
         load_model(folder, dtype="f32")
+
+
+def test_code_in_a_model_folder_is_never_run(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(pico_folder(), tmp_path / "m"))
+    (folder / "modeling_own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    config = json.loads((folder / "config.json").read_text())
+    own = {"AutoConfig": "modeling_own.C", "AutoModelForCausalLM": "modeling_own.M"}
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "own", "auto_map": own}))
+    with pytest.raises(InputError, match="unknown architecture 'own'"):
+        load_backend("cpu").load(folder, LoadSpec())
+    assert not (tmp_path / "ran").exists()

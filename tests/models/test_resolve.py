@@ -281,3 +281,19 @@ def test_a_snapshot_in_another_cache_is_the_folder_that_was_given(
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "another"))
     found = resolve(folder)
     assert (found.folder, found.revision, found.is_in_cache) == (folder, COMMIT, False)
+
+
+def test_the_token_of_the_environment_is_sent_to_the_hub(
+    hub: "FakeHub", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: dict[str, str] = {}
+
+    def stop(_blob: object, _storage: object, headers: dict[str, str]) -> None:
+        sent.update(headers)
+        raise NotAvailableError("seen", code="test.seen")
+
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    monkeypatch.setattr("zoo.models.hub.fetch_blob", stop)
+    with pytest.raises(NotAvailableError, match="seen"):
+        resolve("org/tiny", confirm=lambda *_: True)
+    assert sent["authorization"] == "Bearer hf_secret"

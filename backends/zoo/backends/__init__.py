@@ -31,11 +31,14 @@ def load_backend(name: str | None = None, recall: "Recall | None" = None) -> "Ba
 
     Raises:
         InputError: no device has that name.
-        NotAvailableError: the machine lacks the device, or the engine lacks a method.
+        NotAvailableError: torch is not installed, the machine lacks the device, or the engine
+            lacks a method.
     """
     from zoo.backends.base import measure_now
+    from zoo.backends.libraries.torch_package import require_torch
     from zoo.backends.machine.detect import detect, require
 
+    require_torch()
     chosen = detect().name if name is None else require(name)
     return engine_class(chosen)(chosen, recall or measure_now)
 

@@ -43,6 +43,11 @@ class Resolved:
     notice: str | None = None
 
     @property
+    def label(self) -> str:
+        """The id, with the start of the commit if that is known: `org/name@0123456789ab`."""
+        return self.id if self.revision is None else f"{self.id}@{self.revision[:12]}"
+
+    @property
     def is_in_cache(self) -> bool:
         """Whether its id and revision find this folder again: it is in this user's hub cache."""
         cache = hub.cache_folder()

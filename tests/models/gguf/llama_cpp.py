@@ -30,6 +30,11 @@ class LlamaCpp:
         ids: list[int] = self._post("tokenize", body)["tokens"]
         return ids
 
+    def rendered(self, messages: list[dict[str, str]]) -> str:
+        """Returns a chat as the template in the file renders it."""
+        text: str = self._post("apply-template", {"messages": messages})["prompt"]
+        return text
+
     def logprobs(self, ids: list[int], most: int, plain: int) -> dict[int, float]:
         """Returns the log-probabilities of the likeliest tokens after some ids.
 

@@ -57,6 +57,8 @@ class LlamaServer:
         slots: how many rows it keeps and answers at once.
         tokens: the most tokens of a row.
         threads: how many compute.
+        exact: whether keys and values are float32, without flash attention: slower, and what a
+            comparison needs, because their rounding hides errors of a thousandth of it.
 
     Attributes:
         vocabulary: the number of tokens.
@@ -70,6 +72,7 @@ class LlamaServer:
         slots: int,
         tokens: int,
         threads: int,
+        exact: bool = False,
     ) -> None:
         x = require_llamacpp()
         for path in adapters.values():
@@ -93,6 +96,9 @@ class LlamaServer:
         params.ui = params.endpoint_slots = params.endpoint_props = params.warmup = False
         params.cache_ram_mib = 0  # copies of slots, of up to 8 GB
         params.verbosity = 0
+        if exact:
+            params.cache_type_k = params.cache_type_v = x.ggml_type.GGML_TYPE_F32
+            params.flash_attn_type = x.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
         try:
             self._server = x.Server(params)
         except RuntimeError:
@@ -142,6 +148,47 @@ class LlamaServer:
             return token, float(scored[0]["logprob"])
         return token, self._logprob(slot, body, token)
 
+    def likeliest(
+        self, ids: Sequence[int], most: int, adapter: str | None = None
+    ) -> dict[int, float]:
+        """Returns the log-probabilities of the tokens that are most likely after `ids`.
+
+        Args:
+            ids: what is read.
+            most: how many; all that there are if it is the vocabulary.
+            adapter: the adapter that answers; None for the base.
+
+        Raises:
+            InterruptedRunError: llama.cpp failed.
+        """
+        body = {
+            "prompt": list(ids),
+            "n_predict": 1,
+            "n_probs": most,
+            "temperature": 0,
+            "cache_prompt": False,
+            # of a token that ends within a character there would be none; they are without it
+            "logit_bias": [[self._plain, CERTAIN]],
+            "lora": self._scales(adapter),
+        }
+        (scored,) = self._post(0, body)["completion_probabilities"]
+        return {int(row["id"]): float(row["logprob"]) for row in scored["top_logprobs"]}
+
+    def tokens_of(self, text: str, *, bare: bool = False) -> list[int]:
+        """Returns the tokens of a text, with what is added around it unless `bare`.
+
+        The texts of special tokens are read as such.
+        """
+        body = {"content": text, "add_special": not bare, "parse_special": True}
+        ids: list[int] = self._post(0, body, path="/tokenize")["tokens"]
+        return ids
+
+    def rendered(self, messages: Sequence[Mapping[str, Any]]) -> str:
+        """Returns a chat as the template in the file renders it, the next answer begun."""
+        body = {"messages": messages}
+        text: str = self._post(0, body, path="/apply-template")["prompt"]
+        return text
+
     def abandon(self, slot: int) -> None:
         """Ends what a slot computes, in whichever thread."""
         sock = self._connections[slot].sock
@@ -174,10 +221,10 @@ class LlamaServer:
                     return float(row["logprob"])
         raise InterruptedRunError(f"llama.cpp gave no probability of token {token}")
 
-    def _post(self, slot: int, body: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    def _post(self, slot: int, body: Mapping[str, Any], path: str = "/completion") -> Any:  # noqa: ANN401
         connection = self._connections[slot]
         try:
-            connection.request("POST", "/completion", json.dumps(body), self._headers)
+            connection.request("POST", path, json.dumps(body), self._headers)
             response = connection.getresponse()
             answer: Any = json.loads(response.read())
         except (OSError, http.client.HTTPException, ValueError) as error:

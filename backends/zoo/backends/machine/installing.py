@@ -21,7 +21,7 @@ def install_command(extra: str) -> str:
 
     No package index has zoo-gym, so outside of a clone its name installs nothing.
     """
-    if (clone := _clone()) is not None:
+    if (clone := clone_folder()) is not None:
         change = "" if clone == Path.cwd() else f"cd {shlex.quote(str(clone))} && "
         return f'{change}{installer()} install -e ".[{extra}]"'
     packages = " ".join(f'"{_without_marker(package)}"' for package in requirements_of(extra))
@@ -52,7 +52,7 @@ def installer() -> str:
     return "pip" if find_spec("pip") else "uv pip"
 
 
-def _clone() -> Path | None:
+def clone_folder() -> Path | None:
     """Returns the folder that zoo-gym was installed from as an editable package (PEP 610)."""
     content = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
     if not content.get("dir_info", {}).get("editable"):

@@ -89,6 +89,24 @@ def import_source(source: Source, name: str | None, partial: Path) -> Imported:
     return Imported(chosen, publish(partial, chosen), is_new=True, notices=notices)
 
 
+def write_values(source: Source, folder: Path) -> None:
+    """Writes a file's values in float32, with config and tokenizer, as a folder to load once.
+
+    Raises:
+        InputError: the file cannot be used.
+        OSError: the folder cannot be written.
+    """
+    with quiet_library():
+        check_settings(source)
+        check_vocabulary(source, source.tensors[EMBEDDING][1].shape[0])
+        config = read_settings(source, folder)
+        layout = read_layout(source, config)
+        plan = plan_weights(source, layout, "F32")
+        write_vocabulary(source, folder, getattr(config, "max_position_embeddings", None))
+        _write_config(config, layout, plan, folder)
+        write_weights(source, layout, plan, folder)
+
+
 @contextmanager
 def quiet_library() -> Generator[None]:
     """Silences transformers' log: what a user must know of a file is refused, or in our notices."""

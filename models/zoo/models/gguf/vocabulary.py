@@ -207,7 +207,7 @@ def _check_model(metadata: Metadata, kind: str) -> None:
         return
     if merges is None:
         raise metadata.unlike(MERGES, "a list of texts", None)
-    splits = {*PLAIN_SPLITS, *DIGIT_SPLITS, *SAME_AS, *_library_splits()}
+    splits = {*PLAIN_SPLITS, *DIGIT_SPLITS, *SAME_AS, *library_splits()}
     if split not in splits:
         raise metadata.unlike(SPLIT, f"one of {', '.join(sorted(splits))}", split)
 
@@ -226,7 +226,8 @@ def _id_key(name: str) -> str:
     return f"tokenizer.ggml.{name}_token_id"
 
 
-def _library_splits() -> Mapping[str, str]:
+def library_splits() -> Mapping[str, str]:
+    """Returns transformers' regular expressions by the name of a split."""
     from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 
     splits: Mapping[str, str] = GGUF_PRE_TOKENIZER_SPLITS
@@ -249,10 +250,10 @@ def _byte_level(metadata: Metadata) -> Any:  # noqa: ANN401
 
     name = metadata.text(SPLIT) or ""
     vocab = {token: i for i, token in enumerate(_tokens(metadata))}
-    merges: list[Any] = [tuple(merge.split(" ")) for merge in metadata.texts(MERGES) or []]
+    merges = _merges(metadata, vocab)
     whole_words = name in WHOLE_WORDS or name == "tekken"
     backend = Tokenizer(models.BPE(vocab, merges, ignore_merges=whole_words))
-    regex = _library_splits().get(SAME_AS.get(name, name))
+    regex = library_splits().get(SAME_AS.get(name, name))
     steps: list[Any] = []
     if regex is not None:
         steps.append(pre_tokenizers.Split(Regex(regex), behavior="isolated"))
@@ -262,6 +263,23 @@ def _byte_level(metadata: Metadata) -> Any:  # noqa: ANN401
     backend.pre_tokenizer = pre_tokenizers.Sequence(steps)
     backend.decoder = decoders.ByteLevel()
     return backend
+
+
+def _merges(metadata: Metadata, vocab: Mapping[str, int]) -> list[Any]:
+    """Returns the merges; one of control tokens stands for none in a vocabulary of bytes alone.
+
+    Raises:
+        InputError: one makes no token; the library would end the process.
+    """
+    types = metadata.integers(TYPES)
+    merges: list[Any] = []
+    for merge in metadata.texts(MERGES) or []:
+        pair = tuple(merge.split(" "))
+        if len(pair) == 2 and {*pair, "".join(pair)} <= vocab.keys():
+            merges.append(pair)
+        elif types is None or any(types[vocab[part]] != CONTROL for part in pair if part in vocab):
+            raise metadata.unlike(MERGES, "pairs of tokens that make a token", merge)
+    return merges
 
 
 def _sentencepiece(metadata: Metadata) -> Any:  # noqa: ANN401

@@ -53,18 +53,25 @@ class Plan:
         return prod(weight.shape) * DTYPE_BYTES[self.dtypes[weight.name]]
 
 
-def plan_weights(source: Source, layout: Layout) -> Plan:
+def plan_weights(source: Source, layout: Layout, dtype: Dtype | None = None) -> Plan:
     """Decides on types and files.
+
+    Args:
+        source: the open file.
+        layout: the weights that it has.
+        dtype: the type of all; None keeps what the file has, or bfloat16 for codes.
 
     Raises:
         InputError: a tensor has a type that cannot be dequantised.
     """
     for kind in source.type_counts():
         _refuse_unknown(source, kind)
-    dtype = matrix_dtype(source)
-    dtypes: dict[str, Dtype] = {
-        weight.name: _dtype_of(source, weight, dtype) for weight in layout.weights
-    }
+    dtypes: dict[str, Dtype]
+    if dtype is None:
+        dtype = matrix_dtype(source)
+        dtypes = {weight.name: _dtype_of(source, weight, dtype) for weight in layout.weights}
+    else:
+        dtypes = dict.fromkeys((weight.name for weight in layout.weights), dtype)
     shards: list[list[Weight]] = [[]]
     room = SHARD_BYTES
     for weight in layout.weights:

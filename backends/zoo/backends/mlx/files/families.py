@@ -53,9 +53,7 @@ def build(where: str, config: Mapping[str, Any]) -> Any:  # noqa: ANN401
         raise InputError(
             f"{where}: model_type: expected one of {names} on MLX, got {kind!r}", hint=HINT
         )
-    settings = dict(config)
-    _refuse_windows(where, settings)
-    _flatten_rotary(where, settings)
+    settings = settings_of(where, config)
     module = import_module(f"mlx_lm.models.{FAMILIES[kind]}")
     try:
         model: Any = module.Model(module.ModelArgs.from_dict(settings))
@@ -66,6 +64,18 @@ def build(where: str, config: Mapping[str, Any]) -> Any:  # noqa: ANN401
     if config.get("tie_word_embeddings") and "lm_head" in model:
         model.sanitize({})  # some remove a tied head only when they see that the files lack it
     return model
+
+
+def settings_of(where: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a config under the names that mlx-lm reads.
+
+    Raises:
+        InputError: it has sliding windows that mlx-lm ignores, or rotary scaling of another kind.
+    """
+    settings = dict(config)
+    _refuse_windows(where, settings)
+    _flatten_rotary(where, settings)
+    return settings
 
 
 def _refuse_windows(where: str, config: Mapping[str, Any]) -> None:
