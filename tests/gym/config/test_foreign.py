@@ -109,3 +109,37 @@ def test_a_published_key_that_changes_nothing_here_has_a_reason(item: str) -> No
 def test_a_misspelled_key_still_has_a_hint() -> None:
     with pytest.raises(InputError, match="Did you mean 'freeze_trainable_layers'"):
         load_config([], [*NEEDED, "freeze_trainable_layer=2"], {})
+
+
+COMMON = """model_name_or_path: zen-pico
+stage: sft
+finetuning_type: lora
+lora_rank: 8
+lora_alpha: 16
+lora_target: q_proj,v_proj
+dataset: a.jsonl
+template: chatml
+cutoff_len: 64
+per_device_train_batch_size: 2
+gradient_accumulation_steps: 3
+learning_rate: 1.0e-5
+num_train_epochs: 2.0
+lr_scheduler_type: cosine
+warmup_ratio: 0.1
+bf16: true
+val_size: 0.1
+output_dir: out
+report_to: none
+"""
+
+
+def test_the_common_keys_of_llama_factory_have_their_effect(tmp_path: Path) -> None:
+    path = write(tmp_path, COMMON)
+    loaded = load_config([path], [], {})
+    keys = [line.partition(":")[0] for line in COMMON.splitlines()]
+    assert loaded.ignored == ()
+    assert all(
+        loaded.origins[{"bf16": "dtype"}.get(key, key)].startswith(f"{path}:") for key in keys
+    )
+    with pytest.raises(InputError, match="expected the command 'zoo-gym runs resume RUN'"):
+        load_config([path], ["resume_from_checkpoint=x"], {})

@@ -45,7 +45,11 @@ BAD_VALUES = [
     ("date: 0", "date: expected a date as YYYY-MM-DD, got 0"),
     ("date: tomorrow", 'date: expected a date as YYYY-MM-DD, got "tomorrow"'),
     ("dtype: f64", "dtype: expected 'auto', 'f32', 'bf16' or 'bf16-widened', got \"f64\""),
-    ("report_to: wandb", "report_to: expected 'none', got \"wandb\""),
+    (
+        "report_to: swanlab",
+        "report_to: expected 'none', 'tensorboard', 'wandb' or 'tensorboard,wandb',"
+        ' got "swanlab"',
+    ),
     ("stage: gpro", f"stage: expected {', '.join(METHODS)}, got \"gpro\". Did you mean 'gspo'?"),
     ("stage: pt", f"stage: the method 'pt' is not supported yet: expected {', '.join(METHODS)}"),
     ("learning_rte: 1", "learning_rte: no such setting. Did you mean 'learning_rate'?"),
@@ -394,3 +398,8 @@ ELSEWHERE = {
 def test_an_adapter_by_its_own_name_is_refused_with_the_key_that_gives_it(name: str) -> None:
     with pytest.raises(InputError, match=f"^finetuning_type={name}: .*{ELSEWHERE[name]}"):
         load_config([], [*NEEDED, f"finetuning_type={name}"], {})
+
+
+def test_a_rate_in_a_file_needs_no_point(tmp_path: Path) -> None:
+    path = write(tmp_path, "learning_rate: 1e-4\n")  # text to PyYAML
+    assert load_config([path], NEEDED, {}).config.learning_rate == 1e-4

@@ -22,7 +22,6 @@ IN_CONFIG = {
     "create_new_adapter": "what is done without adapter_name_or_path; refused beside it",
     "epsilon_high": "upper_epsilon, with epsilon",
     "interleave_probs": "shares, as numbers",
-    "report_to": "has the single value none",
     "use_dora": "dora, with finetuning_type",
 }
 """Settings that are read in the room of settings alone, and how they take effect."""

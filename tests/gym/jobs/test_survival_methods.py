@@ -25,8 +25,8 @@ KILLS = {"sft": 10, "dpo": 10, "grpo": 10}
 KILLS_OF_OTHERS = 2
 """Of each stage that is not in `KILLS`: its loop is that of one of them."""
 
-SOONER = {"sft": 1, "dpo": 1, "grpo": 2}
-"""How many of each kind of moment are slow tests, of other stages one; the rest is nightly."""
+SOONER = {"sft": 1, "dpo": 1, "grpo": 1}
+"""How many of each kind of moment are slow tests; the rest is nightly, and all of other stages."""
 
 
 def moments() -> list[str]:
@@ -47,7 +47,7 @@ def is_sooner(moment: str) -> bool:
     """Says whether a moment is one of the first of its kind."""
     kind, stage = moment.rsplit("_", 2)[0], moment.partition("-")[0]
     alike = [one for one in moments() if one.startswith(f"{kind}_")]
-    return alike.index(moment) < SOONER.get(stage, 1)
+    return alike.index(moment) < SOONER.get(stage, 0)
 
 
 def survive(folder: Path, shared: ForkServerContext, moment: str) -> Outcome:

@@ -78,6 +78,14 @@ def test_the_last_fine_tune_is_not_the_training_of_a_delta(run: Run) -> None:
     assert (named.id, open_run("last").id) == (run.id, distilled.id)
 
 
+def test_the_last_fine_tune_is_not_a_trial(run: Run) -> None:
+    trial = create_run(SETTINGS, {"study": "rows"})
+    trial.result.mkdir()
+    named = resolve_tuned("last").run
+    assert named is not None
+    assert named.id == run.id
+
+
 def test_a_path_in_a_result_belongs_to_its_run(run: Run) -> None:
     assert resolve_tuned(str(run.result)).base == "zen-pico"
     assert source_at(run.result).base == "org/tiny"  # by its files alone

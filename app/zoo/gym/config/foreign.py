@@ -211,7 +211,7 @@ MISSING = {
     "mask_history": "learning only the last answer is not supported yet",
     "pref_bco_weight": "expected it in pref_loss: sigmoid,bco_pair, with pref_loss_weights",
     "pref_ftx": "expected it in pref_loss: sigmoid,sft, with pref_loss_weights",
-    "push_to_hub": "a result stays on this machine",
+    "push_to_hub": "a result stays on this machine until zoo-gym push sends it",
     "pure_bf16": "pure bf16 training is not supported: expected dtype bf16",
     "quantization": "expected 4, 8, nf4, fp4, int8 or {method: bnb, bits: 4} for the base;"
     " bitdelta or deltaquant, with bits or without, for the adapter",

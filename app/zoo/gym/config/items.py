@@ -15,6 +15,8 @@ from zoo.gym.paths import given_path
 from zoo.models.recipe_files import find_recipe, recipes
 
 _OVERRIDE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*=")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+EXAMPLES = "a file of examples"
 _STAGES = set(METHODS) | {value for key, value in MISSING_VALUES if key == "stage"}
 
 
@@ -88,7 +90,7 @@ def settings_file(word: str) -> Path:
     return existing(word, "a YAML file of settings, or a recipe", names)
 
 
-def existing(word: str, what: str = "a file of examples", names: Sequence[str] = ()) -> Path:
+def existing(word: str, what: str = EXAMPLES, names: Sequence[str] = ()) -> Path:
     """Returns the path, or raises NotAvailableError with the nearest existing file.
 
     Args:
@@ -104,7 +106,9 @@ def existing(word: str, what: str = "a file of examples", names: Sequence[str] =
         near = nearest_file(word) or next(iter(difflib.get_close_matches(word, names)), None)
         mean = f". Did you mean '{near}'?" if near else ""
         raise NotAvailableError(
-            f"{word}: no such file: expected {what}{mean}", code="config.no_such_file"
+            f"{word}: no such file: expected {what}{mean}",
+            hint=None if near else _of_hub(word, what),
+            code="config.no_such_file",
         )
     return path
 
@@ -132,6 +136,22 @@ def _unknown_item(word: str) -> GymError:
     return NotAvailableError(
         f"{word}: no such file: expected a file of examples, a .yaml file or KEY=VALUE"
         + (f". Did you mean '{near}'?" if near else ""),
-        hint="zoo-gym train --help",
+        hint=(None if near else _of_hub(word)) or "zoo-gym train --help",
         code="config.no_such_file",
     )
+
+
+def _of_hub(word: str, what: str = EXAMPLES) -> str | None:
+    """Returns how to get a data set of the hub, if a word may be its id."""
+    if what != EXAMPLES or not _HUB_ID.fullmatch(word) or Path(word).parent.exists():
+        return None
+    name = word.partition("/")[2]
+    return (
+        f"a data set of the hub is read from a folder: hf download --repo-type dataset {word} "
+        f"--local-dir {name}; then give {name}"
+    )
+
+
+def value_text(value: object) -> str:
+    """Returns a value as it is written after `KEY=`."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

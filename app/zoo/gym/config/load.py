@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from zoo.gym.config import foreign, report
 from zoo.gym.config.conflicts import PAIRS
+from zoo.gym.config.environment import idle_variables
 from zoo.gym.config.keys import distributed
 from zoo.gym.config.keys.optimizer import optimizer_name
 from zoo.gym.config.keys.quantization import CONTRIBUTING, WHY_NOT_CONTRIBUTING, meaning
@@ -88,7 +89,9 @@ def load_config(
     """
     items = [_from_item(override) for override in overrides]
     named = [Setting(key, value, f"--{key}", "flag") for key, value in flags.items()]
-    return _load([*(_from_file(path) for path in files), [*items, *named]])
+    loaded = _load([*(_from_file(path) for path in files), [*items, *named]])
+    idle = (Ignored(name, "environment", reason) for name, reason in idle_variables())
+    return replace(loaded, ignored=(*loaded.ignored, *idle))
 
 
 def load_values(values: Mapping[str, object]) -> Loaded:

@@ -227,6 +227,22 @@ class TestsSettings(RewardSettings, frozen=True):
     )
 
 
+class GraderSettings(RewardSettings, frozen=True):
+    """A function in Python source, run on the response in a confined process: OpenAI's grader."""
+
+    kind: ClassVar[str] = "grader"
+
+    source: str = Field(
+        min_length=1, description="Python source with grade(sample, item), which returns a number"
+    )
+    timeout_s: Number = Field(
+        default=10.0, gt=0, le=3600, description="the CPU time limit of one response, in seconds"
+    )
+    memory_mb: Whole = Field(
+        default=512, ge=64, le=1_000_000, description="the memory limit of one response, in MB"
+    )
+
+
 class EnvironmentSettings(RewardSettings, frozen=True):
     """The rules of the environment that made the row, from the package reasoning-gym."""
 
@@ -346,6 +362,7 @@ KINDS: dict[str, type[RewardSettings]] = {
         LengthSettings,
         SimilaritySettings,
         EnvironmentSettings,
+        GraderSettings,
         JudgeSettings,
         ModelSettings,
         FunctionSettings,

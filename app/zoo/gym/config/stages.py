@@ -134,8 +134,14 @@ def config_class(stage: object) -> "type[TrainConfig]":
 
 def all_fields() -> "dict[str, FieldInfo]":
     """Returns the settings of all methods: the common ones first, then those of single methods."""
+    return dict(_fields_of(tuple(METHODS.items())))
+
+
+@cache
+def _fields_of(methods: tuple[tuple[str, str], ...]) -> "dict[str, FieldInfo]":
+    """Returns the settings of a table of methods; the help of `train` asks hundreds of times."""
     fields: dict[str, FieldInfo] = {}
-    for stage in METHODS:
+    for stage, _ in methods:
         for key, field in config_class(stage).model_fields.items():
             fields.setdefault(key, field)
     return fields

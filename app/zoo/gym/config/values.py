@@ -66,6 +66,16 @@ def folder_text(value: object) -> object:
     return f"{os.curdir}{os.sep}{text}"
 
 
+def sorted_names(value: object) -> object:
+    """Returns a list of names, or names separated by commas, as sorted names in one text."""
+    if isinstance(value, str):
+        value = value.split(",")
+    if not isinstance(value, list | tuple):
+        return value
+    names = cast("Sequence[object]", value)
+    return ",".join(sorted({str(name).strip() for name in names})) if names else "none"
+
+
 def split_paths(value: object) -> object:
     """Parses one path, or several separated by commas, as in LLaMA-Factory."""
     if isinstance(value, str):

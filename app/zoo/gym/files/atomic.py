@@ -148,9 +148,13 @@ def remove_leftovers(folder: Path) -> None:
     Whatever cannot be removed stays and does no harm.
     """
     with suppress(OSError):
-        for entry in list(folder.iterdir()):
-            if _is_left_over(entry.name):
-                _remove(entry)
+        for entry in leftovers(folder):
+            _remove(entry)
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """Returns the private files and folders in `folder` whose process no longer runs."""
+    return [entry for entry in sorted(folder.iterdir()) if _is_left_over(entry.name)]
 
 
 def _is_left_over(name: str) -> bool:
@@ -260,11 +264,15 @@ def _refuse_link(path: Path) -> None:
 
 
 @contextmanager
-def new_file(path: Path) -> Generator[Path]:
+def new_file(path: Path, *, replace: bool = True) -> Generator[Path]:
     """Yields a private path in the same folder, renamed to `path` if the block succeeds.
 
+    Args:
+        path: the file to create.
+        replace: replace a file that is there at the end; otherwise it is refused.
+
     Raises:
-        InputError: see `check_new_file`.
+        InputError: see `check_new_file`; or, without `replace`, the file appeared meanwhile.
         StorageError: the folder cannot be written.
     """
     check_new_file(path)
@@ -273,6 +281,12 @@ def new_file(path: Path) -> Generator[Path]:
         make_folder(path.parent)
     try:
         yield temporary
+        if not replace and path.exists():
+            raise InputError(
+                f"output {str(path)!r}: expected nothing there, got a file of another program",
+                hint="choose a file that does not exist yet",
+                code="files.appeared",
+            )
         with storage_errors(path):
             if is_ours(path):
                 temporary.chmod(PRIVATE_FILE)
@@ -312,9 +326,17 @@ def new_folder(path: Path, *, replace: bool = False) -> Generator[Path]:
 
 def _replace_folder(temporary: Path, path: Path) -> None:
     check_replaceable_folder(path)
-    if path.exists():
-        shutil.rmtree(path)  # a folder cannot be renamed onto another
-    temporary.rename(path)
+    if not path.exists():
+        temporary.rename(path)
+        return
+    before = private_path(path)  # a folder cannot be renamed onto another
+    path.rename(before)
+    try:
+        temporary.rename(path)
+    except OSError:
+        before.rename(path)
+        raise
+    shutil.rmtree(before, ignore_errors=True)
 
 
 def _place_folder(temporary: Path, path: Path) -> None:

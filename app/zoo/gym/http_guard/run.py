@@ -5,6 +5,7 @@ import os
 import secrets
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -65,7 +66,7 @@ class HttpServer:
                 hint=install_command("serve"),
                 code="http_guard.missing_package",
             ) from None
-        self._socket = _listen(self.config)
+        self._socket = listen_at(self.config)
         self.url = self.config.url(int(self._socket.getsockname()[1]))
 
     async def start(self) -> None:
@@ -117,7 +118,12 @@ def _stored_token(path: Path) -> str:
     return token
 
 
-def _listen(config: HttpConfig) -> socket.socket:
+def listen_at(config: HttpConfig) -> socket.socket:
+    """Takes an address; whoever connects waits until it is accepted.
+
+    Raises:
+        InputError: the address is in use or not of this machine.
+    """
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     # asyncio sends small answers at once only on sockets that say their protocol
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -150,10 +156,21 @@ class Startable(Protocol):
         ...
 
 
-async def until_stopped(server: Startable, started: Callable[[], None]) -> None:
-    """Runs a server until SIGINT or SIGTERM; `started` is called when it listens."""
+async def until_stopped(
+    server: Startable, started: Callable[[], None], *, end_with_input: bool = False
+) -> None:
+    """Runs a server until SIGINT or SIGTERM.
+
+    Args:
+        server: what is started and stopped.
+        started: is called when it listens.
+        end_with_input: also end when stdin does, which is when the process at the other end of a
+            pipe closes it or is gone, killed or not.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    if end_with_input:
+        threading.Thread(target=_wait_for_end, args=(loop, stop), daemon=True).start()
     for number in (signal.SIGINT, signal.SIGTERM):
         with suppress(NotImplementedError):  # Windows: Ctrl-C ends asyncio.run
             loop.add_signal_handler(number, stop.set)
@@ -163,3 +180,12 @@ async def until_stopped(server: Startable, started: Callable[[], None]) -> None:
         await stop.wait()
     finally:
         await server.stop()
+
+
+def _wait_for_end(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Sets `stop` at the end of stdin; reads without a buffer, whose lock would outlive the end."""
+    with suppress(OSError):  # closed from the start
+        while os.read(0, 1024):
+            pass
+    with suppress(RuntimeError):  # the loop is closed: it has ended already
+        loop.call_soon_threadsafe(stop.set)

@@ -11,8 +11,16 @@ from zoo.gym.jobs.actions import park as park
 from zoo.gym.jobs.actions import pause as pause
 from zoo.gym.jobs.actions import resume as resume
 from zoo.gym.jobs.actions import stop as stop
+from zoo.gym.jobs.clean import ANSWERS as ANSWERS
+from zoo.gym.jobs.clean import Deletable as Deletable
+from zoo.gym.jobs.clean import deletable_files as deletable_files
+from zoo.gym.jobs.clean import deletable_of as deletable_of
+from zoo.gym.jobs.clean import delete as delete
+from zoo.gym.jobs.clean import ended_runs as ended_runs
 from zoo.gym.jobs.control import Control as Control
 from zoo.gym.jobs.control import wait_while_paused as wait_while_paused
+from zoo.gym.jobs.diff import Comparison as Comparison
+from zoo.gym.jobs.diff import compare as compare
 from zoo.gym.jobs.events import Event as Event
 from zoo.gym.jobs.events import EventLog as EventLog
 from zoo.gym.jobs.events import EventReader as EventReader

@@ -16,8 +16,13 @@ from zoo.gym.terminal import visible
 Command: TypeAlias = "subprocess.Popen[bytes]"
 
 
-def start_command(words: Sequence[str], *, stderr: int) -> Command:
+def start_command(words: Sequence[str], *, stderr: int, stdin: int = subprocess.DEVNULL) -> Command:
     """Starts `zoo-gym WORDS` with an empty input and its output in a pipe.
+
+    Args:
+        words: the command.
+        stderr: where its errors go, as of `subprocess.Popen`.
+        stdin: its input, if not empty: a pipe ends when this process does.
 
     Raises:
         InputError: the system takes a word as no argument: it is too long, has a NUL or is no text.
@@ -25,7 +30,7 @@ def start_command(words: Sequence[str], *, stderr: int) -> Command:
     try:
         return subprocess.Popen[bytes](
             [sys.executable, "-P", "-m", "zoo.gym", *words],
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=stderr,
             env=os.environ | {"NO_COLOR": "1", "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1"},
@@ -44,8 +49,9 @@ def end_command(process: Command) -> None:
     """Ends a command and its children; a run's worker, in its own session, keeps running."""
     _kill(process)
     process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
 
 
 async def ask_command(words: Sequence[str], *, finish: bool = False) -> dict[str, Any]:

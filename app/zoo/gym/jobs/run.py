@@ -30,6 +30,9 @@ Kind: TypeAlias = Literal["training", "lessons", "distillation"]
 VARIANT_KEY = "variant"
 """What `env.json` has of a run that becomes the variant of a user; see `zoo.gym.variants`."""
 
+STUDY_KEY = "study"
+"""What `env.json` has of a trial of `zoo-gym tune`: the name of its study."""
+
 _ID = re.compile(r"r(\d{4,})")
 _NUMBER = re.compile(r"r?0*(\d+)")
 
@@ -164,6 +167,8 @@ def create_run(config_yaml: str, env: Mapping[str, object]) -> Run:
 def open_run(word: str) -> Run:
     """Finds a run by its id, its name, its number, the start of its id, or the word `last`.
 
+    `last` is the newest run that is no trial of a study, and the newest trial if all runs are.
+
     Raises:
         NotAvailableError: there is no such run.
         InputError: several ids start with it.
@@ -176,7 +181,8 @@ def open_run(word: str) -> Run:
             code="jobs.no_such_run",
         )
     if word == "last":
-        return next(iter(runs.values()))
+        own = (run for run in runs.values() if not is_trial(run))
+        return next(own, None) or next(iter(runs.values()))
     number = _NUMBER.fullmatch(word)
     exact = runs.get(word) or (runs.get(f"r{int(number[1]):04d}") if number else None)
     if exact is not None:
@@ -229,6 +235,11 @@ def is_experience(run: Run) -> bool:
 def is_distillation(run: Run) -> bool:
     """Returns whether a run turns lessons into weights, and measures them after its training."""
     return kind_of(run) == "distillation"
+
+
+def is_trial(run: Run) -> bool:
+    """Returns whether a run is a trial of a study, which no user started by itself."""
+    return STUDY_KEY in (read_json_object(run.env_file) or {})
 
 
 def _was_begun(folder: Path) -> bool:

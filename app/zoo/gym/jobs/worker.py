@@ -9,6 +9,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -97,6 +98,7 @@ def _train(run: Run) -> Mapping[str, object] | None:
     from zoo.backends.launched import launched_place
     from zoo.gym.jobs.crew.launched import first_of_launched
     from zoo.gym.jobs.crew.start import first_of
+    from zoo.gym.jobs.tracking import tracked
     from zoo.gym.train.run_folder.settings import stored_settings
     from zoo.gym.train.session import run_session
 
@@ -105,7 +107,8 @@ def _train(run: Run) -> Mapping[str, object] | None:
     turn = partial(turn_on_device, run)
     rank = launched_place()
     crew = first_of(run, own_process=True) if rank is None else first_of_launched(run, rank)
-    fields = run_session(config, run, leaving, turn, crew, own_process=True)
+    with tracked(run, config) if crew.is_first else nullcontext():
+        fields = run_session(config, run, leaving, turn, crew, own_process=True)
     return fields and with_variant(run, fields)
 
 

@@ -75,14 +75,40 @@ class Tuned:
             NotAvailableError: a file is missing.
             InputError: see `read_changes`; or the weights are quantised, or a sum is not finite.
         """
-        if self.source.artifact == "model":
-            weights, changed = open_weights(self.source.path), frozenset[str]()
-        else:
-            weights, changed = self.weights, frozenset(self.changes.names)
+        for name in self.merged_shapes:
+            yield name, self.merged(name)
+
+    @cached_property
+    def merged_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each tensor of base plus fine-tune by name, sorted, without a tied head.
+
+        Raises:
+            NotAvailableError: a file is missing.
+            InputError: the weights are quantised.
+        """
+        weights = self._all
         if weights.source.is_dir():
             float_config(weights.source)
-        for name in sorted(own_tensors(weights, tied=is_tied(weights))):
-            yield name, self._merged(name) if name in changed else read_array(weights, name)
+        names = sorted(own_tensors(weights, tied=is_tied(weights)))
+        return {name: weights.shape(name) for name in names}
+
+    def merged(self, name: str) -> "NDArray[Any]":
+        """Returns a tensor of base plus fine-tune, see `merged_tensors`.
+
+        Raises:
+            InputError: see `read_changes`; or a sum is not finite.
+        """
+        is_changed = self.source.artifact != "model" and name in self._changed
+        return self._merged(name) if is_changed else read_array(self._all, name)
+
+    @cached_property
+    def _all(self) -> Weights:
+        """The weights that have every tensor."""
+        return open_weights(self.source.path) if self.source.artifact == "model" else self.weights
+
+    @cached_property
+    def _changed(self) -> frozenset[str]:
+        return frozenset(self.changes.names)
 
     def _merged(self, name: str) -> "NDArray[np.float32]":
         import numpy as np

@@ -15,6 +15,7 @@ from zoo.gym.delta.reading.identity import verify_base
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_json_object
 from zoo.gym.jobs import Run, open_run, run_around, run_folders
+from zoo.gym.jobs.run import is_trial
 from zoo.gym.paths import given_path
 from zoo.gym.tuned.runs import result_of, run_config
 from zoo.models.adapters import CONFIG_FILE
@@ -121,8 +122,8 @@ def resolve_tuned(name: str) -> Source:
 
 
 def _last_of_models() -> Run:
-    """Returns the newest run but for those that trained a delta, which `delta create` makes."""
-    of_models = (run for run in run_folders() if not _trained_a_delta(run))
+    """Returns the newest run but for trials, and for the deltas that `delta create` trains."""
+    of_models = (run for run in run_folders() if not (is_trial(run) or _trained_a_delta(run)))
     return next(of_models, None) or open_run("last")
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from zoo.gym.data.own_tokenizer import own_tokenizer
 from zoo.gym.data.reading.turns.values import shown
-from zoo.gym.delta.reading.adapter import write_adapter
+from zoo.gym.delta.reading.adapter import padded, write_adapter
 from zoo.gym.delta.reading.weights import Weights, open_weights
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_folder
@@ -187,8 +187,8 @@ def _write(folder: Path, variant: _Variant, base_id: str, weights: Weights) -> N
     """
     folder.mkdir(parents=True)
     rank = max(len(A) for _, A, _ in variant.factors)
-    padded = ((name, _padded(A, rank), _padded(B, rank)) for name, A, B in variant.factors)
-    write_adapter(folder, padded, base_id, 1.0, base=weights)
+    factors = ((name, padded(A, rank), padded(B, rank)) for name, A, B in variant.factors)
+    write_adapter(folder, factors, base_id, 1.0, base=weights)
     config = read_object(folder / CONFIG_FILE)
     if config.pop("target_parameters"):
         raise InputError(
@@ -199,13 +199,6 @@ def _write(folder: Path, variant: _Variant, base_id: str, weights: Weights) -> N
     layers = (str(layer) for layer in config["target_modules"])
     config["target_modules"] = sorted({layer.rpartition(".")[2] for layer in layers})
     (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-
-
-def _padded(factor: "NDArray[np.float32]", rank: int) -> "NDArray[np.float32]":
-    """Returns factors `[r, n]` with rows of zeros up to a rank, which change no product."""
-    import numpy as np
-
-    return np.pad(factor, ((0, rank - len(factor)), (0, 0)))
 
 
 def _vllm(

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from zoo.gym.config.settings import Settings
-from zoo.gym.config.values import MOST_SEED, Whole, chosen, path_text
+from zoo.gym.config.values import MOST_SEED, Whole, chosen, path_text, sorted_names
 
 
 class RunningKeys(Settings, frozen=True):
@@ -111,9 +111,12 @@ class RunningKeys(Settings, frozen=True):
         default=False,
         description="replace files with the same names in output_dir; other files stay",
     )
-    report_to: Literal["none"] = Field(
+    report_to: Annotated[
+        Literal["none", "tensorboard", "wandb", "tensorboard,wandb"], BeforeValidator(sorted_names)
+    ] = Field(
         default="none",
-        description="experiment trackers",
+        description="write the figures for TensorBoard or W&B, or for both, into the run folder;"
+        " nothing is sent",
     )
     offline: bool = Field(
         default=False,
