@@ -12,8 +12,9 @@ from zoo.gym.config import load_config
 from zoo.gym.config.bitdelta import BitDeltaConfig
 from zoo.gym.config.deltaquant import DeltaQuantConfig, QuantMethod
 from zoo.gym.config.values import listed
+from zoo.gym.delta import load_delta
 from zoo.gym.delta.file.terms import LowRankTerm
-from zoo.gym.errors import GymError, GymWarning, InputError, NotAvailableError
+from zoo.gym.errors import GymError, GymWarning, InputError
 from zoo.gym.jobs import open_run
 from zoo.gym.published.trainer import DELTA_FILE, Trainer, TrainingConfig
 from zoo.gym.rounds.compute import applying
@@ -85,9 +86,27 @@ def test_a_trainer_without_data_or_with_other_settings_is_refused() -> None:
         Trainer(wrong)
 
 
-def test_a_published_method_of_later_is_refused_in_a_sentence() -> None:
-    with pytest.raises(NotAvailableError, match=r"export: .* not supported yet"):
-        _ = Trainer(config()).export
+def test_an_export_before_training_is_refused() -> None:
+    with pytest.raises(GymError, match="no trained model"):
+        Trainer(config()).export("m.gguf")
+
+
+@pytest.mark.slow
+def test_an_export_has_the_format_of_its_ending_and_its_own_delta(home: Path) -> None:
+    pytest.importorskip("xllamacpp")
+    trainer = Trainer(config(dataset=ROWS))
+    trainer.train()
+    report = trainer.export(home / "m.gguf", quantization="f32")
+    assert (report.format, report.facts["types"]) == ("gguf", {"F32": 46})
+    assert report.check is not None
+    assert report.check["max_logprob_difference"] <= 1e-4
+    coded = trainer.export(home / "c.gguf", quantization="BitDelta")
+    assert coded.facts["types"] == {"F16": 29, "F32": 17}
+    assert load_delta(home / "c.delta.safetensors").header.recipe
+    assert (home / "c-lora.gguf").is_file()
+    assert any("coded in" in note for note in coded.notes)
+    with pytest.raises(InputError, match="quantization: expected one of"):
+        trainer.export(home / "x.gguf", quantization="q9")
 
 
 def test_without_a_result_of_a_round_nothing_is_applied_and_that_is_said(home: Path) -> None:

@@ -141,6 +141,7 @@ def _train(
     from zoo.gym.jobs.queue import DeviceInUseError, turn_on_device
     from zoo.gym.jobs.remove import remove
     from zoo.gym.jobs.run import create_run
+    from zoo.gym.jobs.tracking import tracked
     from zoo.gym.jobs.worker import work
     from zoo.gym.train.rows import check_rows
     from zoo.gym.train.run_folder.pinned import idle_date, left_out, pinned
@@ -168,7 +169,8 @@ def _train(
     done: dict[str, object] = {}
 
     def session(_: object) -> Mapping[str, object]:
-        done.update(run_session(config, run, leaving, turn, first_of(run)))
+        with tracked(run, config):
+            done.update(run_session(config, run, leaving, turn, first_of(run)))
         return done
 
     try:

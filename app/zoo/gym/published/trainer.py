@@ -6,7 +6,7 @@
     trainer.save_model("my-model")
 
 Settings are those of `TrainConfig` in any published spelling. A trainer runs in this process and
-writes the same run folder as `zoo-gym train`. Exports and serving are not here yet.
+writes the same run folder as `zoo-gym train`.
 """
 
 import shutil
@@ -23,23 +23,19 @@ from zoo.gym.config.bitdelta import BitDeltaConfig
 from zoo.gym.config.deltaquant import DeltaQuantConfig
 from zoo.gym.config.load import ours
 from zoo.gym.config.values import listed
-from zoo.gym.errors import GymError, GymWarning, InputError, NotAvailableError
+from zoo.gym.errors import GymError, GymWarning, InputError
 from zoo.gym.published.hparams import Arguments
 
 if TYPE_CHECKING:
     from zoo.gym.config.delta import DeltaConfig
     from zoo.gym.config.values import Data
     from zoo.gym.delta.file.reader import Delta
+    from zoo.gym.export.job import Report as ExportReport
     from zoo.gym.jobs.run import RunResult
     from zoo.gym.rounds.compute.applying import Applied
 
 DELTA_FILE = "model.delta.safetensors"
 """The delta in a run folder, and in a folder that `save_model` writes."""
-
-_LATER = {
-    "export": "exporting models is not supported yet",
-}
-"""Published methods that do not exist yet, with the reason."""
 
 
 class TrainingConfig(Arguments):
@@ -192,6 +188,34 @@ class Trained:
                 shutil.copyfile(file, beside / file.name)
         return folder
 
+    def export(
+        self,
+        path: StrPath,
+        quantization: str | None = None,
+        format: str | None = None,  # noqa: A002
+    ) -> "ExportReport":
+        """Writes the trained model for other programs, and compares what they compute from it.
+
+        Args:
+            path: the file or folder; an existing one is replaced.
+            quantization: the type of the weights of a GGUF file, `q8_0` by default; or `bitdelta`
+                or `deltaquant`: base plus that delta in float16, and the delta file beside it.
+            format: one of `zoo-gym export --format`; by default that of the path's ending.
+
+        Raises:
+            GymError: `train` has not finished yet.
+            InputError: the format cannot hold this model, or another program computes something
+                else from it; then nothing is left at `path`.
+        """
+        from zoo.gym.published.exporting import export_result
+
+        def compress(codec: str) -> "Delta":
+            return self.compress_deltas(
+                BitDeltaConfig() if codec == "bitdelta" else DeltaQuantConfig()
+            )
+
+        return export_result(self.result.folder / "result", path, quantization, format, compress)
+
 
 def measured_on(result: "RunResult") -> tuple[Path, Any]:
     """Returns the base of a run, and the held-out examples to measure a delta on, if it has any."""
@@ -293,8 +317,3 @@ class Trainer(Trained):
             return dict(settings)
         rest = {key: settings[key] for key in settings if ours(key) != "model_name_or_path"}
         return {"model_name_or_path": str(self._applied.file), **rest}
-
-    def __getattr__(self, name: str) -> object:
-        if name in _LATER:
-            raise NotAvailableError(f"{name}: {_LATER[name]}", code="published.no_result")
-        raise AttributeError(f"'Trainer' has no attribute '{name}'")
