@@ -1,0 +1,1 @@
+"""The tasks that models are measured on: a line of `table` each, read from files of the user's."""
