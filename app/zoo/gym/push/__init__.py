@@ -1,0 +1,1 @@
+"""Uploads a model or a delta to the Hub, after a typed consent."""

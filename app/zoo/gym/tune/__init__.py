@@ -1,0 +1,1 @@
+"""Searches settings of training by Optuna, within a budget."""
