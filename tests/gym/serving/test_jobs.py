@@ -251,6 +251,41 @@ def test_what_no_run_can_do_is_refused_by_name(method: dict[str, Any]) -> None:
     assert str(caught.value.param).startswith("method")
 
 
+GRADE = "def grade(sample, item):\n    return float(item['answer'] in sample['output_text'])\n"
+PYTHON = {"type": "python", "name": "g", "source": GRADE, "image_tag": "2025-05-08"}
+
+
+def test_a_grader_in_python_is_a_reward_where_that_is_allowed() -> None:
+    job = body(type="reinforcement", reinforcement={"grader": PYTHON})
+    with pytest.raises(RequestError, match="--allow-graders"):
+        settings_of(job)
+    assert settings_of(job, runs_graders=True)["reward"] == {"grader": {"source": GRADE}}
+    mixed = body(**summed({"a": CHECK, "b": PYTHON}, "0.5 * a + 0.5 * b"))
+    with pytest.raises(RequestError, match="--allow-graders"):
+        settings_of(mixed)
+    rewards = settings_of(mixed, runs_graders=True)["reward"]
+    assert [part["kind"] for part in rewards] == ["exact", "grader"]
+
+
+@pytest.mark.slow
+def test_a_job_learns_by_a_grader_in_python(served: Served) -> None:
+    async def ask(server: ModelServer, client: AsyncOpenAI) -> None:
+        rows = [{"messages": row["messages"][:1], "answer": "a"} for row in ROWS[:8]]
+        by_length = "def grade(sample, item):\n    return len(sample['output_text']) % 7\n"
+        grader = PYTHON | {"source": by_length}
+        tuning = {"grader": grader, "hyperparameters": {"n_epochs": 1}}
+        method: Any = {"type": "reinforcement", "reinforcement": tuning}
+        job = await client.fine_tuning.jobs.create(
+            model=NAME, training_file=await uploaded(client, rows), method=method, seed=1
+        )
+        while job.status not in ("succeeded", "failed"):
+            await asyncio.sleep(0.2)
+            job = await client.fine_tuning.jobs.retrieve(job.id)
+        assert job.status == "succeeded", job.error
+
+    served(ask, allow_graders=True)
+
+
 def test_a_job_without_its_file_or_of_another_model_is_not_found(served: Served) -> None:
     async def ask(_: ModelServer, client: AsyncOpenAI) -> None:
         for model, file in ((NAME, "file-0"), ("other", "file-0")):

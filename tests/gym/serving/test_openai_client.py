@@ -367,3 +367,25 @@ def test_strangers_are_refused(served: Served, headers: dict[str, str], status: 
         return refused.status_code, health.status_code
 
     assert served(ask) == (status, 200)
+
+
+def test_a_stream_ends_with_done_and_the_address_is_of_this_machine(served: Served) -> None:
+    async def ask(server: ModelServer, _: AsyncOpenAI) -> tuple[str, str]:
+        turns = [{"role": "user", "content": "Hi"}]
+        body = {"model": NAME, "messages": turns, "max_tokens": 2, "stream": True}
+        key = {"Authorization": f"Bearer {server.token}"}
+        async with httpx2.AsyncClient(base_url=server.url) as http:
+            answer = await http.post("/v1/chat/completions", json=body, headers=key)
+        return answer.text, server.url
+
+    text, url = served(ask)
+    assert text.endswith("data: [DONE]\n\n")
+    assert url.startswith("http://127.0.0.1:")
+
+
+def test_no_embeddings_are_offered(served: Served) -> None:
+    async def ask(_: ModelServer, client: AsyncOpenAI) -> None:
+        with pytest.raises(openai.NotFoundError, match="no such route: /v1/embeddings"):
+            await client.embeddings.create(model=NAME, input="a")
+
+    served(ask)

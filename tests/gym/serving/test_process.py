@@ -50,6 +50,27 @@ def test_a_server_answers_and_ends_at_a_signal(
         assert server.wait(timeout=60) == 0
 
 
+@pytest.mark.parametrize("is_closed_early", [True, False], ids=["while-loading", "listening"])
+def test_a_server_ends_with_its_input_if_it_is_to(tmp_path: Path, is_closed_early: bool) -> None:
+    env = os.environ | {"ZOO_GYM_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([*SERVE, "--end-with-input"], text=True, env=env, **pipes) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        if not is_closed_early:
+            json.loads(next(line for line in server.stdout if line.startswith("{")))
+            with pytest.raises(subprocess.TimeoutExpired):
+                server.wait(timeout=1)
+        server.stdin.close()
+        assert server.wait(timeout=60) == 0
+
+
+def test_the_end_of_input_is_refused_where_nothing_is_served(tmp_path: Path) -> None:
+    words = [*SERVE[:-3], "--end-with-input", "--print", "vllm", "--out", str(tmp_path / "x")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert "--end-with-input: has no effect with --print" in done.stderr
+
+
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "use_it_from.md"
 
 

@@ -10,9 +10,11 @@ from openai import AsyncOpenAI
 
 from tests.gym.serving.conftest import NAME, Served
 from zoo.gym.serving import answering
+from zoo.gym.serving.answering import parsed
 from zoo.gym.serving.answers import Answer
 from zoo.gym.serving.run import ModelServer
 from zoo.gym.serving.tuning.files import Files
+from zoo.gym.serving.wire import CompletionBody
 
 CHAT = {"model": NAME, "messages": [{"role": "user", "content": "abc"}], "max_tokens": 2}
 TEXT = {"model": NAME, "prompt": "abc", "max_tokens": 2}
@@ -52,7 +54,7 @@ def problem(response: Response) -> tuple[int, str | None]:
 
 WRONG: dict[str, list[dict[str, Any]]] = {
     "chat/completions": [
-        *({"n": "2"}, {"max_tokens": True}, {"max_tokens": 2.0}, {"temperature": "1"}),
+        *({"n": "2"}, {"max_tokens": True}, {"max_tokens": 2.5}, {"temperature": "1"}),
         *({"stream": "yes"}, {"logprobs": 1}, {"logit_bias": {" 1": 3}}, {"logit_bias": {"01": 3}}),
         *({"stream": True, "stream_options": {"include": True}}, {"parallel_tool_calls": "no"}),
         {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"a": 1e999}}}]},
@@ -189,3 +191,10 @@ def test_a_text_or_an_answer_past_the_context_is_refused_by_the_field_that_was_s
     [answer] = sent(("POST", path, {"json": ROUTES[path] | fields}))
     assert problem(answer) == (400, message.partition(":")[0])
     assert answer.json()["error"]["message"].startswith(message)
+
+
+def test_a_whole_number_may_be_written_with_a_point() -> None:
+    raw = '{"model": "x", "prompt": "a", "max_tokens": 2.0, "seed": 3.0}'
+    body = parsed(raw, CompletionBody)
+    assert (body.max_tokens, body.seed) == (2, 3)
+    assert isinstance(body.seed, int)

@@ -11,6 +11,7 @@ from zoo.gym.data.reading.dataset import fingerprint
 from zoo.gym.data.records import Message
 from zoo.gym.data.templates import template_text
 from zoo.gym.terminal import plain_json
+from zoo.models.gguf.parts import is_gguf, open_gguf
 
 
 def line_of(reply: Reply) -> dict[str, object]:
@@ -111,8 +112,11 @@ def settings_of(
 def digest_of(path: Path) -> str:
     """Returns 64 hex digits that identify a file, or the files of a model or adapter in a folder.
 
-    Hidden files and texts about the model (`.md`) do not count.
+    A part of a split GGUF file stands for all parts. Hidden files and texts about the model (`.md`)
+    do not count.
     """
+    if path.is_file() and is_gguf(path):
+        return open_gguf(path).sha256()
     if path.is_file():
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

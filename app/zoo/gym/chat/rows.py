@@ -79,10 +79,11 @@ def questions(path: Path, unread: Counter[str] | None = None) -> Iterator[Questi
         if isinstance(row, Problem):
             yield Question(number, problem=row.reason)
         else:
-            yield from (_question(number, record) for record in row)
+            yield from (question_of(number, record) for record in row)
 
 
-def _question(number: int, record: Record) -> Question:
+def question_of(number: int, record: Record) -> Question:
+    """Returns what a record asks, without the answer that it ends with."""
     turns = list(as_chat(record))
     answer: Message | None = None
     while turns and turns[-1].role == "assistant":

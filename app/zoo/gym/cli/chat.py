@@ -91,7 +91,7 @@ def chat(
     tuned = chosen.tuned
     if system is None:
         system = trained_system(tuned, out)
-    out.say(f"loading {chosen.name}")
+    out.say(chosen.loading)
     if chosen.is_pico:
         out.say(f"{PICO} {CANNOT_CONVERSE}")
     with open_chat(

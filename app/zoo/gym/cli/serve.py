@@ -59,6 +59,8 @@ def serve(
     cors: Pages = (),
     no_token: Switch = False,
     user_token: UserTokens = (),
+    allow_graders: Switch = False,
+    end_with_input: Switch = False,
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,
@@ -80,6 +82,8 @@ def serve(
         cors: a page whose scripts may ask, as https://example.org
         no_token: let every program of this machine ask
         user_token: make or show the token for this variant alone
+        allow_graders: run graders in Python that jobs bring, confined
+        end_with_input: end when stdin does: with the program that holds its other end
         yes: download without asking
         offline: never use the network
         as_json: print one JSON object as stdout's last line, once it listens
@@ -99,16 +103,21 @@ def serve(
         "cors": list(cors) or None,
         "no_token": no_token or None,
         "user_token": list(user_token) or None,
+        "allow_graders": allow_graders or None,
     }
     given = {key: value for key, value in flags.items() if value is not None}
     # a name without effect is no template, in the file either
     given |= {"template": template_of(template or block.template, screen)}
     block = block.model_copy(update=given)
+    if end_with_input and print_for is not None:
+        raise InputError("--end-with-input: has no effect with --print", code="cli.no_effect")
     if print_for is not None or out is not None:
         return _print(print_for, out, block, screen, yes=yes, offline=offline)
     if block.model is not None and is_gguf_file(given_path(block.model)):
-        return _run(_gguf_server(block, screen), screen)
-    return _run(_server(block, screen, yes=yes, offline=offline), screen)
+        server = _gguf_server(block, screen)
+    else:
+        server = _server(block, screen, yes=yes, offline=offline)
+    return _run(server, screen, end_with_input=end_with_input)
 
 
 def _server(block: "Block", out: Output, *, yes: bool, offline: bool) -> "ModelServer":
@@ -120,7 +129,7 @@ def _server(block: "Block", out: Output, *, yes: bool, offline: bool) -> "ModelS
     check_format(block, "safetensors")
     config = _config(block, quantization=quantization_of(block))
     base, sources, folder = _resolved(block, yes=yes, offline=offline)
-    out.say(f"loading {base.id}")
+    out.say(f"loading {base.label}")
     return ModelServer(base.folder, base.id, sources, config, folder or folder_of(base.folder))
 
 
@@ -204,8 +213,8 @@ def _print(
     return 0
 
 
-def _run(server: "ModelServer", out: Output) -> int:
-    """Serves until the user ends it."""
+def _run(server: "ModelServer", out: Output, *, end_with_input: bool) -> int:
+    """Serves until the user ends it, or with `end_with_input` until stdin does."""
     from zoo.gym.http_guard.run import until_stopped
     from zoo.gym.serving.run import token_file
 
@@ -226,10 +235,10 @@ def _run(server: "ModelServer", out: Output) -> int:
             f'try it: curl {server.url}/v1/chat/completions -H "Authorization: Bearer {key}" '
             f"-d {shlex.quote(json.dumps(body))}"
         )
-        out.say("Ctrl-C ends it")
+        out.say("the end of stdin ends it" if end_with_input else "Ctrl-C ends it")
         out.result({"url": f"{server.url}/v1", "model": server.name, "variants": server.variants})
 
-    asyncio.run(until_stopped(server, started))
+    asyncio.run(until_stopped(server, started, end_with_input=end_with_input))
     out.say("ended")
     return 0
 

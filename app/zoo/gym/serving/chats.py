@@ -11,7 +11,7 @@ from zoo.gym.data import Message, split_thinking
 from zoo.gym.data.reading.turns.tools import parse_calls, parse_tools
 from zoo.gym.data.records import Tools
 from zoo.gym.errors import InputError
-from zoo.gym.serving.forms import STRICT, Finite, Json
+from zoo.gym.serving.forms import STRICT, Finite, Json, Whole
 from zoo.gym.serving.wire import Body, RequestError
 
 MOST_TOOLS = 128
@@ -109,8 +109,8 @@ class ChatBody(Body):
 
     messages: list[Turn] = Field(min_length=1, max_length=10_000)
     logprobs: bool | None = False
-    top_logprobs: int | None = Field(default=None, ge=0, le=20)
-    max_completion_tokens: int | None = Field(default=None, ge=1)
+    top_logprobs: Whole | None = Field(default=None, ge=0, le=20)
+    max_completion_tokens: Whole | None = Field(default=None, ge=1)
     tools: Finite[list[Json]] | None = Field(default=None, max_length=MOST_TOOLS)
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None

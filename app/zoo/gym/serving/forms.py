@@ -3,7 +3,7 @@
 import json
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 Form: TypeAlias = tuple[str, str, str]
@@ -11,7 +11,7 @@ Form: TypeAlias = tuple[str, str, str]
 regex, or the JSON of `begin`, `schema` and `end` of a call."""
 
 STRICT = ConfigDict(extra="forbid", strict=True)
-"""Of what is read of a request: `"2"`, `2.0` and `true` are no whole numbers."""
+"""Of what is read of a request: `"2"` and `true` are no numbers."""
 
 T = TypeVar("T")
 
@@ -28,6 +28,14 @@ def _finite(value: T) -> T:
         raise PydanticCustomError("form", "expected finite numbers, got another") from None
     return value
 
+
+def _whole(value: object) -> object:
+    """Returns a whole number however it is written: JSON does not tell 2.0 from 2."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole: TypeAlias = Annotated[int, BeforeValidator(_whole)]
+"""A whole number in a request."""
 
 Finite: TypeAlias = Annotated[T, AfterValidator(_finite)]
 """JSON of any form, without NaN and infinities, which pydantic reads."""

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from zoo.gym.serving.answers import Answer
 from zoo.gym.serving.chats import ChatBody
 from zoo.gym.serving.faults import first_fault
-from zoo.gym.serving.forms import STRICT, Finite, Json
+from zoo.gym.serving.forms import STRICT, Finite, Json, Whole
 from zoo.gym.serving.replies import Piece, ToolCall
 from zoo.gym.serving.wire import RequestError
 
@@ -114,7 +114,7 @@ class ResponsesBody(BaseModel):
     model: str
     input: str | list[Json] = Field(min_length=1)
     instructions: str | None = None
-    max_output_tokens: int | None = Field(default=None, ge=1)
+    max_output_tokens: Whole | None = Field(default=None, ge=1)
     reasoning: Reasoning | None = None
     tools: Finite[list[Json]] | None = None
     stream: bool | None = False

@@ -34,8 +34,13 @@ from zoo.gym.serving.variants import Models, NoSuchModelError
 from zoo.gym.serving.wire import CompletionBody, RequestError
 
 
-def build(models: Models) -> FastAPI:
-    """Returns the application."""
+def build(models: Models, *, runs_graders: bool = False) -> FastAPI:
+    """Returns the application.
+
+    Args:
+        models: what answers.
+        runs_graders: whether a fine-tuning job may bring a grader in Python.
+    """
     app = FastAPI(
         title="zoo-gym",
         docs_url=None,
@@ -90,7 +95,7 @@ def build(models: Models) -> FastAPI:
 
     if models.can_train:
         files = Files()
-        add_training(owners, files, Jobs(files, models))
+        add_training(owners, files, Jobs(files, models, runs_graders=runs_graders))
     add_models(app, owners, models)
     metrics = Metrics(models)
     app.add_middleware(Counted, metrics=metrics)

@@ -61,6 +61,10 @@ class ServeConfig(HttpConfig):
         default=(), description="variants with a token that is for them alone"
     )
 
+    allow_graders: bool = Field(
+        default=False, description="whether a fine-tuning job may bring a grader in Python"
+    )
+
     @property
     def host_names(self) -> frozenset[str]:
         """What the header Host may say; no page of a browser can have a local name."""
@@ -138,7 +142,7 @@ class ModelServer:
         def application() -> "FastAPI":
             from zoo.gym.serving.routes import build
 
-            return build(models)
+            return build(models, runs_graders=self.config.allow_graders)
 
         with ExitStack() as failed:
             failed.callback(self._open.close)

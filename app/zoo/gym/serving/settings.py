@@ -49,6 +49,7 @@ class Block(BaseModel):
     cors: list[str] | None = None
     user_token: list[str] | None = None
     no_token: bool = False
+    allow_graders: bool | None = None
     rows: int | None = Field(default=None, ge=1, le=1024)
     queue: int | None = Field(default=None, ge=1, le=100_000)
     request_s: float | None = Field(default=None, gt=0, le=86_400)

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from zoo.backends.sampling import Sampling
 from zoo.gym.errors import InputError
-from zoo.gym.serving.forms import STRICT, Form, ResponseFormat, StructuredOutputs
+from zoo.gym.serving.forms import STRICT, Form, ResponseFormat, StructuredOutputs, Whole
 
 MOST_STOPS, MOST_STOP, MOST_CHOICES, MOST_PROMPTS = 16, 1000, 16, 64
 
@@ -72,17 +72,17 @@ class Body(BaseModel):
     stream_options: StreamOptions | None = None
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
-    top_k: int | None = Field(default=None, ge=0)
+    top_k: Whole | None = Field(default=None, ge=0)
     min_p: float | None = Field(default=None, ge=0, le=1)
     presence_penalty: float | None = Field(default=None, ge=-2, le=2)
     frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
     logit_bias: dict[TokenId, Annotated[float, Field(ge=-100, le=100)]] | None = None
     response_format: ResponseFormat | None = None
     structured_outputs: StructuredOutputs | None = None
-    seed: int | None = Field(default=None, ge=0, le=(1 << 63) - 1)
-    n: int | None = Field(default=1, ge=1, le=MOST_CHOICES)
+    seed: Whole | None = Field(default=None, ge=0, le=(1 << 63) - 1)
+    n: Whole | None = Field(default=1, ge=1, le=MOST_CHOICES)
     stop: str | list[str] | None = None
-    max_tokens: int | None = Field(default=None, ge=1)
+    max_tokens: Whole | None = Field(default=None, ge=1)
     # accepted: they cannot change an answer
     metadata: Any = None
     prompt_cache_key: Any = None
@@ -206,9 +206,9 @@ class CompletionBody(Body):
     """A request of /v1/completions."""
 
     prompt: str | list[str] | list[int] | list[list[int]]
-    logprobs: int | None = Field(default=None, ge=0, le=5)
+    logprobs: Whole | None = Field(default=None, ge=0, le=5)
     echo: bool | None = False
-    max_tokens: int | None = Field(default=None, ge=0)
+    max_tokens: Whole | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:

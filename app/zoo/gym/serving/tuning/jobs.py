@@ -29,10 +29,11 @@ class Jobs:
     Args:
         files: what they train on.
         models: the base that they train, and the names of its variants.
+        runs_graders: whether a job may bring a grader in Python.
     """
 
-    def __init__(self, files: Files, models: Models) -> None:
-        self._files, self._models = files, models
+    def __init__(self, files: Files, models: Models, *, runs_graders: bool = False) -> None:
+        self._files, self._models, self._runs_graders = files, models, runs_graders
 
     async def create(self, body: JobBody) -> Json:
         """Starts a run.
@@ -47,7 +48,7 @@ class Jobs:
                 f"{body.model!r:.100}",
                 code="serving.other_base",
             )
-        settings = settings_of(body)
+        settings = settings_of(body, runs_graders=self._runs_graders)
         rows = str(self._files.content(body.training_file))
         held_out = None
         if body.validation_file is not None:

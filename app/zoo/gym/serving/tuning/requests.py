@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, Field, model_validator
 
-from zoo.gym.serving.forms import STRICT, Finite, Json
+from zoo.gym.serving.forms import STRICT, Finite, Json, Whole
 from zoo.gym.serving.wire import RequestError
 
 _SUM = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) ?\* ?(\w+)")
@@ -86,7 +86,7 @@ class JobBody(BaseModel):
     hyperparameters: Hyperparameters | None = None
     method: Method | None = None
     suffix: str | None = Field(default=None, pattern=r"^[a-z][a-z0-9._-]{0,63}$")
-    seed: int | None = Field(default=None, ge=0, le=2**31 - 1)
+    seed: Whole | None = Field(default=None, ge=0, le=2**31 - 1)
     metadata: dict[str, str] | None = None
     integrations: None = None
     custom_llm_provider: Provider | None = None
@@ -103,8 +103,12 @@ class JobBody(BaseModel):
         return self.method
 
 
-def settings_of(body: JobBody) -> Json:
+def settings_of(body: JobBody, *, runs_graders: bool = False) -> Json:
     """Returns the settings of the run that a job becomes.
+
+    Args:
+        body: the request.
+        runs_graders: whether graders in Python are run, in a confined process.
 
     Raises:
         RequestError: a grader has no equal here.
@@ -116,17 +120,23 @@ def settings_of(body: JobBody) -> Json:
     if method.type == "dpo":
         settings["stage"] = "dpo"
     if method.tuning.grader is not None:
-        settings |= {"stage": "grpo", "reward": _reward(method.tuning.grader)}
+        settings |= {"stage": "grpo", "reward": _reward(method.tuning.grader, runs_graders)}
     return settings
 
 
-def _reward(grader: Mapping[str, Any]) -> Json | list[Json]:
+def _reward(grader: Mapping[str, Any], runs_graders: bool) -> Json | list[Json]:
     """Returns a grader as a reward.
 
     Raises:
         RequestError: it has no equal here.
     """
     where = "method.reinforcement.grader"
+    if not runs_graders and _has_python(grader):
+        raise RequestError(
+            f"{where}: python: expected a server that runs code of its callers, which is started "
+            "with --allow-graders",
+            param=where,
+        )
     if (reward := _graded(grader)) is not None:
         kind, options = reward
         return {kind: options}
@@ -143,7 +153,8 @@ def _reward(grader: Mapping[str, Any]) -> Json | list[Json]:
             ]
     raise RequestError(
         f"{where}: expected string_check (eq) or text_similarity (rouge_l) of "
-        "{{sample.output_text}} and {{item.answer}}, or multi with a sum of NUMBER * NAME of such",
+        "{{sample.output_text}} and {{item.answer}}, python with a source, or multi with a sum of "
+        "NUMBER * NAME of such",
         param=where,
     )
 
@@ -160,7 +171,16 @@ def _graded(grader: object) -> tuple[str, Json] | None:
         return "exact", {"part": "whole", "ignore_case": False}
     if fields == {"type": "text_similarity", "evaluation_metric": "rouge_l", **_COMPARED}:
         return "similarity", {"to": "answer"}
+    is_python = fields.get("type") == "python" and fields.keys() <= {"type", "source", "image_tag"}
+    if is_python and isinstance(fields.get("source"), str):  # the image is this machine
+        return "grader", {"source": fields["source"]}
     return None
+
+
+def _has_python(grader: Mapping[str, Any]) -> bool:
+    parts = grader.get("graders")
+    every = [grader, *(parts.values() if isinstance(parts, dict) else ())]
+    return any(isinstance(each, dict) and each.get("type") == "python" for each in every)
 
 
 def _weights(formula: str, where: str) -> dict[str, float]:
