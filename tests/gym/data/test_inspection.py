@@ -60,6 +60,12 @@ def test_duplicates_and_empty_answers_are_counted(inspect: Inspect) -> None:
     assert any("2 duplicate rows" in note for note in found.warnings)
 
 
+def test_a_duplicate_is_named_with_the_row_that_it_repeats(inspect: Inspect) -> None:
+    found = inspect(pair("a", "b"), pair("c", "d"), pair("a", " b "))
+    lines = [(each.where.rpartition(":")[2], each.of.rpartition(":")[2]) for each in found.repeats]
+    assert lines == [("3", "1")]
+
+
 def test_reasoning_and_its_policy_are_reported(inspect: Inspect) -> None:
     found = inspect(pair("a", "<think>\nHm\n</think>\n\nb"), pair("a", "b"), think="drop")
     assert (found.think, found.with_reasoning) == ("drop", 1)

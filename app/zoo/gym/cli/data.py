@@ -93,7 +93,7 @@ def inspect(
     out = Output(as_json)
     flags["split_special_tokens"] = split_special_tokens
     flags["template"] = template_of(template, out)
-    _config(flags, stage)  # refuses an unknown stage
+    config_for(flags, stage)  # refuses an unknown stage
     folder = resolve_model(name, yes=yes, offline=offline).folder
     for part, use in ((data.validation, "held out"), (data.test, "not learned")):
         if part:
@@ -132,7 +132,7 @@ def _inspected(
         if stage in readable:
             continue
         readable += stages_reading(stage)
-        config = _config(flags, stage)
+        config = config_for(flags, stage)
         options, layout = encode_options(config, folder), layout_of(config)
         try:
             if errors:
@@ -155,7 +155,7 @@ def _nearest(errors: "dict[str, InputError]") -> InputError:
     return next(pairs, first) if NEEDS_PREFERENCE in first.message else first
 
 
-def _config(flags: dict[str, object], stage: str | None) -> TrainConfig:
+def config_for(flags: dict[str, object], stage: str | None) -> TrainConfig:
     """Returns the settings of a stage; rows are encoded the same whatever else it needs."""
     stated = {} if stage is None else {"stage": stage}
     fields = config_class(stage).model_fields.items()

@@ -23,6 +23,7 @@ Content = tuple[tuple[str, bytes], ...]
 """Role and digest of the words of each turn; equal for rows with equal content."""
 
 _CHUNK_ROWS = 65_536
+_REPEATS = 100
 _LINE = re.compile(r"[^\n]+")
 
 
@@ -85,12 +86,14 @@ class Related:
         duplicates: the number of rows with the same content as an earlier one.
         same_prompt: the number of other rows with the prompt of an earlier one, if answers to it
             are compared.
+        repeats: the first duplicates, each with the row that it repeats; rows count from 0.
     """
 
     group: "NDArray[np.int32]"
     groups: int
     duplicates: int
     same_prompt: int = 0
+    repeats: tuple[tuple[int, int], ...] = ()
 
 
 def related_rows(records: Iterable[Record]) -> Related:
@@ -133,14 +136,24 @@ def _grouped(beginnings: "array[int]", stops: "array[int]", contents: "array[int
         is_row = np.flatnonzero(ends[nearest] == part)
         begins = np.concatenate(([0], chunk[:-1] - first))
         keys[start : start + len(chunk)] = part[is_row[np.searchsorted(is_row, begins)]]
-    different = len(np.unique(np.frombuffer(contents, dtype=np.uint64)))
+    different, repeats = _repeats(np.frombuffer(contents, dtype=np.uint64))
     same_prompt = different - len(ends)
     del digests, row_ends, ends
     # groups are numbered by their first row
     _, firsts, group = np.unique(keys, return_index=True, return_inverse=True)
     numbers = np.empty(len(firsts), dtype=np.int32)
     numbers[np.argsort(firsts)] = np.arange(len(firsts), dtype=np.int32)
-    return Related(numbers[group], len(firsts), rows - different, same_prompt)
+    return Related(numbers[group], len(firsts), rows - different, same_prompt, repeats)
+
+
+def _repeats(contents: "NDArray[np.uint64]") -> tuple[int, tuple[tuple[int, int], ...]]:
+    """Returns how many different contents there are, and the first rows that repeat one."""
+    import numpy as np
+
+    _, firsts, content = np.unique(contents, return_index=True, return_inverse=True)
+    first_row = firsts[content]
+    rows = np.flatnonzero(first_row != np.arange(len(contents)))[:_REPEATS]
+    return len(firsts), tuple((int(row), int(first_row[row])) for row in rows)
 
 
 def _words(text: str) -> bytes:

@@ -63,6 +63,14 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class Repeat:
+    """A row with the same content as an earlier one: `file:line` of both."""
+
+    where: str
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
 class Inspection:
     """The inspection of a data set for one model.
 
@@ -89,6 +97,7 @@ class Inspection:
             without rated answers.
         sampled: of many rows, how many were encoded: kinds, ratings, roles, lengths, and the rows
             truncated, unlearned, with reasoning or tools are estimated from these; 0 if all were.
+        repeats: the first of the duplicates.
     """
 
     files: dict[str, str]
@@ -118,6 +127,7 @@ class Inspection:
     example_good: bool | None
     ratings: dict[str, int]
     sampled: int = 0
+    repeats: tuple[Repeat, ...] = ()
 
 
 def inspect_dataset(
@@ -162,7 +172,8 @@ def inspect_dataset(
     refusal = _refusal(encoder, examples, rows)
     shown, sides = next((pair for pair in encoded if any(pair[1][0].learned)), encoded[0])
     surveyed = survey(data.records, encoder)
-    related = related_rows(data.records if many else records)
+    compared = data.records if many else records
+    related = related_rows(compared)
     figures = Figures(
         truncated=round(truncated * scale),
         unlearned=round(unlearned * scale),
@@ -171,7 +182,7 @@ def inspect_dataset(
         sampled=len(sampled) if many else 0,
         lost=round(sum(lost_tokens(row, options.cutoff_len) for _, row in chats) * scale),
     )
-    pieces = [tuple(_pieces(own.tokenizer, row, options.cutoff_len)) for row in sides]
+    pieces = [tuple(pieces_of(own.tokenizer, row, options.cutoff_len)) for row in sides]
     return Inspection(
         files=data.formats,
         model=str(folder_of_model),
@@ -195,6 +206,9 @@ def inspect_dataset(
         rejected=pieces[1] if len(pieces) > 1 else (),
         example_good=shown.good,
         sampled=figures.sampled,
+        repeats=tuple(
+            Repeat(compared[row].source, compared[first].source) for row, first in related.repeats
+        ),
         **_counts(records, scale),
     )
 
@@ -267,7 +281,7 @@ def _prompt(encoder: Encoder, record: Record, joint: str) -> str:
     return encoder.tokenizer.decode(ids)
 
 
-def _pieces(tokenizer: Tokenizer, row: EncodedRow, most: int) -> Iterator[Piece]:
+def pieces_of(tokenizer: Tokenizer, row: EncodedRow, most: int) -> Iterator[Piece]:
     """Yields a row's first `most` tokens, which training keeps, as runs that are learned or not."""
     tokens = zip(row.ids[:most], row.learned[:most], strict=True)
     for learned, run in groupby(tokens, key=itemgetter(1)):

@@ -1,8 +1,9 @@
-"""Formats an inspection as plain text, also for pipes and screen readers."""
+"""Formats an inspection, and single rows, as plain text, also for pipes and screen readers."""
 
 from collections.abc import Iterator, Sequence
 
 from zoo.gym.data.inspection import Inspection, Piece
+from zoo.gym.data.shown import ShownRow
 from zoo.gym.terminal import visible
 
 _PROBLEMS_SHOWN = 10
@@ -36,6 +37,20 @@ def report(
             "chat, samples and rewards ask for this answer with:",
             prompt or "(nothing: texts)",
         ]
+    return "\n".join(lines)
+
+
+def marked(row: ShownRow, *, colour: bool) -> str:
+    """Returns a row with its learned tokens marked, under a line that says what it is."""
+    if row.problem:
+        return visible(f"row {row.row}, {row.source}: cannot be used: {row.problem}")
+    rating = {True: ", rated good", False: ", rated bad", None: ""}[row.good]
+    lines = [visible(f"row {row.row}, {row.source}: {row.kind}, {row.tokens:,} tokens{rating}")]
+    lines.append(_text(row.pieces, colour=colour))
+    if row.rejected:
+        lines += ["the worse answer:", _text(row.rejected, colour=colour)]
+    if row.answer:
+        lines.append(visible(f"a reward compares with: {row.answer}"))
     return "\n".join(lines)
 
 

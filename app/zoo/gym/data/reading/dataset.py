@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import cast
 
@@ -134,7 +134,11 @@ def read_dataset(
 
 
 def read_in_order(
-    path: Path, kinds: Set[Kind], unread: Counter[str] | None = None
+    path: Path,
+    kinds: Set[Kind],
+    unread: Counter[str] | None = None,
+    layout: Layout = DETECTED,
+    skip: int = 0,
 ) -> Iterator[tuple[Record, ...] | Problem]:
     """Yields the rows of a file as they are in it: the records of each, or what is wrong with it.
 
@@ -142,12 +146,13 @@ def read_in_order(
         path: the file.
         kinds: the kinds of rows that are used; another row is a problem.
         unread: gets how many rows have each key that is not read.
+        skip: how many rows to leave out at the start.
 
     Raises:
         NotAvailableError: the file is missing.
         InputError: it cannot be data, or is a malformed list.
     """
-    for row in _read_file(path, kinds, description_of(path, DETECTED), None):
+    for row in _read_file(path, kinds, description_of(path, layout), layout.me, skip):
         if unread is not None:
             unread.update(row.unread)
         yield Problem(row.source, row.problem) if row.problem else row.records
@@ -245,24 +250,26 @@ def _collect_once(
     return contents
 
 
-def _read_file(path: Path, kinds: Set[Kind], entry: Entry | None, me: str | None) -> Iterator[_Row]:
+def _read_file(
+    path: Path, kinds: Set[Kind], entry: Entry | None, me: str | None, skip: int = 0
+) -> Iterator[_Row]:
     head = check_file(path)
     suffix = data_suffix(path)
     rows: Iterator[Row | Problem]
     if is_parquet(path, head):
-        rows = (Row(line, value) for line, value in read_parquet(path))
+        rows = islice((Row(line, value) for line, value in read_parquet(path)), skip, None)
     elif suffix in SUFFIXES:
-        rows = read_table(path, entry.columns if entry else {})
+        rows = islice(read_table(path, entry.columns if entry else {}), skip, None)
     elif suffix in {".json", ".jsonl", ".ndjson"} or holds_rows(path):
-        rows = read_rows(path)
+        rows = read_rows(path, skip)
     elif whatsapp.is_whatsapp(head):
-        for chat, dropped in whatsapp.read_whatsapp(path, me):
+        for chat, dropped in islice(whatsapp.read_whatsapp(path, me), skip, None):
             parsed = _parsed(chat, path, kinds, entry)
             yield replace(parsed, format=whatsapp.NAME, dropped=dropped)
         return
     else:
         problem = "" if "text" in kinds else _other_kind(_PLAIN_TEXT, kinds)
-        for record in read_paragraphs(path):
+        for record in islice(read_paragraphs(path), skip, None):
             yield _Row(record.source, _PLAIN_TEXT, () if problem else (record,), problem=problem)
         return
     for row in rows:

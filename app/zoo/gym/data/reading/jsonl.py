@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,23 +81,34 @@ def _is_json(raw: bytes, kind: type = object) -> bool:
         return False
 
 
-def read_rows(path: Path) -> Iterator[Row | Problem]:
+def has_row_per_line(path: Path) -> bool:
+    """Returns whether a JSON file has a row per line, rather than one list or one object."""
+    return not _start(path).startswith(b"[") and _is_json(_first_line(path))
+
+
+def read_rows(path: Path, skip: int = 0) -> Iterator[Row | Problem]:
     """Yields the rows of a JSON file in order, and a problem for each bad line.
 
     Args:
         path: a file with one value per line, one list, or one object over several lines.
+        skip: how many rows to leave out at the start; of lines, without decoding them.
 
     Raises:
         InputError: the file is a malformed list.
     """
     if _start(path).startswith(b"["):
-        return _list_rows(path)
-    return _line_rows(path) if _is_json(_first_line(path)) else _object_rows(path)
+        return islice(_list_rows(path), skip, None)
+    if _is_json(_first_line(path)):
+        return _line_rows(path, skip)
+    return islice(_object_rows(path), skip, None)
 
 
-def _line_rows(path: Path) -> Iterator[Row | Problem]:
+def _line_rows(path: Path, skip: int = 0) -> Iterator[Row | Problem]:
     for number, raw in read_lines(path):
         if line := raw.strip():
+            if skip:
+                skip -= 1
+                continue
             try:
                 yield Row(number, decode(line))
             except InputError as error:

@@ -64,6 +64,13 @@ def read_table(path: Path, columns: Mapping[str, str]) -> Iterator[Row | Problem
             yield Problem(f"{path}:{line}", error.message)
 
 
+def row_starts(path: Path) -> Iterator[int]:
+    """Yields the line that each row starts on, without the header."""
+    rows = _cells(path)
+    next(rows)
+    yield from (line for line, _ in rows)
+
+
 def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yields the line that each row starts on, and its cells; not the blank lines."""
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
