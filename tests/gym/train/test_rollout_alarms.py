@@ -1,6 +1,7 @@
 """Warnings about sampled answers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,6 +54,15 @@ def test_an_alarm_is_emitted_once_after_ten_steps(
     found = warnings(5 * STEPS, *texts, rewards=rewards)
     assert len(found) == len(names)
     assert all(name in note for name, note in zip(names, found, strict=True))
+
+
+@pytest.mark.parametrize(("cut", "is_emitted"), [(1, False), (3, True)])
+def test_answers_that_are_cut_too_often_are_an_alarm(cut: int, is_emitted: bool) -> None:
+    answers, rewards = groups("ab", "abc", "ba", "b", rewards=[0.0, 1.0, 1.0, 0.0])
+    answers[0] = [replace(each, truncated=i < cut) for i, each in enumerate(answers[0])]
+    alarms = RolloutAlarms()
+    notes = [note for _ in range(STEPS) for note in alarms.look(answers, rewards)]
+    assert ["are cut at" in note for note in notes] == [True] * is_emitted
 
 
 def test_missing_rewards_count_nowhere() -> None:

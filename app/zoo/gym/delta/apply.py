@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from zoo.gym.arguments import (
     StrPath,
@@ -28,7 +28,7 @@ from zoo.gym.delta.origin.digests import warn_of_other_form
 from zoo.gym.delta.origin.record import keep_joint
 from zoo.gym.delta.progress import Watch, ignore, passing
 from zoo.gym.delta.reading.identity import verify_base
-from zoo.gym.delta.reading.weights import float_config, is_tied, open_weights, own_tensors
+from zoo.gym.delta.reading.weights import Weights, float_config, is_tied, open_weights, own_tensors
 from zoo.gym.delta.rebuild import NAMES, Interpolation, OutType, Rebuild
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_folder, storage_errors
@@ -43,6 +43,23 @@ SHARD_BYTES = 2_000_000_000
 _COPIED = {".json", ".txt", ".model", ".jinja", ".py", ".tiktoken"}
 _NOT_COPIED = {"config.json", "training_log.json", CONFIG_FILE}  # rewritten, or not this model's
 _LEGAL = ("LICENSE", "NOTICE", "USE_POLICY")
+
+
+class Written(Protocol):
+    """A model that is written: the names of its tensors are those of a base."""
+
+    @property
+    def base(self) -> Weights:
+        """The weights that have all of its tensors."""
+        ...
+
+    def entry(self, name: str) -> Entry:
+        """Returns the entry of a tensor in the new folder."""
+        ...
+
+    def pieces(self, name: str) -> "Iterator[NDArray[Any]]":
+        """Yields a tensor in the type of its entry, in parts."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -116,10 +133,10 @@ def apply_delta(
     delta, weights = load_delta(path), open_weights(base)
     other_base = verify_base(delta, weights, base_id, force=force)
     warn_of_other_form(delta.header.recipe, base)
-    config = _new_config(base, dtype)
+    config = new_config(base, dtype)
     rebuild = Rebuild(delta, weights, dtype, scaled)
     with new_folder(out) as folder:
-        _copy_files(base, folder)
+        copy_files(base, folder)
         with storage_errors(out):
             (folder / "config.json").write_text(config, encoding="utf-8")
             keep_joint(folder, delta.header.recipe)
@@ -127,7 +144,7 @@ def apply_delta(
             stated = delta.header.base
             named = Resolved(stated.id, stated.id, stated.revision, base)
             write_rebuilt_card(folder, named, delta.header.recipe)
-        _write_shards(folder, rebuild, _shards(rebuild, shard_bytes), watch)
+        write_shards(folder, rebuild, shards_of(rebuild, shard_bytes), watch)
     return AppliedReport(out, rebuild.rounding_loss(), other_base)
 
 
@@ -139,15 +156,20 @@ def write_weights(base: Path, folder: Path, weights: Interpolation) -> None:
     """
     with storage_errors(folder):
         folder.mkdir()
-        (folder / "config.json").write_text(_new_config(base, "f32"), encoding="utf-8")
-    _write_shards(folder, weights, _shards(weights, SHARD_BYTES), ignore)
+        (folder / "config.json").write_text(new_config(base, "f32"), encoding="utf-8")
+    write_shards(folder, weights, shards_of(weights, SHARD_BYTES), ignore)
 
 
-def _new_config(base: Path, dtype: OutType) -> str:
+def new_config(base: Path, dtype: OutType | Literal["f16"]) -> str:
+    """Returns the config of weights that are written in a type.
+
+    Raises:
+        InputError: the base is quantised.
+    """
     config = float_config(base)
     config.pop("torch_dtype", None)
     config.pop(EXPLICIT_KEY, None)  # the new weight files have the usual names
-    config["dtype"] = NAMES[dtype][1]
+    config["dtype"] = "float16" if dtype == "f16" else NAMES[dtype][1]
     return json.dumps(config, indent=2) + "\n"
 
 
@@ -162,7 +184,12 @@ def copied_files(base: Path) -> Iterator[Path]:
     yield from (file for file in sorted(templates.rglob("*")) if file.is_file())
 
 
-def _copy_files(base: Path, folder: Path) -> None:
+def copy_files(base: Path, folder: Path) -> None:
+    """Copies the files of `copied_files`.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
     for file in copied_files(base):
         copy = folder / file.relative_to(base)
         with storage_errors(folder):
@@ -170,7 +197,8 @@ def _copy_files(base: Path, folder: Path) -> None:
             shutil.copyfile(file, copy)
 
 
-def _shards(rebuild: Rebuild | Interpolation, shard_bytes: int) -> list[list[Entry]]:
+def shards_of(rebuild: Written, shard_bytes: int) -> list[list[Entry]]:
+    """Divides the tensors of a model into files of at most so many bytes, or of one tensor."""
     names = own_tensors(rebuild.base, tied=is_tied(rebuild.base))
     shards: list[list[Entry]] = [[]]
     filled = 0
@@ -185,9 +213,13 @@ def _shards(rebuild: Rebuild | Interpolation, shard_bytes: int) -> list[list[Ent
     return shards
 
 
-def _write_shards(
-    folder: Path, rebuild: Rebuild | Interpolation, shards: list[list[Entry]], watch: Watch
-) -> None:
+def write_shards(folder: Path, rebuild: Written, shards: list[list[Entry]], watch: Watch) -> None:
+    """Writes the files of `shards_of`, and their index if there are several.
+
+    Raises:
+        InputError: a value is not finite.
+        StorageError: the folder cannot be written.
+    """
     places: dict[str, str] = {}
     sizes = {entry.name: entry.nbytes for shard in shards for entry in shard}
     names = passing(sizes, watch)
@@ -205,8 +237,6 @@ def _write_shards(
             (folder / "model.safetensors.index.json").write_text(text, encoding="utf-8")
 
 
-def _arrays(
-    rebuild: Rebuild | Interpolation, shard: list[Entry], names: Iterator[str]
-) -> "Iterator[NDArray[Any]]":
+def _arrays(rebuild: Written, shard: list[Entry], names: Iterator[str]) -> "Iterator[NDArray[Any]]":
     for _ in shard:
         yield from rebuild.pieces(next(names))

@@ -18,6 +18,7 @@ CLASSES = {
     "exact": "zoo.gym.rewards.answers.exact:Exact",
     "function": "zoo.gym.rewards.functions.file:FileFunction",
     "format": "zoo.gym.rewards.form.form:Form",
+    "grader": "zoo.gym.rewards.code.grader:PythonGrader",
     "judge": "zoo.gym.rewards.models.judge:Judge",
     "length": "zoo.gym.rewards.form.length:Length",
     "live": "zoo.gym.rewards.functions.live:LiveFunction",

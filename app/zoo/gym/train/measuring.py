@@ -79,6 +79,20 @@ def rows_of_run(folder: Path, config: TrainConfig, model_folder: Path) -> Measur
     return Measuring(examples, (note,) if lazy else (), held_out=True)
 
 
+def held_out_records(folder: Path, config: TrainConfig) -> tuple[Record, ...] | str:
+    """Returns the records that a run held out, or why they are no longer known.
+
+    Args:
+        folder: the run folder.
+        config: the run's settings.
+    """
+    config = with_own_rows(config, folder)
+    if reason := changed_data(folder, config):
+        return reason
+    dataset = read_rows(config)
+    return tuple(_split(folder, config, dataset).apply(dataset.records)[1])
+
+
 def _as_asked(config: TrainConfig, folder: Path) -> TrainConfig:
     """Returns the settings with a run's result as the fine-tune whose tokenizer is used."""
     result = folder / "result"

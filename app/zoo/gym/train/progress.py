@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from zoo.gym.errors import InputError
 from zoo.gym.paths import PRIVATE_FOLDER, storage_error
 from zoo.gym.train.run_folder.checkpoint import (
+    BEST_FOLDER,
     PROGRESS_FILE,
     checkpoint_to_resume,
     folder_name,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from zoo.backends.base import Policy
     from zoo.gym.train.method import Method
 
-BEST_FOLDER = "best"
 BEST_FILE = "trained.safetensors"
 MODEL_FILE = "model-only.safetensors"
 """The trained values, instead of the policy, in a checkpoint with save_only_model."""

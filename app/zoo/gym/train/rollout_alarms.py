@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zoo.gym.train.rollouts import Answer
 
 STEPS = 10
-MOST_EQUAL, MOST_SAME, MOST_BY_LENGTH = 0.5, 0.5, 0.9
+MOST_EQUAL, MOST_SAME, MOST_CUT, MOST_BY_LENGTH = 0.5, 0.5, 0.3, 0.9
 
 
 class RolloutAlarms:
@@ -61,6 +61,12 @@ def collapsed_share(
     return float(np.mean(lowest_N & np.array(same)))
 
 
+def cut_share(answers: "Sequence[Sequence[Answer]]", _: "NDArray[np.float64]") -> float:
+    """Returns the share of answers that reached the maximum length."""
+    cut = [answer.truncated for group in answers for answer in group]
+    return sum(cut) / len(cut)
+
+
 def length_correlation(
     answers: "Sequence[Sequence[Answer]]", rewards_NG: "NDArray[np.float64]"
 ) -> float:
@@ -97,6 +103,12 @@ _ALARMS: dict[str, tuple[Measure, float, str]] = {
         MOST_SAME,
         "{:.0%} of the prompts get one and the same answer each time, which is not the best:"
         " nothing better can be found there; try a lower learning_rate, or entropy_coef=0.01",
+    ),
+    "cut": (
+        cut_share,
+        MOST_CUT,
+        "{:.0%} of the answers are cut at max_completion_length before they end; raise it, or"
+        " reward shorter answers",
     ),
     "length": (
         length_correlation,

@@ -22,8 +22,8 @@ from zoo.gym.humanize import figure
 from zoo.gym.jobs import tail_events
 from zoo.gym.jobs.run import Run, create_run
 from zoo.gym.jobs.worker import main as work
-from zoo.gym.tui.history import History
-from zoo.gym.tui.run_text import meters, watched_metrics
+from zoo.gym.tui.runs.history import History
+from zoo.gym.tui.runs.text import meters, watched_metrics
 
 SETTINGS: dict[str, Any] = {
     "model_name_or_path": "zen-pico",

@@ -22,8 +22,8 @@ from zoo.gym.jobs import Run, Status, tail_events
 from zoo.gym.rewards import Sample, Task, load
 from zoo.gym.train.methods.rm import RewardModelling, ended
 from zoo.gym.train.run_folder.split import stored_split
-from zoo.gym.tui.history import History
-from zoo.gym.tui.run_text import what_next
+from zoo.gym.tui.runs.history import History
+from zoo.gym.tui.runs.text import what_next
 from zoo.models import pico_folder
 
 

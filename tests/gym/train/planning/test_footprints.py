@@ -16,7 +16,7 @@ from zoo.backends.memory import Adapted, MemoryNeed, estimate_memory
 from zoo.backends.optimizer_memory import Matrix
 from zoo.gym.config import TrainConfig
 from zoo.gym.config.stages import load_method
-from zoo.gym.doctor.capacity import WAYS, need_for
+from zoo.gym.doctor.capacity import WAYS
 from zoo.gym.train.plan import make_plan
 from zoo.gym.train.planning.footprints import (
     circumstances,
@@ -25,6 +25,7 @@ from zoo.gym.train.planning.footprints import (
     need_of,
     remember_peak,
 )
+from zoo.gym.train.planning.shape import need_for
 from zoo.gym.train.rows import prepare_rows
 from zoo.gym.train.session import facts_of
 from zoo.models import pico_folder

@@ -1,5 +1,6 @@
 """The lines of a model card load the result, and it answers in transformers as in zoo-gym."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from zoo.gym import TrainConfig, generate, run_training
+from zoo.gym.data import fingerprint
 from zoo.gym.delta import apply_delta, create_delta
 from zoo.gym.delta.origin.usage import BASE, HERE, PROMPT, usage_of
 from zoo.models import PICO, Resolved, pico_folder
@@ -123,3 +125,22 @@ def test_a_reward_model_is_loaded_and_not_asked(tmp_path: Path) -> None:
     assert "AutoModelForSequenceClassification" in text
     assert "generate" not in text
     assert "zoo-gym chat" not in text
+
+
+@pytest.mark.slow
+def test_a_card_has_the_digest_of_the_data_and_none_of_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    data = tmp_path / "mine.jsonl"
+    rows = ({"prompt": f"quokka {n}", "completion": f"zebra {n}"} for n in range(8))
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setenv("HF_TOKEN", token := "hf_AbCdEfGhIjKlMnOpQr")
+    result = run_training(TrainConfig(model_name_or_path=PICO, dataset=str(data), max_steps=1))
+    card = (result.model / "README.md").read_text()
+    assert {"base_model: zen-pico", "license: apache-2.0"} <= set(card.splitlines())
+    assert f"`{fingerprint([data])}`" in card
+    assert "learning_rate: " in card
+    assert not [word for word in ("quokka", "zebra", str(tmp_path)) if word in card]
+    files = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+    assert not [path for path in files if token.encode() in path.read_bytes()]

@@ -123,6 +123,13 @@ class Adapter:
             )
 
 
+def padded(factor: "NDArray[np.float32]", rank: int) -> "NDArray[np.float32]":
+    """Returns a factor `[r, n]` with rows of zeros up to a rank, which change no product."""
+    import numpy as np
+
+    return np.pad(factor, ((0, rank - len(factor)), (0, 0)))
+
+
 def is_adapter(source: Path) -> bool:
     """Returns whether `source` is a peft folder or a file of LoRA factors.
 

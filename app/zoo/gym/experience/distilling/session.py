@@ -150,13 +150,15 @@ def rewarded_rows(
 
 def _train(run: Run) -> Mapping[str, Any]:
     from zoo.gym.jobs.crew.start import first_of
+    from zoo.gym.jobs.tracking import tracked
     from zoo.gym.train.session import run_session
 
     config = stored_settings(run.config_file, run.env_file)
     leaving = partial(wait_while_paused, run.control, run.events)
     crew = first_of(run, own_process=True)
     turn = partial(turn_on_device, run)
-    done = dict(run_session(config, run, leaving, turn, crew, own_process=True))
+    with tracked(run, config):
+        done = dict(run_session(config, run, leaving, turn, crew, own_process=True))
     write_beside(run.folder / TRAINED_FILE, json.dumps(done) + "\n", sync=True)
     return done
 

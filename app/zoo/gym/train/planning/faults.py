@@ -8,6 +8,7 @@ from zoo.gym.config.train import TrainConfig
 from zoo.gym.engine import open_engine
 from zoo.gym.errors import GymError, InputError
 from zoo.gym.train.planning.continued import with_adapter
+from zoo.gym.train.planning.trackers import check_trackers
 
 
 def check_engine(config: TrainConfig) -> None:
@@ -62,13 +63,17 @@ def check_packages(config: TrainConfig) -> None:
 
     Raises:
         NotAvailableError: one is missing.
+        InputError: the environment switches a tracker off.
     """
     from zoo.backends.libraries.liger import require_liger
     from zoo.backends.libraries.quantization import require_bitsandbytes
+    from zoo.backends.libraries.torch_package import require_torch
     from zoo.backends.machine.detect import is_mlx
     from zoo.backends.optimizer_spec import IN_LIBRARY
 
+    require_torch()
     _check_device(config)
+    check_trackers(config)
     if config.enable_liger_kernel:
         require_liger()
     if config.optim in IN_LIBRARY:

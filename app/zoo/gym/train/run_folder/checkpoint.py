@@ -17,7 +17,7 @@ from zoo.gym.files import sync_file, sync_folder, write_beside
 from zoo.gym.paths import PRIVATE_FILE, PRIVATE_FOLDER, ensure_folder, storage_error
 from zoo.gym.train.run_folder.manifest import manifest_fault, write_manifest
 
-POINTER = "latest"
+POINTER, BEST_FOLDER = "latest", "best"
 
 PROGRESS_FILE = "progress.json"
 """In a checkpoint: what was trained so far, beside the state of model and optimizer."""
@@ -133,6 +133,25 @@ def find_checkpoint(checkpoints: Path) -> Found:
             return Found(folder, step, tuple(warnings))
         warnings.append(f"checkpoint '{folder}' is damaged and was skipped: it has {fault}")
     return Found(None, warnings=tuple(warnings))
+
+
+def all_checkpoints(checkpoints: Path) -> list[Path]:
+    """Returns every checkpoint of a step, and the folder of the best ones if it is there."""
+    names = [*_step_folders(checkpoints), BEST_FOLDER]
+    return sorted(path for name in names if (path := checkpoints / name).is_dir())
+
+
+def older_checkpoints(checkpoints: Path, kept: Found) -> list[Path]:
+    """Returns the checkpoints of steps before that of `kept`; none if there is none to keep."""
+    if kept.folder is None:
+        return []
+    steps = _step_folders(checkpoints).items()
+    return sorted(checkpoints / name for name, step in steps if step < kept.step)
+
+
+def unfinished(checkpoints: Path) -> list[Path]:
+    """Returns what a killed process left of checkpoints that it had not finished."""
+    return sorted(path for path in checkpoints.iterdir() if _TEMPORARY.fullmatch(path.name))
 
 
 def checkpoint_to_resume(checkpoints: Path) -> Found:
