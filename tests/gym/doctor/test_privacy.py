@@ -45,6 +45,14 @@ def test_private_words_give_way_to_their_role(home: Path, text: str, shown: str)
     assert scrub({"said": [text.format(home=home)]}) == {"said": [shown.format(home=home)]}
 
 
+def test_the_clone_of_a_command_is_not_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zoo.gym.doctor.privacy.clone_folder", lambda: tmp_path / "Adas clone")
+    command = f"cd '{tmp_path}/Adas clone' && pip install -e \".[keyring]\""
+    assert scrub(command) == "cd '<program>' && pip install -e \".[keyring]\""
+
+
 def test_a_home_at_the_root_does_not_swallow_every_slash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/")
     assert scrub("1/2 of https://example.org/x") == "1/2 of https://example.org/x"

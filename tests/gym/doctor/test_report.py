@@ -12,7 +12,7 @@ from zoo.gym.cli import doctor as command
 from zoo.gym.doctor import as_json, as_lines
 from zoo.gym.doctor.capacity import jobs
 from zoo.gym.doctor.extras import PURPOSES, lacking_packages, missing_extras, missing_torch
-from zoo.gym.doctor.machine import cpuinfo_name
+from zoo.gym.doctor.machine import cpuinfo_name, driver_version
 from zoo.gym.errors import EXIT_CODES, GymError
 
 ROOT = Path(__file__).parents[3]
@@ -75,6 +75,29 @@ def test_a_card_that_is_absent_or_used_is_not_missing(gpu: bool, device: str) ->
     assert missing_torch(gpu=gpu, cuda_built=True, device=device) == ()
 
 
+def test_without_torch_the_command_for_this_machine_is_missing_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("zoo.gym.doctor.extras.find_spec", {}.get)
+    (found,) = missing_torch(gpu=True, cuda_built=False, device="cpu")
+    assert (found.what, found.needed) == ("torch", True)
+    assert " install torch==" in found.command
+
+
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5", "550.54.15"),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  R", "580.95.05"),
+        ("nothing of the kind", None),
+    ],
+)
+def test_the_driver_of_a_gpu_is_named(tmp_path: Path, line: str, version: str | None) -> None:
+    (tmp_path / "version").write_text(f"{line}\nGCC version: gcc version 13.2.0 (x) \n")
+    assert driver_version(tmp_path / "version") == version
+    assert driver_version(tmp_path / "absent") is None
+
+
 def test_the_processor_is_named_as_linux_names_it(tmp_path: Path) -> None:
     file = tmp_path / "cpuinfo"
     file.write_text("processor\t: 0\nmodel name\t: Fast: 9000\nmodel name\t: other\n")
@@ -98,3 +121,11 @@ def test_ways_that_save_memory_need_less() -> None:
     needs |= {job.method: job.needs_bytes for job in jobs("cpu", 0) if job.model == "zen-eco"}
     assert needs["streamed"] < needs["qlora"] < needs["lora"] < needs["badam"]
     assert needs["badam"] < needs["galore"] < needs["adamw_8bit"] < needs["full"]
+
+
+def test_the_report_and_the_readme_say_that_nothing_is_sent(examined: Examined) -> None:
+    (line,) = [each for each in as_lines(examined(ALL_WELL), {}) if "telemetry" in each]
+    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    for promise in ("no telemetry", "no update check"):
+        assert promise in line
+        assert promise in readme

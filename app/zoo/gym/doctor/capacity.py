@@ -2,20 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from zoo.backends.memory import MemoryNeed, estimate_memory
-from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import DoesNotFitError
-from zoo.gym.train.loading import quantization_spec
 from zoo.gym.train.planning.memory import check_fit
-from zoo.models import PICO, registry
+from zoo.gym.train.planning.shape import need_for
+from zoo.models import PICO, Geometry, registry
 
-if TYPE_CHECKING:
-    from zoo.models import Geometry
-
-TOKENS = 2048
 RANK: int = TrainConfig.model_fields["lora_rank"].default
 
 
@@ -79,32 +73,19 @@ def jobs(device: str, free_bytes: int) -> tuple[Job, ...]:
         free_bytes: free memory of that device.
     """
     return tuple(
-        _job(entry.alias, method, need_for(entry.geometry, way.settings), device, free_bytes)
+        job
         for entry in registry()
         if entry.alias != PICO
-        for method, way in WAYS.items()
-        if not way.devices or device in way.devices
+        for job in jobs_of(entry.alias, entry.geometry, device, free_bytes)
     )
 
 
-def need_for(geometry: "Geometry", settings: Mapping[str, object]) -> MemoryNeed:
-    """Returns the need of a training with these settings on `TOKENS` tokens at a time."""
-    needed: dict[str, object] = {"model_name_or_path": PICO, "dataset": "rows"}
-    config = TrainConfig.model_validate({**needed, **settings})
-    full, quantized = not config.trains_adapter, quantization_spec(config)
-    return MemoryNeed(
-        geometry=geometry,
-        full=full,
-        rank=config.lora_rank,
-        blocks=config.freeze_trainable_layers if config.finetuning_type == "freeze" else None,
-        tokens=TOKENS,
-        evaluation_tokens=TOKENS,
-        checkpointing=True,
-        weight_bytes=4 if full else 2,
-        hidden_bytes=4,
-        streams=config.stream_layers,
-        optimizer=load_method(config.stage).load_spec(config).optimizer,
-        linear_bits=0.0 if quantized is None else quantized.bits_a_weight,
+def jobs_of(name: str, geometry: Geometry, device: str, free_bytes: int) -> tuple[Job, ...]:
+    """Returns a job for each way that the device has, for one model of this shape."""
+    return tuple(
+        _job(name, method, need_for(geometry, way.settings), device, free_bytes)
+        for method, way in WAYS.items()
+        if not way.devices or device in way.devices
     )
 
 

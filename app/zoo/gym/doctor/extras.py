@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from zoo.backends.libraries.torch_package import CUDA_INDEX, torch_command
 from zoo.backends.machine.installing import install_command, installer, requirements_of
 
 if TYPE_CHECKING:
@@ -14,18 +16,21 @@ PURPOSES: dict[str, str] = {
     "cluster": "computes community rounds on a cluster of Ray: `round aggregate --ray`",
     "environments": "makes and scores tasks of reasoning-gym, for rewards",
     "eval": "compares answers as mathematics, for rewards",
+    "gguf": "writes GGUF files in K types, such as Q4_K_M: `export`",
     "keyring": "reads API keys from the system's keyring, beside the environment",
     "llamacpp": "answers from GGUF files with llama.cpp: `chat`, `serve`, lessons, judges",
+    "merge": "merges models by mergekit: `merge`",
     "mlx": "trains on Apple GPUs through MLX; elsewhere for tests, on the CPU",
+    "onnx": "writes ONNX files, and runs them to check: `export`",
     "parquet": "reads data in parquet files",
     "rounds": "keeps community rounds in S3",
     "serve": "serves models, and community rounds to others: `serve`, `round serve`",
     "qlora": "trains an adapter on a base in 4 or 8 bits",
+    "track": "sends the figures of a run to TensorBoard or W&B: `report_to`",
+    "tune": "searches settings of training by Optuna: `tune`",
+    "web": "shows the app in a browser of this machine: `webui`",
 }
 """What each extra adds, in words; an extra comes with the code that imports it."""
-
-CUDA_INDEX = "https://download.pytorch.org/whl/cu130"
-"""The index of torch 2.13 with CUDA, for systems where PyPI has it without."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,10 @@ def missing_extras() -> tuple[Missing, ...]:
 
 
 def missing_torch(*, gpu: bool, cuda_built: bool, device: str) -> tuple[Missing, ...]:
-    """Returns what prevents torch from using an installed NVIDIA GPU."""
+    """Returns what prevents torch from training, or from using an installed NVIDIA GPU."""
+    if find_spec("torch") is None:
+        why = "trains and answers; without it the app opens and data can be inspected"
+        return (Missing("torch", why, torch_command(), ("torch",), needed=True),)
     if not gpu or device == "cuda":
         return ()
     if cuda_built:

@@ -1,15 +1,17 @@
 """Operating system, processor and memory."""
 
-import os
 import platform
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from zoo.backends.libraries.torch_package import nvidia_there
 from zoo.backends.machine.threads import available_cores
 
 CPUINFO = Path("/proc/cpuinfo")
+DRIVER = Path("/proc/driver/nvidia/version")
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Machine:
         memory_bytes: the total memory.
         available_bytes: the memory that programs can still allocate.
         gpu: there is an NVIDIA GPU, whether torch can use it or not.
+        driver: the version of its driver; None if that is not known.
     """
 
     system: str
@@ -35,6 +38,7 @@ class Machine:
     memory_bytes: int
     available_bytes: int
     gpu: bool
+    driver: str | None = None
 
 
 def machine() -> Machine:
@@ -51,7 +55,17 @@ def machine() -> Machine:
         memory_bytes=int(memory.total),
         available_bytes=int(memory.available),
         gpu=nvidia_there(),
+        driver=driver_version(DRIVER),
     )
+
+
+def driver_version(file: Path) -> str | None:
+    """Returns the version in NVIDIA's file on its driver, None if there is none."""
+    try:
+        match = re.search(r"^NVRM version:.*?\s(\d+(?:\.\d+)+)\s", file.read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return match and match[1]
 
 
 def processor() -> str:
@@ -71,13 +85,6 @@ def cpuinfo_name(file: Path) -> str | None:
         return None
     named = (line.partition(":") for line in lines)
     return next((value.strip() for key, _, value in named if key.strip() == "model name"), None)
-
-
-def nvidia_there() -> bool:
-    """Returns whether the system has an NVIDIA driver, without loading its library."""
-    if sys.platform == "win32":
-        return (Path(os.environ.get("SYSTEMROOT", r"C:\Windows")) / "System32/nvcuda.dll").exists()
-    return Path("/proc/driver/nvidia/version").exists()
 
 
 def _mac_processor() -> str:

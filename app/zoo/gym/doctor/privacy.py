@@ -9,6 +9,7 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from zoo.backends.machine.installing import clone_folder
 from zoo.gym.paths import folders
 from zoo.models import cache_folder
 
@@ -41,13 +42,13 @@ def secrets() -> Iterator[tuple[re.Pattern[str], str]]:
 
 def private_folders() -> list[tuple[re.Pattern[str], str]]:
     """Returns patterns of paths in folders of this user, deepest first, with the folder's role."""
-    used = folders()
+    used, clone = folders(), clone_folder()
     roles = {
         "state folder": (used.config, used.data, used.cache, used.log),
         "model cache": (cache_folder(),),
         "environment": (Path(sys.prefix),),
         "temporary folder": (Path(tempfile.gettempdir()),),
-        "program": (Path(__file__).parents[3],),
+        "program": (Path(__file__).parents[3], *([clone] if clone else [])),
         "working folder": (Path.cwd(),),
         "home folder": (Path.home(),),
     }

@@ -6,10 +6,11 @@ from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
-from zoo.gym.doctor.capacity import RANK, TOKENS, WAYS, Job
+from zoo.gym.doctor.capacity import RANK, WAYS, Job
 from zoo.gym.doctor.examine import Check, Report, short
 from zoo.gym.doctor.extras import Missing
 from zoo.gym.doctor.models import Model
+from zoo.gym.train.planning.shape import TOKENS
 
 WIDTH = 80
 NAME = 14
@@ -87,6 +88,8 @@ def _machine(report: Report) -> Iterator[str]:
     yield from row("processor", f"{machine.processor}, {cores}")
     memory = f"{short(machine.memory_bytes)}, {short(machine.available_bytes)} available"
     yield from row("memory", memory)
+    if machine.gpu:
+        yield from row("driver", f"NVIDIA {machine.driver or 'of unknown version'}")
     core = report.kernels
     other_isas = [name for name in core.available if name != core.chosen]
     also = f"; also available: {', '.join(other_isas)}" if other_isas else ""
