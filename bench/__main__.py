@@ -13,7 +13,7 @@ usage: python -m bench [NAME ...] [--isa avx2]
                                        core each; demo_seeds too: six minutes, serve: ten;
                                         serve_dense too: four; variants_list
                                         too: two; serve_load too: ten of two cores;
-                                        serve_peers too: two
+                                        serve_peers too: two; export too: three
                                        --model measures real on a folder in place of smollm2
 
 A result records the measured commit, whether the working tree had changes, and the load of the
@@ -70,6 +70,7 @@ NAMED = (
     "deltas",
     "budgets",
     "demo_seeds",
+    "export",
     "serve",
     "serve_dense",
     "serve_load",

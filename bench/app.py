@@ -28,10 +28,11 @@ from zoo.models.registry import registry
 
 REPEATS = 5
 WATCH_S = 10.0
+KEYS = 60
 COLUMNS, LINES = 120, 36
 
 IMPORTS = "import textual.app, textual.widgets"
-FIRST_FRAME = b"next"  # of `What to do next`, the last title of the first screen
+FIRST_FRAME = b"machine"  # of `This machine`, the last title of the first screen
 ASKS_SYNC, HAS_SYNC, DRAWING = b"\x1b[?2026$p", b"\x1b[?2026;2$y", b"\x1b[?2026h"
 
 WRITER = """
@@ -45,6 +46,40 @@ for step in range(201, 100_000):
     time.sleep(0.1)
 """
 """A run that emits ten steps per second, for the app to follow."""
+
+BARE = """
+import sys
+from textual.app import App
+from textual.widgets import DataTable, Footer, Static
+from textual_plotext import PlotextPlot
+class Bare(App):
+    BINDINGS = [("n", "x", "New run"), ("q", "quit", "Quit")]
+    def compose(self):
+        yield Static("this machine")
+        yield DataTable(cursor_type="row")
+        yield PlotextPlot()
+        yield Footer()
+    def on_mount(self):
+        table = self.query_one(DataTable)
+        table.add_columns("run", "state", "step", "loss", "model", "method", "updated")
+        for i in range(12):
+            row = "done", "150 of 150", "2.449", "zen-pico", "sft", "06:39"
+            table.add_row(f"r{i:04}", *row)
+    def on_data_table_row_highlighted(self):
+        chart = self.query_one(PlotextPlot)
+        chart.plt.clear_figure()
+        steps = list(range(1, 151))
+        chart.plt.plot(steps, [3 / step for step in steps], marker="braille")
+        chart.refresh()
+Bare().run()
+"""
+"""An app of the widgets of the list of runs, and nothing else."""
+
+RUNS = """
+from tests.gym.tui import fakes
+for _ in range(12):
+    fakes.end(fakes.trained(150), "done")
+"""
 
 TRAINER = """
 import sys
@@ -135,6 +170,26 @@ def watched(home: Path, keys: bytes) -> tuple[float, float, float]:
     return cpu_s / WATCH_S, drawn.count(DRAWING) / WATCH_S, len(drawn) / WATCH_S / 1000
 
 
+def key_s(home: Path, command: list[str], keys: bytes) -> list[float]:
+    """Returns the seconds from each of some keys to the drawing that it causes, in order."""
+    times: list[float] = []
+    with opened(command, home) as terminal:
+        terminal.read(FIRST_FRAME, 30)
+        terminal.read(None, 3)
+        for key in keys:
+            os.write(terminal.ours, bytes([key]))
+            terminal.read(None, 2)
+        for press in range(KEYS):
+            terminal.written = b""
+            started = time.perf_counter()
+            os.write(terminal.ours, (b"\x1b[B", b"\x1b[A")[press % 2])
+            terminal.read(DRAWING, 5)
+            assert DRAWING in terminal.written, "the key drew nothing"
+            times.append(time.perf_counter() - started)
+            terminal.read(None, 0.3)  # what it still draws
+    return sorted(times)
+
+
 @contextmanager
 def training(folder: Path) -> Iterator[None]:
     """Trains zen-nano during the measurement, from its first step on."""
@@ -172,11 +227,16 @@ def _cases(home: Path, told: str) -> Iterator[Case]:
     yield Case(f"idle{told}", idle, "of a core", "one core", idle, "<= 0.01")
     yield Case(f"idle: written{told}", sent, "kB/s", "nothing", sent, "<= 1")
     env = os.environ | {"ZOO_GYM_HOME": str(home)}
+    subprocess.run([sys.executable, "-c", RUNS], env=env, check=True)
+    ours = key_s(home, [sys.executable, "-m", "zoo.gym"], b"4")
+    bare = key_s(home, [sys.executable, "-c", BARE], b"")
+    for name, at in ((f"key to paint{told}", KEYS // 2), (f"slowest in 20{told}", -KEYS // 20)):
+        yield Case(name, ours[at], "s", "the same widgets", ours[at] / bare[at], "<= 2.0")
     writer = subprocess.Popen([sys.executable, "-c", WRITER], env=env, stdout=subprocess.PIPE)
     try:
         assert writer.stdout is not None
         writer.stdout.readline()
-        share, drawings, sent = watched(home, b"2\r")
+        share, drawings, sent = watched(home, b"4\r")
     finally:
         writer.kill()
         writer.communicate()

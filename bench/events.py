@@ -14,7 +14,7 @@ from statistics import median
 from bench.measure import Case
 from zoo.gym.jobs.events import EventLog, EventReader
 from zoo.gym.jobs.state import Status, fold
-from zoo.gym.tui.history import History
+from zoo.gym.tui.runs.history import History
 
 EVENTS, NEW, REPEATS = 100_000, 10, 7
 

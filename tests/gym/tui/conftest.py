@@ -2,8 +2,10 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -12,12 +14,33 @@ from tests.gym.tui import fakes
 from zoo.gym.errors import GymError, NotAvailableError
 from zoo.gym.jobs.follow import POLL_S
 from zoo.gym.tui.app import GymApp
-from zoo.gym.tui.screens import start
+from zoo.gym.tui.share import contribute as share_contribute
+from zoo.gym.tui.share import deltas_pane as share_deltas
+from zoo.gym.tui.share import form as share_form
+from zoo.gym.tui.share import lessons_pane as share_lessons
+from zoo.gym.tui.share import rounds_pane as share_rounds
+from zoo.gym.tui.share import variants_pane as share_variants
+from zoo.gym.tui.share.asking import Answer
+from zoo.gym.tui.start import screen as start
 
 LIMIT_S = float(os.environ.get("TUI_LIMIT_S", "60"))
 
 Visit = Callable[[GymApp, Pilot[None]], Awaitable[None]]
 Drive = Callable[..., None]
+
+
+SHARE = (
+    share_contribute, share_deltas, share_form, share_lessons, share_rounds, share_variants
+)  # fmt: skip
+
+NOTHING: dict[str, Any] = {
+    "variants_list": {"variants": []},
+    "round_list": {"rounds": []},
+    "experience_list": {"libraries": []},
+}
+
+Calls = list[list[str]]
+Commands = Callable[..., Calls]
 
 
 @pytest.fixture(autouse=True)
@@ -63,8 +86,13 @@ def screen_text(app: object) -> str:
 
 
 async def shows(pilot: Pilot[None], *texts: str) -> None:
-    """Waits until every text stands on the screen."""
-    await until(pilot, lambda: all(text in screen_text(pilot.app) for text in texts))
+    """Waits until every text stands on the screen, however wide the blanks between words are."""
+
+    def found() -> bool:
+        shown = screen_text(pilot.app)
+        return all(text in shown or text in re.sub(" +", " ", shown) for text in texts)
+
+    await until(pilot, found)
 
 
 @pytest.fixture
@@ -87,3 +115,29 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     monkeypatch.setattr(start, "ask_command", answer)
     return calls
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """Answers commands by their first two words: an object, an error, or lines and an object."""
+
+    def answered(**answers: Any) -> Calls:
+        calls: Calls = []
+
+        async def ask(words: Sequence[str], line: Any = None) -> Answer:
+            calls.append(list(words))
+            found = (NOTHING | answers).get("_".join(words[:2]), {})
+            if callable(found):
+                found = found(words)
+            if isinstance(found, Exception):
+                raise found
+            lines, value = found if isinstance(found, tuple) else ([], found)
+            for one in lines if line else ():
+                line(one)
+            return Answer(value, lines)
+
+        for module in SHARE:
+            monkeypatch.setattr(module, "ask_lines", ask)
+        return calls
+
+    return answered

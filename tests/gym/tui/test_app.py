@@ -27,7 +27,7 @@ async def visit():
     fakes.train(run, 1, 20)
     app = GymApp()
     async with app.run_test() as pilot:
-        for key in "2", "enter", "l", "escape", "1", "n", "escape", "question_mark":
+        for key in "4", "enter", "l", "escape", "1", "n", "escape", "question_mark":
             await pilot.press(key)
             await pilot.pause(0.2)
 
@@ -44,7 +44,7 @@ def test_a_walk_through_the_app_loads_nothing_heavy() -> None:
 
 @pytest.mark.slow
 def test_home_loads_neither_charts_nor_settings() -> None:
-    program = "import sys, zoo.gym.tui.app as a; a.home(); print(*sys.modules)"
+    program = "import sys, zoo.gym.tui.app as a; a.PLACES[0].open(); print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
@@ -83,7 +83,7 @@ def test_no_color_shows_the_same_words(drive: Drive, monkeypatch: pytest.MonkeyP
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         assert app.no_color
         await app.action_watch(run.id)
-        await shows(pilot, "> 2 Runs", "Training, step 60", "training loss", "x")
+        await shows(pilot, "4 Runs", "Training, step 60", "training loss", "x")
 
     drive(visit)
 
@@ -118,5 +118,16 @@ def test_leaving_a_command_that_runs_asks_first(drive: Drive) -> None:
         await shows(pilot, "End zoo-gym doctor?")
         await pilot.press("y")
         await shows(pilot, "What to do next")
+
+    drive(visit)
+
+
+@pytest.mark.slow
+def test_the_output_of_a_command_is_copied(drive: Drive) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        app.action_command("paths")
+        await shows(pilot, "Done.", "runs")
+        await pilot.press("y")
+        assert "models " in app.clipboard
 
     drive(visit)

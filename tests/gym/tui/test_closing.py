@@ -19,8 +19,8 @@ from tests.gym.tui.conftest import Drive, shows, until
 from zoo.gym.errors import GymError
 from zoo.gym.jobs import command as cli_process
 from zoo.gym.tui.app import GymApp
-from zoo.gym.tui.screens import start
-from zoo.gym.tui.screens.log import LogScreen
+from zoo.gym.tui.runs.log import LogScreen
+from zoo.gym.tui.start import screen as start
 from zoo.gym.tui.widgets.bar import Bar
 
 pytestmark = pytest.mark.slow
@@ -77,7 +77,7 @@ def test_an_answer_that_comes_while_a_screen_closes_is_dropped(
         monkeypatch.setattr(Bar, "on_unmount", arrive, raising=False)
         await app.pop_screen()
         assert answers.is_set()
-        await shows(pilot, "> 1 Home" if opened is not open_run else "> 2 Runs")
+        await shows(pilot, "What to do next" if opened is not open_run else "1 run, 1 active")
 
     drive(visit)
 

@@ -13,14 +13,16 @@ from tests.gym.tui.conftest import Drive, screen_text, shows, until
 from zoo.gym.errors import GymError, NotAvailableError
 from zoo.gym.jobs import run_folders
 from zoo.gym.tui.app import GymApp
-from zoo.gym.tui.form_check import field_of, settings_problem
-from zoo.gym.tui.screens import start
+from zoo.gym.tui.dialogs.explain import ExplainDialog
+from zoo.gym.tui.start import screen as start
+from zoo.gym.tui.start.check import field_of, settings_problem
+from zoo.gym.tui.start.screen import StartScreen
 
 
 def below(app: GymApp, field: str, lines: int) -> str:
     """The text so many lines below a field, its folder left out."""
     row = app.screen.query_one(field).region.y + lines
-    return screen_text(app).splitlines()[row].strip().rpartition("/")[2]
+    return screen_text(app).splitlines()[row].strip("│ ").rpartition("/")[2]
 
 
 @pytest.mark.slow
@@ -39,7 +41,7 @@ def test_a_missing_file_is_reported_while_its_path_is_typed(
         assert "Did you mean" not in screen_text(app)
         assert len(asked) == 1
 
-    drive(visit)
+    drive(visit, size=(90, 30))
 
 
 @pytest.mark.slow
@@ -53,7 +55,7 @@ def test_a_file_that_is_absent_is_reported_below_its_path(
         assert app.focused is app.screen.query_one("#path", Input)
         assert below(app, "#path", 2) == "absent: no such file"
 
-    drive(visit)
+    drive(visit, size=(90, 30))
 
 
 @pytest.mark.slow
@@ -72,7 +74,7 @@ def test_a_refused_start_leaves_the_form_as_it_was(
         assert not app.screen.query_one("#start", Button).disabled
         assert run_folders() == []
 
-    drive(visit)
+    drive(visit, size=(90, 30))
 
 
 @pytest.mark.slow
@@ -98,7 +100,7 @@ def test_what_the_engine_refuses_is_shown_below_the_settings_and_starts_nothing(
         assert app.screen.query_one("#settings-problem").display
         assert not any("--detach" in words for words in asked)
 
-    drive(visit)
+    drive(visit, size=(90, 30))
 
 
 @pytest.mark.slow
@@ -130,7 +132,7 @@ def test_a_wrong_setting_is_reported_below_its_field_while_it_is_typed(
         await until(pilot, lambda: "no such setting" not in screen_text(app))
         assert asked == []
 
-    drive(visit)
+    drive(visit, size=(90, 30))
 
 
 @pytest.mark.slow
@@ -148,7 +150,7 @@ def test_a_typed_path_is_inspected_once_it_names_a_file_and_the_focus_stays(
         assert isinstance(app.focused, Button)
         assert len(asked) == 1
 
-    drive(visit)
+    drive(visit, size=(90, 30))
 
 
 @pytest.mark.parametrize("text", ["~no-such-user/x", "x" * 5000, "~", "'", "."])
@@ -163,7 +165,7 @@ def test_a_path_that_is_typed_halfway_is_no_error(
         assert app.screen.query_one("#path-problem").display is False
         assert asked == []
 
-    drive(visit)
+    drive(visit, size=(90, 30))
 
 
 @pytest.mark.slow
@@ -175,7 +177,7 @@ def test_a_start_without_a_file_is_refused_at_its_field(
         await shows(pilot, "expected a file of examples, got none")
         assert asked == []
 
-    drive(visit)
+    drive(visit, size=(90, 30))
 
 
 @pytest.mark.parametrize(
@@ -223,3 +225,84 @@ def test_any_text_in_the_settings_is_judged(text: str) -> None:
 def test_an_error_belongs_to_the_field_that_it_names(message: str, field: str) -> None:
     settings = ["lora_rank=0", "seed=x"]
     assert field_of(GymError(message), "/data/a.jsonl", settings) == field
+
+
+@pytest.mark.slow
+def test_all_settings_are_searched_by_name_and_meaning_and_taken_with_a_value(
+    drive: Drive, asked: list[list[str]]
+) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        app.action_start()
+        await shows(pilot, "Examples")
+        app.screen.query_one("#settings", Input).value = "max_steps=5"
+        await pilot.press("ctrl+f")
+        await shows(pilot, "lora_rank")
+        await pilot.press(*"lora_rank", "enter", "enter")
+        await shows(pilot, "whole number; 1 to 4096")
+        await until(pilot, lambda: app.focused is app.screen.query_one("#value"))
+        await pilot.press(*"zero", "enter")
+        await shows(pilot, "lora_rank=zero: expected a whole number")
+        await pilot.press(*["backspace"] * 4, *"8", "enter")
+        await until(
+            pilot,
+            lambda: (
+                isinstance(app.screen, StartScreen)
+                and app.screen.query_one("#settings", Input).value == "max_steps=5 lora_rank=8"
+            ),
+        )
+
+    drive(visit, size=(120, 36))
+
+
+@pytest.mark.slow
+def test_a_method_is_chosen_from_a_list_and_becomes_a_setting(
+    drive: Drive, asked: list[list[str]]
+) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        app.action_start()
+        await pilot.press("ctrl+t")
+        await shows(pilot, "dpo", "prefers the better of two answers", "grpo")
+        await pilot.press("down", "down", "down", "enter")
+        await until(
+            pilot,
+            lambda: (
+                isinstance(app.screen, StartScreen)
+                and app.screen.query_one("#settings", Input).value == "stage=dpo"
+            ),
+        )
+
+    drive(visit, size=(120, 36))
+
+
+@pytest.mark.slow
+def test_a_place_is_gone_to_after_a_yes_where_a_form_would_be_lost(
+    drive: Drive, asked: list[list[str]], tmp_path: Path
+) -> None:
+    path = fakes.rows_file(tmp_path)
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        app.action_start(str(path))
+        await shows(pilot, "40 examples")
+        app.screen.query_one("#start").focus()
+        await pilot.press("1")
+        await shows(pilot, "Leave this form?")
+        await pilot.press("0", "0", "escape")
+        await until(pilot, lambda: isinstance(app.screen, StartScreen))
+        assert app.screen.query_one("#path", Input).value == str(path)
+        app.screen.query_one("#settings").focus()
+        await pilot.press("f1")
+        await until(pilot, lambda: isinstance(app.screen, ExplainDialog))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, StartScreen))
+        app.screen.query_one("#start").focus()
+        await pilot.press("4")
+        await shows(pilot, "Leave this form?")
+        await pilot.press("y")
+        await until(pilot, lambda: app.current_mode == "runs")
+        app.action_start()
+        await until(pilot, lambda: isinstance(app.screen, StartScreen))
+        app.screen.query_one("#start").focus()
+        await pilot.press("1")
+        await until(pilot, lambda: app.current_mode == "home")  # nothing stood in it
+
+    drive(visit)

@@ -8,13 +8,19 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from textual.content import Content
 from textual.pilot import Pilot
+from textual.widgets import Input, TextArea
 
-from tests.gym.tui import fakes
+from tests.gym.tui import answers, fakes
 from tests.gym.tui.conftest import shows
 from tests.gym.tui.fakes import FOUND, PLANNED
+from tests.gym.tui.views import keys, pasted, run_of, sampled_run, tab, talked
 from zoo.gym.tui.app import GymApp
-from zoo.gym.tui.screens import home, start
+from zoo.gym.tui.home import screen as home
+from zoo.gym.tui.machine import Machine
+from zoo.gym.tui.models import text as models_text
+from zoo.gym.tui.start import screen as start
 
 GOLDEN = Path(__file__).parent / "golden"
 DRAWN_BY = GOLDEN / "drawn-by.txt"
@@ -23,14 +29,14 @@ View = Callable[[GymApp, Pilot[None]], Awaitable[None]]
 
 
 async def empty_home(app: GymApp, pilot: Pilot[None]) -> None:
-    await shows(pilot, "Runs: none yet")
+    await shows(pilot, "Train on my examples", "offline", "81 %")
 
 
 async def list_of_runs(app: GymApp, pilot: Pilot[None]) -> None:
     fakes.end(fakes.trained(150), "done")
     fakes.trained(40)
-    await pilot.press("2")
-    await shows(pilot, "running  40 of 150")
+    await pilot.press("4")
+    await shows(pilot, "running 40 of 150")
 
 
 async def working_run(app: GymApp, pilot: Pilot[None]) -> None:
@@ -58,6 +64,39 @@ async def new_training(app: GymApp, pilot: Pilot[None]) -> None:
     app.screen.query_one("#start").focus()
 
 
+async def models_that_fit(app: GymApp, pilot: Pilot[None]) -> None:
+    await keys("models", "j")(app, pilot)
+    await shows(pilot, "1.5 GB", "of memory free")
+
+
+async def examples(app: GymApp, pilot: Pilot[None]) -> None:
+    await pasted("data", answers.chats_file(Path.cwd()))(app, pilot)
+    await shows(pilot, "Row 1 of 200, chat", "OpenAI messages")
+    app.screen.query_one("#path", Input).value = "/data/chats.jsonl"
+
+
+async def two_answers(app: GymApp, pilot: Pilot[None]) -> None:
+    answers.tuned_run()
+    await talked(app, pilot)
+    await shows(pilot, "outside", "tok/s")
+
+
+async def a_round(app: GymApp, pilot: Pilot[None]) -> None:
+    await tab(2)(app, pilot)
+    await shows(pilot, "spring", "about weights", "a copy of b64f-9a7f")
+
+
+async def recommended(app: GymApp, pilot: Pilot[None]) -> None:
+    answers.chats_file(Path.cwd())
+    app.action_recommend("chats.jsonl")
+    await shows(pilot, "makes the better answer", "Open as a new run")
+
+
+async def sampled_answers(app: GymApp, pilot: Pilot[None]) -> None:
+    await run_of(sampled_run(), "a")(app, pilot)
+    await shows(pilot, "6 answers by advantage", "format 1")
+
+
 VIEWS: dict[str, tuple[View, tuple[int, int]]] = {
     "home-empty": (empty_home, (80, 24)),
     "runs": (list_of_runs, (80, 24)),
@@ -66,19 +105,35 @@ VIEWS: dict[str, tuple[View, tuple[int, int]]] = {
     "run-lessons": (lessons_run, (80, 24)),
     "run-lessons-wide": (lessons_run, (120, 36)),
     "start": (new_training, (100, 30)),
+    "models": (models_that_fit, (100, 30)),
+    "data": (examples, (120, 36)),
+    "chat": (two_answers, (120, 36)),
+    "share-rounds": (a_round, (100, 30)),
+    "recommend": (recommended, (100, 30)),
+    "groups": (sampled_answers, (80, 24)),
 }
 
 
 @pytest.fixture(autouse=True)
-def _the_same_day(monkeypatch: pytest.MonkeyPatch) -> None:
+def _the_same_day(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Fixes all that depends on the machine and the hour."""
 
     async def found(words: list[str], *, finish: bool = False) -> dict[str, object]:
         return PLANNED if "--print-config" in words else FOUND
 
-    monkeypatch.setattr(home, "machine_line", lambda: "A machine, 4 cores, 8 GB of memory free")
-    monkeypatch.setattr(time, "strftime", lambda *_: "21 Nov 14:49")
+    answers.answer_as(monkeypatch, "filled")
+    monkeypatch.chdir(tmp_path)
+    kept = Content("hub cache  /cache/hub\nimported   /data/models")
+    monkeypatch.setattr(models_text, "places_text", lambda: kept)
+    machine = Machine("A machine", 4, 8 << 30, 5 << 30, 500 << 30, 40 << 30, charge=81.0)
+    monkeypatch.setattr(home, "this_machine", lambda: machine)
+    monkeypatch.setattr(time, "strftime", at_the_hour)
     monkeypatch.setattr(start, "ask_command", found)
+
+
+def at_the_hour(form: str, *_: object) -> str:
+    """Writes one time as any form asks."""
+    return form.replace("%d %b", "21 Nov").replace("%H:%M", "14:49")
 
 
 def drawn(view: View, size: tuple[int, int]) -> str:
@@ -89,6 +144,8 @@ def drawn(view: View, size: tuple[int, int]) -> str:
         app.redraw_s, app.animation_level = 0.05, "none"
         async with app.run_test(size=size) as pilot:
             await view(app, pilot)
+            for area in app.screen.query(TextArea):
+                area.cursor_blink = False
             await pilot.pause(0.3)
             return app.export_screenshot()
 

@@ -1,5 +1,7 @@
 """The first place."""
 
+from pathlib import Path
+
 import pytest
 from textual.events import Paste
 from textual.pilot import Pilot
@@ -7,9 +9,11 @@ from textual.widgets import Input
 
 from tests.gym.tui import fakes
 from tests.gym.tui.conftest import Drive, screen_text, shows
+from zoo.gym.jobs import list_runs
 from zoo.gym.tui.app import GymApp
-from zoo.gym.tui.screens import home
-from zoo.gym.tui.screens.start import StartScreen
+from zoo.gym.tui.home import text as home_text
+from zoo.gym.tui.home.text import runs_content
+from zoo.gym.tui.start.screen import StartScreen
 
 
 @pytest.mark.slow
@@ -17,9 +21,10 @@ def test_an_empty_home_offers_a_training_first(drive: Drive) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await shows(
             pilot,
-            "Runs: none yet",
-            "memory free",
-            "Models: zen-pico (not downloaded: smollm2, zen-nano",
+            "None yet. A run is one training",
+            "memory",
+            "models zen-pico (2 lists 3 more)",
+            "offline",
         )
         await pilot.press("enter")
         assert isinstance(app.screen, StartScreen)
@@ -36,7 +41,7 @@ def test_enter_on_a_stopped_run_resumes_it_and_opens_it(
     monkeypatch.setattr("zoo.gym.jobs.resume", lambda run: resumed.append(run.id))
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
-        await shows(pilot, "Resume r0001: zen-pico, stopped at step 80 of 150")
+        await shows(pilot, "Resume r0001", "zen-pico, stopped at step 80 of 150")
         await pilot.press("g", "enter")
         await shows(pilot, "Stopped at step 80 of 150", "r0001 is resumed")
         assert resumed == ["r0001"]
@@ -51,7 +56,7 @@ def test_a_run_stopped_long_ago_is_not_offered_and_a_paused_one_is(
 ) -> None:
     run = fakes.trained(80)
     run.events.emit("state", state=state)
-    monkeypatch.setattr(home, "RECENT_S", -60.0)
+    monkeypatch.setattr(home_text, "RECENT_S", -60.0)
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await shows(pilot, "All runs (1)")
@@ -66,7 +71,7 @@ def test_a_run_that_lost_its_process_is_offered_as_interrupted(drive: Drive) -> 
     run.identity_file.write_text('{"pid": 999999999, "create_time": 1.0}\n')
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
-        await shows(pilot, "Resume r0001: zen-pico, interrupted")
+        await shows(pilot, "Resume r0001", "zen-pico, interrupted")
 
     drive(visit)
 
@@ -86,8 +91,8 @@ def test_a_file_dropped_on_home_is_taken_to_a_new_training(
 @pytest.mark.slow
 def test_a_click_on_a_place_goes_there(drive: Drive) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
-        await pilot.click("Bar", offset=(24, 0))
-        await shows(pilot, "No runs yet. Press n")
+        await pilot.click("Bar", offset=(38, 0))
+        await shows(pilot, "No runs yet.")
 
     drive(visit)
 
@@ -99,7 +104,14 @@ def test_a_key_that_goes_to_a_place_closes_what_is_open_there(drive: Drive) -> N
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)
-        await pilot.press("2")
+        await pilot.press("4")
         await shows(pilot, "1 run, 1 active")
 
     drive(visit)
+
+
+def test_a_name_with_marks_of_markup_is_shown_as_it_is(home: Path) -> None:
+    run = fakes.trained(20)
+    rows = list_runs()
+    shown = runs_content(rows, {run.id: "[b[red][/]"}, {})
+    assert shown.plain.startswith(f"{run.id} [b[red][/] running")

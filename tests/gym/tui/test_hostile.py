@@ -48,7 +48,7 @@ def test_a_paste_that_no_program_takes_is_refused_on_the_screen(drive: Drive, te
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", ["ctrl+p", "pageup", "pagedown", "n", "2", "question_mark"])
+@pytest.mark.parametrize("key", ["ctrl+p", "pageup", "pagedown", "n", "4", "question_mark"])
 def test_no_key_ends_the_app_in_three_lines(drive: Drive, key: str) -> None:
     async def visit(_: GymApp, pilot: Pilot[None]) -> None:
         for word in (key, "pageup", "ctrl+p", "escape"):

@@ -9,7 +9,7 @@ from tests.gym.tui import fakes
 from tests.gym.tui.conftest import Drive, screen_text, shows
 from zoo.gym.jobs import Run
 from zoo.gym.tui.app import GymApp
-from zoo.gym.tui.lessons_run import Spending, short
+from zoo.gym.tui.runs.lessons_run import Spending, short
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 from tests.gym.tui import fakes
 from tests.gym.tui.conftest import Drive, screen_text, shows, until
 from zoo.gym.tui.app import GymApp
-from zoo.gym.tui.screens.log import LogScreen
+from zoo.gym.tui.runs.log import LogScreen
 from zoo.gym.tui.widgets.text_log import MOST_LINES, TextLog
 
 pytestmark = pytest.mark.slow

@@ -36,8 +36,8 @@ def test_from_an_empty_home_to_a_finished_run_and_back(drive: Drive, tmp_path: P
     path = fakes.rows_file(tmp_path)
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
-        await shows(pilot, "Runs: none yet")
-        await click_text(pilot, Choices, "Train a model")
+        await shows(pilot, "None yet")
+        await click_text(pilot, Choices, "Train on my examples")
         await shows(pilot, "1 Examples")
         app.post_message(Paste(str(path)))
         await until(pilot, lambda: "40 examples; detected" in screen_text(app), 120)
@@ -45,7 +45,7 @@ def test_from_an_empty_home_to_a_finished_run_and_back(drive: Drive, tmp_path: P
         await until(pilot, lambda: "Done, step" in screen_text(app), 120)
         assert has_chart(screen_text(app))
         await click_text(pilot, Bar, "1 Home")
-        await shows(pilot, "Open r0001: zen-pico, done")
+        await shows(pilot, "Open r0001", "zen-pico, done")
         await click_text(pilot, Choices, "Open r0001")
         await shows(pilot, "Done, step", "Chat with it")
         assert [read_status(run).state for run in run_folders()] == ["done"]

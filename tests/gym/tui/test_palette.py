@@ -1,6 +1,7 @@
 """The commands of ctrl+p."""
 
 import pytest
+from textual.color import Color
 from textual.command import CommandPalette
 from textual.pilot import Pilot
 
@@ -8,8 +9,9 @@ from tests.gym.tui import fakes
 from tests.gym.tui.conftest import Drive, shows, until
 from zoo.gym.tui.app import GymApp
 from zoo.gym.tui.palette import commands
-from zoo.gym.tui.screens.run import RunScreen
-from zoo.gym.tui.widgets.chart import LossChart
+from zoo.gym.tui.runs.chart import LossChart
+from zoo.gym.tui.runs.run import RunScreen
+from zoo.gym.tui.theme import ZOO
 
 pytestmark = pytest.mark.slow
 
@@ -67,5 +69,17 @@ def test_a_theme_is_chosen_by_its_command(drive: Drive) -> None:
             found[title].callback()
             await shows(pilot, "What to do next")
         assert app.theme == "zoo"
+
+    drive(visit)
+
+
+@pytest.mark.slow
+def test_the_theme_is_black_and_only_states_have_a_colour(drive: Drive) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        assert (app.theme, app.screen.styles.background.hex) == ("zoo", "#000000")
+        colours = {name: value for name, value in vars(ZOO).items() if str(value)[:1] == "#"}
+        colours |= {name: value for name, value in ZOO.variables.items() if value[0] == "#"}
+        grey = {name for name, value in colours.items() if Color.parse(value).hsl.s <= 0.2}
+        assert set(colours) - grey == {"success", "warning", "error"}
 
     drive(visit)

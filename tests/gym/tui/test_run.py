@@ -10,8 +10,8 @@ from tests.gym.tui import fakes
 from tests.gym.tui.conftest import Drive, screen_text, shows, until
 from zoo.gym.jobs import Run
 from zoo.gym.tui.app import GymApp
-from zoo.gym.tui.screens.run import RunScreen
-from zoo.gym.tui.widgets.chart import LossChart
+from zoo.gym.tui.runs.chart import LossChart
+from zoo.gym.tui.runs.run import RunScreen
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_every_key_of_a_stopped_run_fits_the_bottom_line(
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)
         await shows(pilot, "Stopped at step 60", "F makes a result of its best step")
-        keys = ("space Resume", "F Finish", "D Delete", "l Log", "n New run", "? Help", "q Quit")
+        keys = ("space Resume", "F Finish", "l Log", "n New run", "? Help", "q Quit")
         await until(pilot, lambda: all(key in screen_text(app).splitlines()[-1] for key in keys))
 
     drive(visit, size=size)
@@ -229,7 +229,7 @@ def test_a_run_that_makes_its_result_offers_no_training(drive: Drive, run: Run) 
     run.env_file.write_text(json.dumps({"finish_at": 60}))
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
-        await shows(pilot, "Watch r0001: zen-pico, finishing at step 60 of 150")
+        await shows(pilot, "Watch r0001", "zen-pico, finishing at step 60")
         await app.action_watch(run.id)
         await shows(pilot, "Making its result at step 60; you can close this window")
         text = screen_text(app)
@@ -242,7 +242,7 @@ def test_a_run_that_makes_its_result_offers_no_training(drive: Drive, run: Run) 
 def test_the_chart_names_the_unit_of_the_loss_if_it_has_one(drive: Drive, run: Run) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)
-        await shows(pilot, "held-out loss  nats per token, by step")
+        await shows(pilot, "held-out loss  nats/token, by step")
         run.events.emit("plan", steps=150, choices=[], loss_unit="")
         await shows(pilot, "held-out loss  by step")
 

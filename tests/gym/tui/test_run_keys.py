@@ -10,7 +10,7 @@ from tests.gym.tui.conftest import Drive, screen_text, shows, until
 from tests.gym.tui.test_run import run
 from zoo.gym.jobs import Run
 from zoo.gym.tui.app import GymApp
-from zoo.gym.tui.screens.run import RunScreen
+from zoo.gym.tui.runs.run import RunScreen
 
 __all__ = ["run"]  # a fixture
 
@@ -97,7 +97,7 @@ def test_a_halted_process_is_offered_to_be_killed(
     drive: Drive, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed: list[str] = []
-    monkeypatch.setattr("zoo.gym.tui.run_actions.has_halted_worker", lambda _: True)
+    monkeypatch.setattr("zoo.gym.tui.runs.actions.has_halted_worker", lambda _: True)
     monkeypatch.setattr("zoo.gym.jobs.kill", lambda run: killed.append(run.id))
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from rich.text import Text
 from textual.pilot import Pilot
 from textual.widgets import DataTable
 
@@ -11,7 +12,7 @@ from tests.gym.tui import fakes
 from tests.gym.tui.conftest import Drive, screen_text, shows, until
 from zoo.gym.jobs import Run, create_run
 from zoo.gym.tui.app import GymApp
-from zoo.gym.tui.screens.run import RunScreen
+from zoo.gym.tui.runs.run import RunScreen
 from zoo.gym.tui.widgets.lists import RowTable
 
 
@@ -27,11 +28,11 @@ def test_a_step_that_comes_moves_the_list_and_not_the_cursor(drive: Drive) -> No
     older, newer = running(3), running(5)
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
-        await pilot.press("2")
+        await pilot.press("4")
         await shows(pilot, f"{newer.id}  running  5 of 150")
         await pilot.press("j")
         fakes.train(older, 4, 9)
-        await pilot.press("1", "2")
+        await pilot.press("1", "4")
         await shows(pilot, f"{older.id}  running  9 of 150")
         assert app.screen.query_one(DataTable).cursor_row == 1
 
@@ -43,10 +44,10 @@ def test_a_number_that_grows_by_a_digit_is_shown_whole(drive: Drive) -> None:
     run = fakes.new_run(15)
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
-        await pilot.press("2")
+        await pilot.press("4")
         await shows(pilot, f"{run.id}  running  0 of 15")
         run.events.emit("step", step=170, steps=1500, loss=1.0, lr=1.0)
-        await pilot.press("1", "2")
+        await pilot.press("1", "4")
         await shows(pilot, f"{run.id}  running  170 of 1500")
 
     drive(visit)
@@ -61,7 +62,7 @@ def test_text_of_a_run_cannot_control_the_terminal(drive: Drive) -> None:
     run.worker_log.write_text(EVIL, errors="surrogatepass")
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
-        for keys, shown in (("2", "x1b]0;owned"), ("enter", "x1b]0;owned"), ("l", "x1b]0;owned")):
+        for keys, shown in (("4", "x1b]0;owned"), ("enter", "x1b]0;owned"), ("l", "x1b]0;owned")):
             await pilot.press(keys)
             await shows(pilot, shown)
             assert not steers(screen_text(app))
@@ -77,7 +78,7 @@ def test_a_damaged_run_is_shown_and_opens_in_a_sentence(drive: Drive) -> None:
     damaged.events.path.mkdir()
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
-        await pilot.press("2")
+        await pilot.press("4")
         await shows(pilot, f"{damaged.id}  damaged", "events.jsonl: not a regular file", "r0001")
         await pilot.press("enter")
         await shows(pilot, "This run cannot be read")
@@ -90,7 +91,8 @@ def test_columns_are_as_wide_as_their_cells_before_anything_is_drawn(drive: Driv
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         table = RowTable()
         table.add_columns("run", "state")
-        table.fit([("r0001 a-long-name", "done"), ("r2", "\u732b\u732b\u732b")])  # two cells each
+        rows = [("r0001 a-long-name", "done"), ("r2", "\u732b\u732b\u732b")]
+        table.fit([[Text(cell) for cell in row] for row in rows])  # two cells each
         assert [column.get_render_width(table) for column in table.ordered_columns] == [
             17 + 2,
             6 + 2,
@@ -104,7 +106,7 @@ def test_enter_opens_the_run_under_the_cursor(drive: Drive) -> None:
     older, _ = running(), running()
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
-        await pilot.press("2")
+        await pilot.press("4")
         await shows(pilot, older.id)
         await pilot.press("G", "enter")
         assert isinstance(app.screen, RunScreen)
@@ -118,9 +120,9 @@ def test_a_double_click_opens_a_run(drive: Drive) -> None:
     run = running()
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
-        await pilot.press("2")
+        await pilot.press("4")
         await shows(pilot, run.id)
-        await pilot.click(DataTable, offset=(3, 1), times=2)
+        await pilot.click(DataTable, offset=(3, 2), times=2)
         assert isinstance(app.screen, RunScreen)
 
     drive(visit)
@@ -131,7 +133,7 @@ def test_space_in_the_list_pauses_the_run(drive: Drive) -> None:
     run = running()
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
-        await pilot.press("2")
+        await pilot.press("4")
         await shows(pilot, run.id)
         await pilot.press("space")
         await until(pilot, lambda: run.control.pending() == "pause")
@@ -145,7 +147,7 @@ def test_a_stopped_a_parked_and_a_killed_run_are_called_so(drive: Drive) -> None
         fakes.end(running(), "interrupted", request=request)
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
-        await pilot.press("2")
+        await pilot.press("4")
         await shows(pilot, "r0001  stopped  ", "r0002  parked  ", "r0003  interrupted  ")
 
     drive(visit)
@@ -162,7 +164,7 @@ def test_a_stopped_run_is_finished_or_deleted_after_a_yes_only(
     monkeypatch.setattr("zoo.gym.jobs.remove", lambda run: done.append(run.id))
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
-        await pilot.press("2")
+        await pilot.press("4")
         await shows(pilot, "stopped", "Finish", "Delete")
         for answer in ("enter", "y"):
             assert done == []
@@ -197,7 +199,7 @@ def test_a_run_is_renamed_and_shown_by_its_name_everywhere(drive: Drive) -> None
     run = running()
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
-        await pilot.press("2")
+        await pilot.press("4")
         await shows(pilot, f"{run.id}  running")
         await pilot.press("R", *"poems", "enter")
         await shows(pilot, "r0001 poems  running", "r0001 is named poems")
@@ -206,7 +208,7 @@ def test_a_run_is_renamed_and_shown_by_its_name_everywhere(drive: Drive) -> None
         await pilot.press("R", *"songs", "enter")
         await shows(pilot, "> r0001 songs  zen-pico")
         await pilot.press("1")
-        await shows(pilot, "Watch r0001 songs: zen-pico, running")
+        await shows(pilot, "Watch r0001 songs", "zen-pico, running")
 
     drive(visit)
 
@@ -216,7 +218,7 @@ def test_a_name_that_cannot_be_is_refused_in_a_sentence(drive: Drive) -> None:
     run = running()
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
-        await pilot.press("2")
+        await pilot.press("4")
         await shows(pilot, f"{run.id}  running")
         await pilot.press("R", *"7", "enter")
         await shows(pilot, "run name '7': expected up to 64 letters", "Enter saves")
@@ -233,7 +235,7 @@ def test_a_run_with_a_process_is_not_offered_to_be_deleted(drive: Drive) -> None
     running()
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
-        await pilot.press("2")
+        await pilot.press("4")
         await shows(pilot, "running", "Stop")
         assert not {"Delete", "Finish"} & set(screen_text(app).splitlines()[-1].split())
 
@@ -246,7 +248,7 @@ def test_a_done_run_is_offered_neither_pause_nor_stop(drive: Drive) -> None:
     fakes.end(run, "done")
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
-        await pilot.press("2")
+        await pilot.press("4")
         await shows(pilot, "done", "Open")
         bottom = screen_text(app).splitlines()[-1]
         assert not {"Pause", "Resume", "Stop"} & set(bottom.split())

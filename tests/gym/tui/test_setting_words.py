@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.gym.tui.fakes import PLANNED
-from zoo.gym.tui.setting_words import LINE, matching_settings, plan_words
+from zoo.gym.tui.start.settings import LINE, matching_settings, plan_words
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from textual.widgets import Button, Input
 from tests.gym.tui import fakes
 from tests.gym.tui.conftest import Drive, screen_text, shows, until
 from zoo.gym.tui.app import GymApp
-from zoo.gym.tui.screens import start
-from zoo.gym.tui.screens.run import RunScreen
-from zoo.gym.tui.widgets.inspection import inspection_words
+from zoo.gym.tui.runs.run import RunScreen
+from zoo.gym.tui.start import screen as start
+from zoo.gym.tui.start.inspection import inspection_words
 
 
 @pytest.mark.slow
@@ -29,7 +29,7 @@ def test_a_pasted_path_is_inspected_and_described(
         words = ["data", "inspect", str(path), "--model", "zen-pico"]
         assert asked == [[*words, "--offline"]]
 
-    drive(visit)
+    drive(visit, size=(90, 30))
 
 
 @pytest.mark.slow
@@ -47,7 +47,7 @@ def test_rows_are_inspected_for_the_stage_among_the_settings(
         words = ["data", "inspect", str(path), "--model", "zen-pico"]
         assert asked == [[*words, "--offline"], [*words, "--stage", "dpo", "--offline"]]
 
-    drive(visit)
+    drive(visit, size=(90, 30))
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_a_stage_that_is_typed_while_rows_are_read_is_inspected(
         await shows(pilot, "200 examples")
         assert [word for word in asked[1] if word in {"--stage", "dpo"}] == ["--stage", "dpo"]
 
-    drive(visit)
+    drive(visit, size=(90, 30))
 
 
 def test_rows_for_other_methods_come_with_the_setting_to_add() -> None:
@@ -94,7 +94,7 @@ def test_a_file_dropped_on_a_field_with_a_path_takes_its_place(
         await shows(pilot, "200 examples")
         assert app.screen.query_one("#path", Input).value == str(path)
 
-    drive(visit)
+    drive(visit, size=(90, 30))
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_enter_after_the_inspection_starts_what_is_shown(
         await shows(pilot, "step 3 of 150", "run r0001 has started")
         assert asked[-1][:4] == ["train", str(path), "--model", "zen-pico"]
 
-    drive(visit, size=(160, 36))
+    drive(visit, size=(300, 36))
 
 
 @pytest.mark.slow
@@ -127,7 +127,7 @@ def test_a_click_starts_with_the_settings_that_were_typed(
         await until(pilot, lambda: isinstance(app.screen, RunScreen))
         assert asked[-1][4:] == ["max_steps=9", "--offline", "--detach"]
 
-    drive(visit)
+    drive(visit, size=(90, 30))
 
 
 @pytest.mark.slow
@@ -138,7 +138,7 @@ def test_what_a_run_would_do_is_shown_before_it_starts(
         app.action_start(str(fakes.rows_file(tmp_path)))
         await shows(pilot, "90 steps of 16 rows; rate 0.002; needs about 870.0 MB, 6.1")
 
-    drive(visit)
+    drive(visit, size=(90, 30))
 
 
 @pytest.mark.slow
@@ -152,7 +152,7 @@ def test_a_model_in_the_cache_can_be_chosen_by_keys(
         await shows(pilot, "--model zen-nano")
         assert "Not downloaded: smollm2" in screen_text(app)
 
-    drive(visit)
+    drive(visit, size=(90, 30))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 30), (120, 36)])

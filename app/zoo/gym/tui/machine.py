@@ -3,26 +3,47 @@
 import os
 import platform
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
-from zoo.gym.humanize import human_bytes
 from zoo.gym.paths import folders
 from zoo.models import PICO, Entry, cached_ids, registry
 from zoo.models.gguf import imported_names
 
+LOW_BATTERY = 20
+"""The charge, in percent, below which a machine without power is a warning."""
 
-def machine_line() -> str:
-    """Returns system, cores, memory and free disk in one line."""
+
+@dataclass(frozen=True)
+class Machine:
+    """What matters to a training on this machine; sizes in bytes, charge in percent."""
+
+    system: str
+    cores: int
+    memory: int
+    memory_free: int
+    disk: int
+    disk_free: int
+    charge: float | None = None
+    plugged: bool = True
+
+
+def this_machine() -> Machine:
+    """Reads the figures of this moment."""
     import psutil
 
-    memory = psutil.virtual_memory()
-    disk = shutil.disk_usage(_existing(folders().data)).free
+    memory, disk = psutil.virtual_memory(), shutil.disk_usage(_existing(folders().data))
+    battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
     system = {"Darwin": "Mac"}.get(platform.system(), platform.system())
-    cores = os.cpu_count() or 1
-    return (
-        f"{system} {platform.machine()}, {cores} {'core' if cores == 1 else 'cores'}, "
-        f"{human_bytes(memory.available)} of {human_bytes(memory.total)} memory free, "
-        f"{human_bytes(disk)} of disk space free"
+    return Machine(
+        system=f"{system} {platform.machine()}",
+        cores=os.cpu_count() or 1,
+        memory=memory.total,
+        memory_free=memory.available,
+        disk=disk.total,
+        disk_free=disk.free,
+        charge=None if battery is None else battery.percent,
+        plugged=battery is None or battery.power_plugged is not False,
     )
 
 
@@ -43,14 +64,9 @@ def missing_models() -> list[Entry]:
     return [entry for entry in registry() if entry.alias not in available]
 
 
-def offer(entry: Entry) -> str:
-    """Returns a model's name, with download size and licence."""
-    return f"{entry.alias} ({human_bytes(entry.download_bytes)}, {entry.licence})"
-
-
 def _about(entry: Entry) -> str:
     where = "imported" if entry.package else "in the cache"
-    where = "built in, for tests: it cannot converse" if entry.alias == PICO else where
+    where = "for tests" if entry.alias == PICO else where
     return f"{entry.parameters / 1e6:,.1f} M parameters, {where}"
 
 

@@ -1,4 +1,4 @@
-"""The commands of ctrl+p: those of the screen's keys, the other screens, and three themes."""
+"""The commands of ctrl+p: those of the screen's keys, the places, and three themes."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -8,21 +8,18 @@ from textual.app import SystemCommand
 from textual.binding import ActiveBinding
 from textual.screen import Screen
 
-from zoo.gym.tui.theme import ZOO
+from zoo.gym.tui.places import PLACES
+from zoo.gym.tui.theme import THEMES
 
 if TYPE_CHECKING:
     from zoo.gym.tui.app import GymApp
 
-PLACES = (
-    ("Home", "what is on this machine, and what to do next", "go('home')"),
-    ("Runs", "all runs, newest first", "go('runs')"),
+COMMANDS = (
+    ("Find a way", "from your file to method, recipe and settings", "recommend"),
+    ("Merge models", "one model of several fine-tunes", "merge"),
+    ("Tune settings", "search settings within a budget", "tune"),
     ("Doctor", "test this machine, see what fits and what is missing", "command('doctor')"),
     ("Demo", "train, compress and test the built-in model", "command('demo')"),
-)
-THEMES = (
-    ("Theme: black", "white and violet on black", ZOO.name),
-    ("Theme: light", "black on a light background", "textual-light"),
-    ("Theme: terminal", "the colours of the terminal", "ansi-dark"),
 )
 
 
@@ -39,7 +36,10 @@ def commands(app: "GymApp", screen: Screen[Any]) -> Iterator[SystemCommand]:
         if is_own(active):
             tooltip = f"{app.get_key_display(key)}  {active.tooltip}".strip()
             yield SystemCommand(text, tooltip, partial(app.run_action, key.action, active.node))
-    for title, tooltip, action in PLACES:
+    for place in PLACES:
+        go = partial(app.run_action, f"go('{place.mode}')", app)
+        yield SystemCommand(place.name, f"{place.key}  {place.about}", go)
+    for title, tooltip, action in COMMANDS:
         yield SystemCommand(title, tooltip, partial(app.run_action, action, app))
     for title, tooltip, name in THEMES:
-        yield SystemCommand(title, tooltip, partial(setattr, app, "theme", name))
+        yield SystemCommand(f"Theme: {title}", tooltip, partial(setattr, app, "theme", name))

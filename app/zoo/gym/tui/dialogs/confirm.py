@@ -34,7 +34,7 @@ class ConfirmDialog(ModalScreen[bool]):
         Binding("n,escape", "answer(False)", "No", key_display="n"),
         Binding("left", "app.focus_previous", show=False),
         Binding("right", "app.focus_next", show=False),
-        Binding("1,2,q,question_mark", "nothing", show=False),
+        Binding("1,2,3,4,5,6,q,question_mark", "nothing", show=False),
     ]
 
     def __init__(self, question: str, consequence: str, *, yes: str) -> None:

@@ -37,7 +37,7 @@ class ExplainDialog(ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,q,enter", "close", "Close", key_display="Esc"),
-        Binding("1,2,n", "close", show=False),
+        Binding("1,2,3,4,5,6,n", "close", show=False),
     ]
 
     def __init__(self, screen: Screen[object]) -> None:
@@ -48,7 +48,7 @@ class ExplainDialog(ModalScreen[None]):
         """Writes the page."""
         with VerticalScroll() as box:
             box.border_title = "Help"
-            box.border_subtitle = "Esc closes"
+            box.border_subtitle = "ctrl+p searches all commands, Esc closes"
             text = getattr(self.about, "own_help", "") or self.about.HELP or ""
             yield Static(text.strip() + "\n", markup=False)
             rows = [*_keys(self.about), *EVERYWHERE]

@@ -11,6 +11,11 @@ class GymScreen(Screen[None]):
     No message is handled any more where this cancels them, so none can start another one.
     """
 
+    @property
+    def has_entries(self) -> bool:
+        """Whether leaving the screen for another place discards what was typed."""
+        return False
+
     async def _message_loop_exit(self) -> None:
         self.workers.cancel_node(self)
         await super()._message_loop_exit()

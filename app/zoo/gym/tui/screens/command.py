@@ -1,6 +1,7 @@
 """A zoo-gym command that runs in a process of its own, and what it prints."""
 
 import asyncio
+import shlex
 from subprocess import STDOUT
 from typing import ClassVar
 
@@ -22,13 +23,11 @@ class CommandScreen(GymScreen):
     """Runs a command to its end; closing the screen earlier asks first.
 
     Args:
-        words: the arguments of `zoo-gym`.
+        words: the arguments of `zoo-gym`, quoted as for a shell.
     """
 
     HELP = "A zoo-gym command and its output. Esc ends a running command, after a confirmation."
-    CSS: ClassVar[str] = """
-    CommandScreen #state { height: auto; padding: 0 1; margin-bottom: 1; text-style: bold; }
-    """
+    CSS_PATH = "command.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Back", key_display="Esc"),
         Binding("y", "copy", "Copy all"),
@@ -43,7 +42,10 @@ class CommandScreen(GymScreen):
         """Makes the screen."""
         yield Bar(f"zoo-gym {self.words}")
         yield Static(f"Starting zoo-gym {self.words} ...", id="state", markup=False)
-        yield TextLog()
+        log = TextLog()
+        log.add_class("panel", "fills")
+        log.border_title = "Output"
+        yield log
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -73,7 +75,7 @@ class CommandScreen(GymScreen):
     async def _follow(self) -> None:
         state, log = self.query_one("#state", Static), self.query_one(TextLog)
         try:
-            process = self._process = start_command(self.words.split(), stderr=STDOUT)
+            process = self._process = start_command(shlex.split(self.words), stderr=STDOUT)
         except GymError as error:
             state.update(visible(error.message))
             return

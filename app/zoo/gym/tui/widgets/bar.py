@@ -1,14 +1,10 @@
 """The top line: the main screens with their keys, and what is open."""
 
-from typing import ClassVar
-
 from textual.content import Content
 from textual.widgets import Static
 
 from zoo.gym.terminal import visible
-
-PLACES = (("1", "home", "Home"), ("2", "runs", "Runs"))
-"""Key, mode and name of each main screen."""
+from zoo.gym.tui.places import PLACES
 
 
 class Bar(Static):
@@ -16,10 +12,6 @@ class Bar(Static):
 
     Args:
         opened: what is open on top of the main screen, if anything is.
-    """
-
-    DEFAULT_CSS: ClassVar[str] = """
-    Bar { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
     """
 
     def __init__(self, opened: str = "") -> None:
@@ -32,9 +24,10 @@ class Bar(Static):
 
     def show(self, opened: str) -> None:
         """Names what is open here."""
-        parts = ["[b $primary]zoo-gym[/]"]
-        for key, mode, name in PLACES:
-            label = f"[b]> {key} {name}[/]" if mode == self.app.current_mode else f"  {key} {name}"
-            parts.append(f"[@click=app.go('{mode}')]{label}[/]")
-        line = Content.from_markup("  ".join(parts))
-        self.update(line + Content(visible(f"  > {opened}")) if opened else line)
+        parts = ["[b $foreground]zoo-gym[/] "]
+        for place in PLACES:
+            label = f" {place.key} {place.name} "
+            label = f"[reverse]{label}[/]" if place.mode == self.app.current_mode else label
+            parts.append(f"[@click=app.go('{place.mode}')]{label}[/]")
+        line = Content.from_markup("".join(parts))
+        self.update(line + Content(visible(f" > {opened}")) if opened else line)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from rich.cells import cell_len
+from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, OptionList
 
@@ -19,8 +19,13 @@ class Choices(OptionList):
         Binding("G", "last", show=False),
     ]
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Refuses to move by pages where there is no line for the list: textual would end."""
+        del parameters
+        return action not in {"page_up", "page_down"} or self.scrollable_content_region.height > 0
 
-class RowTable(DataTable[str]):
+
+class RowTable(DataTable[Text]):
     """Rows of which one is chosen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -31,11 +36,11 @@ class RowTable(DataTable[str]):
         Binding("G", "scroll_bottom", show=False),
     ]
 
-    def fit(self, rows: Sequence[Sequence[str]]) -> None:
+    def fit(self, rows: Sequence[Sequence[Text]]) -> None:
         """Makes each column as wide as its longest cell; call it before the cells are written.
 
         Textual measures cells when it is idle. What it has drawn before that stays cut.
         """
         for i, column in enumerate(self.ordered_columns):
-            cells = [column.label.plain, *(row[i] for row in rows)]
-            column.auto_width, column.width = False, max(cell_len(cell) for cell in cells)
+            cells = [column.label, *(row[i] for row in rows)]
+            column.auto_width, column.width = False, max(cell.cell_len for cell in cells)

@@ -17,7 +17,7 @@ _NARROW_COLUMN = 24
 class Meters(Static):
     """A list of figures; its own width decides how it is laid out."""
 
-    DEFAULT_CSS: ClassVar[str] = "Meters { height: auto; padding: 0 1; }"
+    DEFAULT_CSS: ClassVar[str] = "Meters { height: auto; }"
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, markup=False)
@@ -38,6 +38,9 @@ class Meters(Static):
         columns = max(1, width // _NARROW_COLUMN) if width > 2 * _NARROW_COLUMN else 1
         cell = width // columns
         cells = [_cell(name, value, cell) for name, value in self.meters]
+        if columns == 1:
+            longest = max((len(name) for name, _ in self.meters), default=0)
+            cells = [_cell(name.ljust(longest + 1), value, cell) for name, value in self.meters]
         rows = [cells[i : i + columns] for i in range(0, len(cells), columns)]
         text = "\n".join("".join(row).rstrip() for row in rows)
         self.update(text, layout=len(rows) != self._rows)

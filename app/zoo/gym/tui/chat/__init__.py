@@ -1,0 +1,1 @@
+"""Chat: models side by side on the same prompt, and their server."""

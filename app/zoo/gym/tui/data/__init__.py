@@ -1,0 +1,1 @@
+"""Data: what a file of examples would teach, row by row."""

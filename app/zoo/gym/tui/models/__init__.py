@@ -1,0 +1,1 @@
+"""Models: those on this machine and others, what fits, downloads."""

@@ -1,0 +1,1 @@
+"""What the place Share asks of commands, and the words for it; no widgets."""

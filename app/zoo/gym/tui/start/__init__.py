@@ -1,0 +1,1 @@
+"""The form that starts a training: file, model, settings, command."""
