@@ -21,7 +21,7 @@ sys.exit(code)
 COMMANDS = [
     *("--help", "--version", "runs", "train --help", "runs list --help", "delta create --help"),
     *("data inspect --help", "chat --help", "models --help", "demo --help", "doctor --help"),
-    *("variants create --help", "variants list --help"),
+    *("variants create --help", "variants list --help", "completion bash"),
     *("paths", f"train --model m --data {__file__} --print-config"),
 ]
 

@@ -1,6 +1,7 @@
 """`models`: what is listed, imported and downloaded, and with which question."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -98,7 +99,21 @@ def test_the_question_has_size_licence_and_source(
             return True
 
     monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=42_000_000_000))
     ask = consent(yes=False)
     assert ask is not None
     assert ask(name, 92_871_040)
-    assert capsys.readouterr().err == question
+    assert capsys.readouterr().err == (
+        question if "Write" in question else question.replace("? ", "? 42.0 GB are free there ")
+    )
+
+
+def test_a_model_says_where_it_is_and_what_fits(call: "Call") -> None:
+    answer: Any = call("models", "--fits", "--json").json
+    rows = {row["name"]: row for row in answer["models"]}
+    assert rows["zen-pico"]["where"] == "built in"
+    assert (rows["zen-nano"]["where"], rows["zen-nano"]["folder"]) == ("not here", None)
+    needs = {job["method"]: job["needs_bytes"] for job in rows["zen-eco"]["fits"]}
+    assert needs["qlora"] < needs["lora"] < needs["full"]
+    assert answer["free_bytes"] > 0
+    assert "fits" not in call("models", "--json").json["models"][0]  # type: ignore[index]

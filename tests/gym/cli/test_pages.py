@@ -36,6 +36,7 @@ def maker() -> ModuleType:
         ("cli.md", "cli_page"),
         ("config.md", "config_page"),
         ("errors.md", "errors_page"),
+        ("recommend.md", "recommend_page"),
         ("refusals.md", "refusals_page"),
         ("rewards.md", "rewards_page"),
     ],

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from zoo.gym.cli.help import root_help
-from zoo.gym.cli.verbs import ABSENT, ALONE, GROUPS, ROOT, VERBS, Verb, children
+from zoo.gym.cli.verbs import ABSENT, ALONE, FURTHER, GROUPS, ROOT, VERBS, Verb, children
 from zoo.gym.paths import folders
 
 Call = Callable[..., Any]
@@ -144,7 +144,8 @@ def test_every_line_of_an_error_is_marked(call: Call) -> None:
 def test_bare_program_prints_the_first_word_of_every_command(call: Call) -> None:
     found = call()
     assert found.code == 0
-    assert all(f"\n  {word} " in found.stdout for word in children(""))
+    assert all(f"\n  {word} " in found.stdout for word in ROOT)
+    assert f"and {', '.join(FURTHER)}\n" in found.stdout
 
 
 @pytest.mark.parametrize("words", [*sorted(GROUPS.keys() - ALONE.keys()), "models --help"])
@@ -185,5 +186,5 @@ def test_a_word_that_is_no_file_is_answered_with_the_help(word: str, call: Call)
 
 
 def test_the_help_has_thirty_lines_at_most() -> None:
-    assert sorted(ROOT) == sorted(children(""))
+    assert sorted((*ROOT, *FURTHER)) == sorted(children(""))
     assert root_help().count("\n") < 30

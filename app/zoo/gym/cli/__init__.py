@@ -43,6 +43,10 @@ def _run(words: list[str], *, is_program: bool) -> int:
             from zoo.gym.cli.boundary import print_error
 
             return print_error(error, as_json=False)
+    if words == ["--plain"] or (not words and _is_dumb_terminal()):
+        from zoo.gym.tui.plain.talk import talk
+
+        return talk()
     if words in ([], ["--help"], ["-h"], ["help"]):
         from zoo.gym.cli.help import root_help
 
@@ -75,3 +79,9 @@ def on_terminal() -> bool:
     streams = (sys.stdin, sys.stdout, sys.stderr)
     drawable = os.environ.get("TERM", "") != "dumb"
     return drawable and all(stream is not None and stream.isatty() for stream in streams)
+
+
+def _is_dumb_terminal() -> bool:
+    """Returns whether a person sits at a terminal that can only print lines."""
+    is_person = sys.stdin is not None and sys.stdin.isatty()
+    return is_person and os.environ.get("TERM", "") == "dumb"

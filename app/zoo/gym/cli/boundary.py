@@ -89,11 +89,27 @@ def run(words: Sequence[str]) -> int:
         failure = error
     except OSError as error:
         failure = system_error(error)
-    except MemoryError as error:
-        failure = DoesNotFitError(
-            f"memory: {str(error) or 'an allocation was refused'}", code="cli.out_of_memory"
-        )
+    except (MemoryError, ModuleNotFoundError) as error:
+        failure = _lacking(error)
     return print_error(failure, as_json=as_json, code=code)
+
+
+def _lacking(error: MemoryError | ModuleNotFoundError) -> GymError:
+    """Returns the error of a machine without enough memory, or without torch.
+
+    Raises:
+        ModuleNotFoundError: torch is there; the module is another one.
+    """
+    if isinstance(error, MemoryError):
+        text = str(error) or "an allocation was refused"
+        return DoesNotFitError(f"memory: {text}", code="cli.out_of_memory")
+    from zoo.backends.libraries.torch_package import require_torch
+
+    try:
+        require_torch()  # transformers names a class of its own in place of the package
+    except NotAvailableError as absent:
+        return absent
+    raise error
 
 
 def _is_option(word: str) -> bool:

@@ -19,6 +19,7 @@ from zoo.models.offline import go_offline
 if TYPE_CHECKING:
     from zoo.gym.chat import ChatSession
     from zoo.gym.tuned.source import Source
+    from zoo.models import Resolved
 
 Adapter = Annotated[str | None, Parameter(name="--adapter_name_or_path")]
 MaxTokens = Annotated[int, Parameter(name="--max_new_tokens")]
@@ -33,12 +34,19 @@ class Chosen:
         name: what the user calls it.
         tuned: the fine-tune; None for a model alone, or a GGUF file.
         lora: a LoRA adapter in GGUF.
+        label: the id and commit of the base; empty for one that has no commit.
     """
 
     base: Path
     name: str
     tuned: "Source | None" = None
     lora: Path | None = None
+    label: str = ""
+
+    @property
+    def loading(self) -> str:
+        """What is loaded, in words: the name, and the model that it means."""
+        return f"loading {self.name}" + (f": {self.label}" if self.label else "")
 
     @property
     def adapter(self) -> Path | None:
@@ -79,8 +87,8 @@ def choose(
     lora: Path | None = None
     if tuned is not None and is_gguf_file(tuned.path):
         lora, tuned = tuned.path, None
-    base, name = _base(tuned, model, yes=yes, offline=offline)
-    return Chosen(base, name, tuned, lora)
+    base, name, label = _base(tuned, model, yes=yes, offline=offline)
+    return Chosen(base, name, tuned, lora, label)
 
 
 def _stored(model: str) -> Path | None:
@@ -120,20 +128,27 @@ def _fine_tune(*, run: str | None, adapter: str | None, delta: str | None) -> "S
 
 def _base(
     tuned: "Source | None", model: str | None, *, yes: bool, offline: bool
-) -> tuple[Path, str]:
-    """Returns the folder that is loaded, and what the user calls it."""
+) -> tuple[Path, str, str]:
+    """Returns the folder that is loaded, what the user calls it, and the label of a base."""
     if tuned is None and model is not None and is_gguf_file(given_path(model)):
-        return given_path(model), model
+        return given_path(model), model, ""
     if tuned is None:
-        return resolve_base(model, None, "--model", yes=yes, offline=offline).folder, str(model)
+        base = resolve_base(model, None, "--model", yes=yes, offline=offline)
+        return base.folder, str(model), _label(base)
     if tuned.artifact == "model":
         if model is not None:
             _refuse_second_model(model, tuned.path)
         go_offline()  # it needs no lookup
-        return tuned.path, str(tuned.path)
+        return tuned.path, str(tuned.path), ""
     recorded = tuned.base
     base = resolve_base(model, recorded, "--model", tuned.check, yes=yes, offline=offline)
-    return base.folder, base.id if tuned.artifact == "delta" else str(model or recorded)
+    name = base.id if tuned.artifact == "delta" else str(model or recorded)
+    return base.folder, name, _label(base)
+
+
+def _label(base: "Resolved") -> str:
+    """Returns id and commit; nothing for a model that has no commit."""
+    return "" if base.revision is None else base.label
 
 
 def trained_system(tuned: "Source | None", out: Output) -> str:

@@ -9,6 +9,7 @@ from zoo.gym.delta.reading.adapter import is_adapter
 from zoo.gym.errors import EXIT_CODES, GymError, InterruptedRunError, exit_code
 from zoo.gym.humanize import duration, figure, human_bytes
 from zoo.gym.jobs import Run, Status, read_ended, read_status, state_name
+from zoo.gym.jobs.tracking import commands_of
 from zoo.gym.retention.compare import sentence_of
 from zoo.gym.train.result.few_bits import codes_of
 from zoo.gym.train.result.next_steps import can_be_delta, scores_answers, training_with
@@ -27,6 +28,8 @@ _LABELS = {
     "peak_device_bytes": "peak memory of the device",
 }
 """Names of a result's metrics for people."""
+
+_FIGURES = {"tensorboard": "shows the figures", "wandb": "sends the figures to W&B"}
 
 
 def finish(run: Run, status: Status, out: Output) -> int:
@@ -148,9 +151,14 @@ def _print_result(run: Run, status: Status, out: Output) -> None:
     else:
         if can_be_delta(run.result):
             out.say(f"  zoo-gym delta create {run.id}    compresses the result to a small file")
+        out.say(f"  zoo-gym eval {run.id}    measures it beside its base")
+        written = "writes it for Ollama (lmstudio: for LM Studio)"
+        out.say(f"  zoo-gym export {run.id} --format ollama    {written}")
         out.say(f"  zoo-gym chat --run {run.id}      chats with it")
         served = f"--variant {run.id}" if is_adapter(run.result) else f"--model {run.result}"
         out.say(f"  zoo-gym serve {served}    answers other programs with it")
+    for command in commands_of(run).values():
+        out.say(f"  {command}    {_FIGURES[command.partition(' ')[0]]}")
     sys.stderr.flush()
 
 

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from zoo.gym.cli.verbs import GROUPS, ROOT, VERBS
+from zoo.gym.cli.verbs import FURTHER, GROUPS, ROOT, VERBS
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
@@ -33,13 +33,14 @@ def root_help() -> str:
             "",
             "Commands:",
             *columns(rows),
+            f"  and {', '.join(FURTHER)}",
             "",
             "Options:",
             *columns(
                 [
                     ("COMMAND --help", "its options, or its subcommands"),
                     ("--json", "any command: one JSON object as the last line"),
-                    ("--version", "the version"),
+                    ("--plain, --version", "the app by line, without a screen; the version"),
                 ]
             ),
             "",

@@ -187,7 +187,7 @@ def _answered(
         return totals
     if before:
         screen.say(f"{before:,} of {rows:,} rows were answered before")
-    screen.say(f"loading {chosen.name}")
+    screen.say(chosen.loading)
     with open_chat(chosen.base, adapter=chosen.adapter, delta=chosen.delta, **options) as session:
         # a template may print the date: that of the start, on whatever day it ends
         session.options = replace(session.options, date=str(written.notes["date"]))

@@ -1,5 +1,6 @@
 """Options shared by several commands."""
 
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from cyclopts import Parameter
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import human_bytes
 from zoo.gym.terminal import visible
-from zoo.models import registry
+from zoo.models import cache_folder, registry
 
 Switch = Annotated[bool, Parameter(negative=(), show_default=False)]
 Json = Annotated[
@@ -72,7 +73,14 @@ def _question(model_id: str, size: str) -> str:
         return f"{model_id} was not imported yet. Write a model folder of {size}? [y/N] "
     entry = next((each for each in registry() if model_id in {each.alias, each.hub_id}), None)
     details = f" ({entry.licence}, from {entry.source})" if entry else ""
-    return f"{model_id} is not on this machine. Download {size}{details}? [y/N] "
+    free = human_bytes(shutil.disk_usage(_there(cache_folder())).free)
+    there = f"{free} are free there"
+    return f"{model_id} is not on this machine. Download {size}{details}? {there} [y/N] "
+
+
+def _there(folder: Path) -> Path:
+    """Returns the nearest folder above that exists."""
+    return next(each for each in (folder, *folder.parents) if each.exists())
 
 
 def confirmed(question: str, *, yes: bool) -> bool:

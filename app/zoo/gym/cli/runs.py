@@ -80,6 +80,8 @@ def show(run: str, /, *, as_json: Json = False) -> int:
         run: a run's id such as r0001, its name, or last
         as_json: print one JSON object as stdout's last line
     """
+    from zoo.gym.evaluate.stored import lines_of, stored_results
+
     out, opened = Output(as_json), jobs.open_run(run)
     status = jobs.reconcile(opened)
     kind = jobs.kind_of(opened)
@@ -96,13 +98,16 @@ def show(run: str, /, *, as_json: Json = False) -> int:
     lines = [f"  {key}: {value}" for key, value in measured(status.metrics or {}) if key != "steps"]
     if lines:
         out.answer("\n".join(["measured", *lines]))
+    if evals := list(stored_results(opened)):
+        figures = (f"  {line}" for each in evals for line in lines_of(each))
+        out.answer("\n".join(["evaluated", *figures]))
     settings, fault = jobs.stored_yaml(opened)
     if fault is not None:
         hint = f"restore the file: '{opened.config_file}'"
         return fail(out, answer, InputError(fault, hint=hint, code="cli.config_damaged"))
     lines = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).splitlines()
     out.answer("settings\n" + "\n".join(f"  {line}" for line in lines))
-    out.result(answer | {"config": settings})
+    out.result(answer | {"evals": evals, "config": settings})
     return 0
 
 

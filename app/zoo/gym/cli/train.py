@@ -50,6 +50,8 @@ Config = Annotated[
     Parameter(name="--config", metavar="FILE", negative=(), show_default=False),
 ]
 
+PrintConfig = Annotated[Switch, Parameter(name=["--print-config", "--dry-run"])]
+
 
 @with_setting_flags
 def train(
@@ -57,7 +59,7 @@ def train(
     config: Config = (),
     yes: Yes = False,
     detach: Switch = False,
-    print_config: Switch = False,
+    print_config: PrintConfig = False,
     as_json: Json = False,
     **settings: object,
 ) -> int:
@@ -133,6 +135,23 @@ def train_as(
     return code
 
 
+def prepared_run(
+    loaded: Loaded, out: Output, *, yes: bool, env: Mapping[str, object] | None = None
+) -> Run:
+    """Makes the run that settings describe, after all checks; it is not started.
+
+    Args:
+        loaded: the settings.
+        out: the streams of the command.
+        yes: download without asking.
+        env: more for `env.json` of the run.
+
+    Raises:
+        GymError: it could not start.
+    """
+    return _run_of(_checked(loaded, out, quiet=True), out, yes=yes, env=env)
+
+
 def _checked(loaded: Loaded, out: Output, *, quiet: bool = False) -> Loaded:
     """Returns settings after a look at their data, with those that are left out.
 
@@ -203,7 +222,7 @@ def _run_of(
     check_fixed_base(fixed, model.folder)
     settings = {"settings": fixed.model_dump(mode="json")}
     run = create_run(dump_config(fixed), _environment(loaded, model) | settings | dict(env or {}))
-    out.say(f"run {run.id}: {model.id} in {run.folder}")
+    out.say(f"run {run.id}: {model.label} in {run.folder}")
     return run
 
 

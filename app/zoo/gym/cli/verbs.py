@@ -19,7 +19,7 @@ GROUPS = {
     "runs": "Lists, follows and controls training runs.",
     "delta": "Stores fine-tunes in small files, applies them.",
     "variants": "Keeps many people's fine-tunes of one base.",
-    "data": "Inspects and makes files of examples.",
+    "data": "Inspects, repairs and makes files of examples.",
     "experience": "Learns lessons in text; no weights change.",
     "round": "Combines fine-tunes, some of them malicious.",
     "providers": "Names the servers of chat models, and tries them.",
@@ -29,15 +29,29 @@ GROUPS = {
 """Groups of commands."""
 
 ROOT = (
-    *("train", "chat", "inference", "serve", "runs", "delta", "variants", "data", "experience"),
-    *("round", "models", "providers", "keys", "plan", "doctor", "demo", "paths"),
+    *("train", "chat", "inference", "eval", "serve", "runs", "delta", "variants", "data"),
+    *("experience", "round", "export", "push", "models", "doctor", "demo"),
 )
-"""The first words of all commands, in the order of `zoo-gym --help`."""
+"""The first words of the commands that `zoo-gym --help` explains, in its order."""
+
+FURTHER = (
+    "recommend",
+    "merge",
+    "tune",
+    "providers",
+    "keys",
+    "plan",
+    "paths",
+    "clean",
+    "webui",
+    "completion",
+)
+"""The first words of the others, which it lists."""
 
 ALONE = {"models": "list"}
 """Groups that are a command as well: the second word that is meant without one."""
 
-OTHER_NAMES = {"community": "round", "api": "serve"}
+OTHER_NAMES = {"community": "round", "api": "serve", "evaluate": "eval"}
 """First words under a second name, which published texts use."""
 
 OLD_VERBS = {("round", "take"): "sync"}
@@ -51,9 +65,10 @@ _RAY = (
 
 ABSENT = {
     "env": "expected zoo-gym doctor",
-    "eval": "expected zoo-gym delta check, which measures a delta, or the setting eval_dataset",
-    "export": "exporting models is not supported yet: expected zoo-gym delta apply, which writes a"
-    " model folder",
+    "eval --harness": "tasks are measured without a harness: expected --tasks NAME --data FOLDER",
+    "export --export_quantization_bit": "expected --quantization q4_k_m, or q8_0, for GGUF files",
+    "export --imatrix": "importance matrices are not supported: expected --quantization q4_k_m",
+    "export --infer_backend": "expected --format: gguf for llama.cpp, hf for vLLM",
     "round aggregate --queue": _RAY,
     "round attack": "attacks are tried in a clone of zoo-gym: expected python -m bench attack",
     "round work": _RAY,
@@ -61,7 +76,6 @@ ABSENT = {
     "start": _SERVE,
     "version": "expected zoo-gym --version",
     "webchat": _CHAT,
-    "webui": "there is no web page: expected zoo-gym alone, which opens the app in the terminal",
 }
 """Commands and options of published texts and earlier versions, with the error message."""
 
@@ -72,9 +86,13 @@ VERBS = (
     Verb("runs tail", "runs:tail", "RUN", "Prints a run's events until it ends."),
     Verb("runs pause", "runs:pause", "RUN", "Pauses a run, or with --park saves and ends it."),
     Verb("runs resume", "runs:resume", "RUN", "Resumes a paused, stopped or failed run."),
+    Verb("runs retry", "retry:retry", "RUN [KEY=VALUE ...]", "Starts a run again as a new one."),
     Verb("runs stop", "runs:stop", "RUN", "Saves a run and ends its process."),
     Verb("runs finish", "runs:finish_run", "RUN", "Ends a run early and keeps its best step."),
     Verb("runs rename", "runs:rename", "RUN NAME", "Gives a run a name."),
+    Verb("runs diff", "diff:diff", "RUN RUN", "Compares two runs: settings, figures, data."),
+    Verb("runs clean", "clean:clean", "", "Deletes old checkpoints and temporary files."),
+    Verb("runs plot", "plot:plot", "RUN", "Draws a run's figures, or writes them as a table."),
     Verb("runs remove", "runs:remove", "RUN", "Deletes a run with everything in it."),
     Verb(
         "delta create", "delta.create:create", "SOURCE", "Compresses a fine-tune to a small file."
@@ -90,6 +108,8 @@ VERBS = (
     Verb("variants export", "variants.manage:export", "NAME", "Copies a variant to a delta file."),
     Verb("variants import", "variants.create:import_file", "FILE", "Stores a delta as a variant."),
     Verb("data inspect", "data:inspect", "FILE ...", "Shows what training would learn."),
+    Verb("data show", "data_rows:show", "FILE", "Shows rows as a model reads them."),
+    Verb("data fix", "data_rows:fix", "FILE", "Copies a file without its bad and repeated rows."),
     Verb("data make", "make_data:make", "ENVIRONMENT", "Writes tasks of an environment as rows."),
     Verb("experience train", "experience:train", "TASKS ...", "Learns lessons from answers."),
     Verb("experience estimate", "experience:estimate", "TASKS ...", "Shows what that would need."),
@@ -152,14 +172,28 @@ VERBS = (
     Verb("keys distrust", "keys:distrust_key", "NAME", "Trusts a key no more."),
     Verb("chat", "chat:chat", "", "Chats with a model, or answers a pipe's prompts."),
     Verb("inference", "inference:inference", "FILE", "Answers every row of a data file."),
+    Verb("eval", "eval:evaluate", "SOURCE ...", "Measures models on the same rows, side by side."),
     Verb("serve", "serve:serve", "", "Serves a model and variants to OpenAI clients."),
+    Verb("merge", "merge:merge", "SOURCE ...", "Merges models and fine-tunes of one base."),
+    Verb("tune", "tune:tune", "[ITEM ...]", "Searches settings of training by held-out rows."),
+    Verb("push", "push:push", "SOURCE REPO", "Uploads a fine-tune to the Hub, once you agree."),
+    Verb("export", "export:export", "[SOURCE]", "Writes GGUF files and other formats."),
+    Verb("recommend", "recommend:recommend", "[FILE ...]", "Says how to train on your rows."),
     Verb("plan", "plan:plan", "", "Shows sizes of deltas, for one user and many."),
     Verb("models list", "models:models", "", "Lists the models, as `models` alone does."),
     Verb("models get", "models:get", "NAME", "Downloads a model after you agree."),
     Verb("models import", "models:import_model", "FILE", "Makes a GGUF file a base model."),
     Verb("demo", "demo:demo", "", "Runs the whole workflow on the built-in model."),
     Verb("doctor", "doctor:doctor", "", "Tests this machine and what fits in its memory."),
+    Verb(
+        "completion",
+        "completion:completion",
+        "SHELL",
+        "Prints a script that completes commands in your shell.",
+    ),
+    Verb("clean", "clean:clean_all", "", "Deletes all that zoo-gym wrote on this machine."),
     Verb("paths", "paths:paths", "", "Shows the folders that zoo-gym uses."),
+    Verb("webui", "webui:webui", "", "Shows the app in a browser of this machine."),
 )
 """Every command."""
 

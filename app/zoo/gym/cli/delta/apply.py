@@ -18,6 +18,7 @@ def apply(
     out: str | None = None,
     dtype: Literal["f32", "bf16"] = "f32",
     force: Switch = False,
+    dry_run: Switch = False,
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,
@@ -31,6 +32,7 @@ def apply(
         dtype: the type of the written weights; bf16 rounds, and the loss is reported
         force: accept a base whose config or unchanged tensors differ from the recorded one's; how
             is reported
+        dry_run: show what would be rebuilt, and where it would be written
         yes: download without asking
         offline: never use the network
         as_json: print one JSON object as stdout's last line
@@ -43,7 +45,12 @@ def apply(
     folder = output_path(out, f"{name}-model")
     check_new_folder(folder)
     delta = Source("delta", path)
+    offline = offline or dry_run
     model = resolve_base(base, delta.base, "--base", delta.check, yes=yes, offline=offline)
+    if dry_run:
+        screen.answer(f"{path} on {model.label}, as {dtype}, to {folder}: nothing was written")
+        screen.result({"folder": str(folder), "base": model.id, "revision": model.revision})
+        return 0
     report = apply_delta(
         path,
         base=model.folder,

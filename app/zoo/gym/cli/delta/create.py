@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from zoo.gym.delta.file.header import Quality
     from zoo.gym.delta.zeros import Masked
     from zoo.gym.tuned.source import Source
+    from zoo.models import Resolved
 
 LOSSLESS = ("sparse", "f16", "bf16", "f32")
 """Codecs that lose nothing, or only by rounding."""
@@ -43,6 +44,7 @@ def create(
     max_bytes: str | None = None,
     out: str | None = None,
     force: Switch = False,
+    dry_run: Switch = False,
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,
@@ -64,6 +66,7 @@ def create(
             measuring those that fit
         out: the file to write; by default in this folder, named after the source
         force: replace an existing delta
+        dry_run: show what would be coded and measured, and where it would be written
         yes: download without asking
         offline: never use the network
         as_json: print one JSON object as stdout's last line
@@ -86,17 +89,14 @@ def create(
     name = tuned.path.stem if tuned.run is None else tuned.run.id
     target = output_path(out, f"{name}.delta.safetensors")
     check_new_file(target)
-    if target.exists() and not force:
-        raise InputError(
-            f"output {str(target)!r}: expected a new file, got one that exists",
-            hint="choose another name with --out, or replace the delta with --force",
-            code="cli.output_exists",
-        )
-    model = resolve_base(base, tuned.base, "--base", yes=yes, offline=offline)
+    _refuse_existing(target, force=force)
+    model = resolve_base(base, tuned.base, "--base", yes=yes, offline=offline or dry_run)
     if tuned.run is not None and tuned.run.env_file.is_file():
         refuse_other_base(tuned.run.env_file, model.folder)
     measuring = held_out_examples(tuned, data, model.folder, screen)
     measuring = sampled(measuring, model.folder, rows, screen)
+    if dry_run:
+        return _planned(tuned, model, config, target, len(measuring.examples), screen)
     steps, quality = _distillation(distill, tuned, config), quality_of(measuring, control)
     named: dict[str, Any] = {"base_id": model.id, "base_revision": model.revision}
     named["origin"] = origin_of(tuned)
@@ -129,6 +129,29 @@ def create(
     )
     _print_report(report, data, screen)
     screen.result(report.as_json())
+    return 0
+
+
+def _refuse_existing(target: Path, *, force: bool) -> None:
+    if target.exists() and not force:
+        raise InputError(
+            f"output {str(target)!r}: expected a new file, got one that exists",
+            hint="choose another name with --out, or replace the delta with --force",
+            code="cli.output_exists",
+        )
+
+
+def _planned(
+    tuned: "Source", base: "Resolved", config: DeltaConfig, target: Path, rows: int, screen: Output
+) -> int:
+    """Prints what a delta would be made from, and returns the exit code."""
+    from zoo.gym.delta.budget import options_of
+
+    screen.answer(f"the {tuned.artifact} {tuned.path} on {base.id}: {options_of(config)}")
+    measured = f"measured on {counted(rows, 'held-out row')}" if rows else "not measured"
+    screen.answer(f"{measured}; to {target}: nothing was written")
+    planned = {"file": str(target), "base": base.id, "revision": base.revision, "rows": rows}
+    screen.result(planned | {"options": options_of(config)})
     return 0
 
 
