@@ -5,7 +5,7 @@ PYTEST = $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 --dist loadf
 FUZZ_SECONDS ?= 20
 SOURCES = $(shell find core-rs/src -name "*.rs")
 
-.PHONY: demo test slow lint neon fuzz miri asan golden bench nightly pico core matrix lock clean
+.PHONY: demo test slow lint neon fuzz miri asan golden screenshots bench nightly pico core matrix lock clean
 
 demo: .venv/app ## install if needed, then run the example; downloads smollm2 (93 MB)
 	$(BIN)/zoo-gym demo --yes
@@ -41,6 +41,9 @@ golden: .venv/ready ## regenerate golden screens, deltas and aggregates; review 
 	$(BIN)/python -m tests.core.golden.make
 	$(BIN)/python -m tests.gym.delta.golden.make
 	$(BIN)/pytest --quiet --update-golden tests/gym/tui/test_golden.py
+
+screenshots: .venv/ready ## draw the pictures of the README from a run of zen-pico
+	$(BIN)/python docs/screenshots.py
 
 fuzz: ## fuzz the readers, FUZZ_SECONDS each; needs a C++ compiler
 	core-rs/fuzz/run $(FUZZ_SECONDS)

@@ -89,7 +89,8 @@ def restore_network() -> None:
 def shared(pytestconfig: pytest.Config) -> Callable[[str], Path]:
     """Finds a real file: `shared("data/sft/identity.json")`."""
     given: str | None = pytestconfig.getoption("--shared")
-    folder = Path(given) if given else pytestconfig.rootpath.parent / "shared"
+    root = pytestconfig.invocation_params.dir  # tests work in folders of their own
+    folder = root / given if given else pytestconfig.rootpath.parent / "shared"
 
     def find(name: str) -> Path:
         path = folder / name

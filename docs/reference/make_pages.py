@@ -1,4 +1,4 @@
-"""Generates the tables of cli.md, config.md, errors.md, refusals.md, rewards.md and training.md.
+"""Generates the tables of the reference pages: those in `main`.
 
 The figures in training.md are those in bench/results.
 
@@ -32,6 +32,7 @@ from zoo.gym.config.reward import RewardSettings
 from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import InputError
+from zoo.gym.recommend.rules import RULES, Case, Rule
 from zoo.gym.refusals import is_refusal, wilson
 from zoo.models import pico_folder
 
@@ -156,6 +157,35 @@ def rewards_page() -> str:
         own = [item for item in describe_fields(model) if item.key not in common]
         lines += [f"\n## {name}\n", str(model.__doc__), *([""] if own else []), *_options(own)]
     return "\n".join([*lines, ""])
+
+
+def recommend_page() -> str:
+    """Returns the part of recommend.md below the mark: every rule."""
+    titles = {
+        "method": "Methods",
+        "setting": "Settings",
+        "memory": "When memory is short, in this order",
+        "note": "Notes",
+    }
+    lines: list[str] = []
+    for part, title in titles.items():
+        rows = [_rule(rule) for rule in RULES if rule.part == part]
+        lines += [f"## {title}\n", *_table(("rule", "when", "does", "reason"), rows), ""]
+    return "\n".join(lines)
+
+
+def _rule(rule: Rule) -> tuple[str, ...]:
+    """Returns the cells of a rule; a setting that depends on the rows is that of long rows."""
+    when = f"`--want {' or '.join(rule.wants)}`: {rule.condition}" if rule.wants else rule.condition
+    settings = rule.settings(Case("", longest_tokens=3000)).items()
+    words = [
+        f"`{key}={json.dumps(value)}`".replace(chr(34), "") for key, value in settings if value
+    ]
+    method = [f"`{rule.method}`"] if rule.method else []
+    recipe = [f"recipe `zen-nano-{rule.recipe}.yaml`"] if rule.recipe else []
+    names = {name: f"`{name}`" for name in (*Case.__dataclass_fields__, "model")}
+    does = ", ".join([*method, *recipe, *words])
+    return f"`{rule.name}`", when, does, rule.reason.format_map(names)
 
 
 def refusals_page() -> str:
@@ -334,6 +364,7 @@ def main() -> None:
         "cli.md": cli_page(),
         "config.md": config_page(),
         "errors.md": errors_page(),
+        "recommend.md": recommend_page(),
         "refusals.md": refusals_page(),
         "rewards.md": rewards_page(),
         "training.md": training_page(),

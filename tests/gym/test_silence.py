@@ -82,7 +82,7 @@ def test_the_app_and_what_it_starts_ask_nobody(
     terminal = Terminal(tmp_path)
     try:
         terminal.open_app()
-        terminal.shows("Train a model on my examples")
+        terminal.shows("Train on my examples")
         terminal.keys("Enter")
         terminal.shows("1 Examples")
         terminal.tmux("send-keys", "-l", str(tmp_path / "rows.jsonl"))

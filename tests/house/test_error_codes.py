@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 FORM = re.compile(r"[a-z_]+\.[a-z_]+")
-NO_CODES = (".json", ".meet", ".safetensors", ".yaml", ".completion")
+NO_CODES = (".json", ".meet", ".safetensors", ".yaml", ".completion", ".tcss", ".token")
 
 
 @pytest.fixture(scope="module")

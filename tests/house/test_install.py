@@ -67,15 +67,20 @@ def test_what_may_be_built_from_source_is_locked() -> None:
     assert set(PLAIN_PYTHON) <= set(LOCKED)
 
 
-NAMED_OTHERWISE = {"pyyaml": "yaml"}
+NAMED_OTHERWISE = {"pillow": "PIL", "pyyaml": "yaml"}
 WITH_ANOTHER = {
+    "aiohttp": "textual-serve brings it",
     "botocore": "s3fs brings it",
+    "onnx": "torch's exporter needs it",
+    "onnx_ir": "onnxscript brings it",
+    "onnxscript": "torch's exporter needs it",
     "plotext": "textual-plotext draws with it, and needs it below 6",
     "tokenizers": "transformers brings it",
     "pydantic_core": "pydantic brings it",
     "packaging": "transformers brings it",
     "python_multipart": "fastapi reads uploads with it",
     "rich": "textual brings it",
+    "sqlalchemy": "optuna brings it",
     "starlette": "fastapi brings it",
 }
 """Declared for another's sake, or imported as part of what is declared."""
@@ -100,3 +105,8 @@ def third_party() -> set[str]:
                 elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                     found.add(node.module.partition(".")[0])
     return found - set(sys.stdlib_module_names) - {"zoo"}
+
+
+def test_the_program_has_its_published_names() -> None:
+    names = ("zoo-gym", "gym", "gym-cli")
+    assert PROJECT["scripts"] == dict.fromkeys(names, "zoo.gym.cli:main")

@@ -30,6 +30,13 @@ class Python:
     only: str = ""
 
 
+SAVED = """
+import shutil
+from zoo.models import pico_folder
+shutil.copytree(pico_folder(), "saves/model")
+"""
+
+
 @dataclass(frozen=True)
 class Command:
     """A command of a shell block, whose program is zoo-gym.
@@ -316,7 +323,12 @@ import functools, shutil, zoo.gym
 shutil.copyfile("alpaca_en_demo", "alpaca_gpt4_en")
 zoo.gym.TrainingConfig = functools.partial(zoo.gym.TrainingConfig, max_steps=1)
 """,
-        refused="export: exporting models is not supported yet",
+        after="""
+from pathlib import Path
+from zoo.models.gguf.parts import open_gguf
+assert "output_norm.weight" in open_gguf(Path("model.gguf")).tensors
+assert Path("model.delta.safetensors").is_file()
+""",
     ),
     Python("B3", after="assert config.method == 'byzantine_robust' and config.enable_rewards"),
     Python("B8", prelude=SOUP + "config = None", refused="got 2 of 3"),
@@ -391,21 +403,19 @@ COMMANDS = (
     ),
     Command("D3", 3, prelude=ADAPTED, more=("--json",), says=('"prompt": "Hello"',)),
     Command("B5", 2, more=ONE_STEP),
+    Command("B5", 3, more=("--port", "-1"), refused="--port: "),  # without that it serves
+    Command("B5", 4, prelude=SAVED, makes=("saves/model-q8_0.gguf",)),
     Command("C18", 2, more=("max_steps=1",), says=("1. a reward model learns from the pairs",)),
     Command("C18", 3, more=("--port", "-1"), refused="--port: "),  # without that it serves
+    Command("D3", 1, more=("--port", "-1"), refused="--port: "),
     Command("D3", 4, prelude=ADAPTED, more=("--port", "-1"), refused="--port: "),  # so does this
     Command("E2", 1, more=ONE_STEP),
     Command("E2", 2, more=ON_SUMS),
     Command("E2", 3, more=ON_PAIRS),
+    Command("E3", 1, more=("--port", "-1"), refused="--port: "),
 )
 
-ABSENT_COMMANDS = (
-    Command("B5", 3, refused="webui"),
-    Command("B5", 4, refused="export"),
-    Command("C18", 1, refused="start"),
-    Command("D3", 1, refused="webui"),
-    Command("E3", 1, refused="webui"),
-)
+ABSENT_COMMANDS = (Command("C18", 1, refused="start"),)
 """Commands that do not exist here."""
 
 FILES = (
