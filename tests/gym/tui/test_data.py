@@ -240,6 +240,37 @@ def test_rows_that_come_late_are_not_those_of_another_file(
     drive(visit, size=(120, 36))
 
 
+@pytest.mark.parametrize("is_short", [True, False], ids=["too few rows", "an error"])
+def test_rows_that_are_not_answered_are_asked_for_once(
+    drive: Drive,
+    asked: list[list[str]],
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_short: bool,
+) -> None:
+    async def answer(words: list[str], *, finish: bool = False) -> dict[str, Any]:
+        asked.append(words)
+        if words[1] == "inspect":
+            return INSPECTED
+        if is_short:
+            return {"rows": []}
+        raise InputError("the file has changed")
+
+    monkeypatch.setattr(data, "ask_command", answer)
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.press("3")
+        app.screen.open(str(file))  # type: ignore[attr-defined]
+        await shows(pilot, "by the tokenizer of zen-pico")
+        await pilot.press("G")
+        await shows(pilot, "Row 200 of 200", "word 200" if is_short else "the file has changed")
+        await pilot.pause(0.2)
+        pages = [words for words in asked if words[1] == "show"]
+        assert len(pages) == len({tuple(words) for words in pages})
+
+    drive(visit, size=(120, 36))
+
+
 def test_another_tokenizer_counts_again(
     drive: Drive, asked: list[list[str]], file: Path, tmp_path: Path
 ) -> None:

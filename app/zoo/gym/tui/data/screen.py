@@ -363,7 +363,7 @@ A file of lessons has no rows: its lessons are shown, and i imports them.
         try:
             rows = (await ask_command(words))["rows"]
         except GymError as error:
-            rows = [texts.problem_row(first, error.message)]
+            rows = [texts.problem_row(first + i, error.message) for i in range(PAGE)]
         if shown == (self.path, self.model):  # else they are of another file
             self._keep(first, rows)
             self._show_row()
@@ -372,11 +372,9 @@ A file of lessons has no rows: its lessons are shown, and i imports them.
         """Keeps the rows of a page; those of earlier ones are forgotten beyond a few pages."""
         if len(self._rows) > 10 * PAGE:
             self._rows.clear()
-        for number in range(first, first + PAGE):
-            same = [row for row in rows if row["row"] == number]
-            if same:
-                self._rows[number] = same
-        self._last = max(self._rows, default=0)
+        for number in range(first, first + PAGE):  # what has no row is not read again
+            self._rows[number] = [row for row in rows if row["row"] == number]
+        self._last = max((number for number, read in self._rows.items() if read), default=0)
 
     @work(exclusive=True, group="find")
     async def _find(self, text: str) -> None:
@@ -457,7 +455,7 @@ A file of lessons has no rows: its lessons are shown, and i imports them.
         else:
             box.border_subtitle = "as it is in the file"
             line = self._file.read(self.row) if self._file else ""
-            content.update(texts.raw_row(line) if line else "Reading the row ...")
+            content.update(texts.raw_row(line, is_read=self.row in self._rows))
         if self._matches:
             at = self._matches.index(self.row) + 1 if self.row in self._matches else 0
             box.border_subtitle = f"match {at} of {len(self._matches):,}"

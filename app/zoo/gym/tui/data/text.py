@@ -211,8 +211,15 @@ def _cut(text: str) -> str:
     return visible(text[:MOST_CHARACTERS]) + (f" ({more:,} more characters)" if more > 0 else "")
 
 
-def raw_row(line: str) -> Content:
-    """Returns a row as it is in the file: its keys, or the turns of its chat."""
+def raw_row(line: str, *, is_read: bool = False) -> Content:
+    """Returns a row as it is in the file: its keys, or the turns of its chat.
+
+    Args:
+        line: the row's line; empty if it is not known.
+        is_read: whether the row was read, and is none.
+    """
+    if not line:
+        return Content("There is no such row." if is_read else "Reading the row ...")
     try:
         value: object = json.loads(line)
     except (ValueError, RecursionError):
