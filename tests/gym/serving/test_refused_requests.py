@@ -14,6 +14,7 @@ from zoo.gym.serving.answering import parsed
 from zoo.gym.serving.answers import Answer
 from zoo.gym.serving.run import ModelServer
 from zoo.gym.serving.tuning.files import Files
+from zoo.gym.serving.tuning.requests import JobBody, settings_of
 from zoo.gym.serving.wire import CompletionBody
 
 CHAT = {"model": NAME, "messages": [{"role": "user", "content": "abc"}], "max_tokens": 2}
@@ -198,3 +199,5 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
     body = parsed(raw, CompletionBody)
     assert (body.max_tokens, body.seed) == (2, 3)
     assert isinstance(body.seed, int)
+    job = '{"model": "x", "training_file": "f", "hyperparameters": {"n_epochs": 2.0}}'
+    assert settings_of(parsed(job, JobBody)) == {"num_train_epochs": 2}

@@ -43,11 +43,11 @@ def clean(*, dry_run: DryRun = False, yes: Yes = False, as_json: Json = False) -
         out.answer("nothing to delete")
     deleted = [] if dry_run or not files else _deleted(files, yes=yes)
     if deleted:
-        out.answer(f"{_counted(deleted)} deleted, {human_bytes(_sum(deleted))} freed")
+        out.answer(f"{_counted(deleted)} deleted, {human_bytes(_total(deleted))} freed")
     listed = [
         {"path": str(file.path), "kind": file.kind, "bytes": file.size_bytes} for file in files
     ]
-    out.result({"files": listed, "deleted": len(deleted), "freed_bytes": _sum(deleted)})
+    out.result({"files": listed, "deleted": len(deleted), "freed_bytes": _total(deleted)})
     return 0
 
 
@@ -61,13 +61,8 @@ def _answers() -> Iterator[jobs.Deletable]:
 
 
 def _deleted(files: list[jobs.Deletable], *, yes: bool) -> list[jobs.Deletable]:
-    question = f"Permanently delete {_counted(files)} ({human_bytes(_sum(files))})? [y/N] "
-    if not confirmed(question, yes=yes):
-        raise InputError(
-            "nothing was deleted: expected a confirmation",
-            hint="delete without a confirmation: zoo-gym runs clean --yes",
-            code="cli.not_confirmed",
-        )
+    question = f"Permanently delete {_counted(files)} ({human_bytes(_total(files))})? [y/N] "
+    _confirm(question, "zoo-gym runs clean", yes=yes)
     return jobs.delete(files)
 
 
@@ -75,10 +70,6 @@ def _counted(files: list[jobs.Deletable]) -> str:
     nouns = {"checkpoint": "checkpoint", "temporary": "temporary file", "answers": "answer file"}
     counts = Counter(file.kind for file in files)
     return ", ".join(counted(count, nouns[kind]) for kind, count in counts.items())
-
-
-def _sum(files: list[jobs.Deletable]) -> int:
-    return sum(file.size_bytes for file in files)
 
 
 def clean_all(
@@ -118,7 +109,8 @@ def clean_all(
         out.say(f"            stays: not written by zoo-gym  {path}")
     if files and not dry_run:
         written.refuse_live()
-        _confirm_all(files, yes=yes)
+        question = f"Permanently delete all of this ({human_bytes(_total(files))})? [y/N] "
+        _confirm(question, "zoo-gym clean", yes=yes)
         written.delete(files)
         out.answer(
             f"{human_bytes(_total(files))} freed; to remove the program: pip uninstall zoo-gym"
@@ -139,20 +131,19 @@ def clean_all(
     return 0
 
 
-def _confirm_all(files: "list[Written]", *, yes: bool) -> None:
+def _confirm(question: str, command: str, *, yes: bool) -> None:
     """Asks whether to delete.
 
     Raises:
         InputError: the answer is no.
     """
-    question = f"Permanently delete all of this ({human_bytes(_total(files))})? [y/N] "
     if not confirmed(question, yes=yes):
         raise InputError(
             "nothing was deleted: expected a confirmation",
-            hint="delete without a confirmation: zoo-gym clean --yes; only list: --dry-run",
+            hint=f"delete without a confirmation: {command} --yes; only list: --dry-run",
             code="cli.not_confirmed",
         )
 
 
-def _total(files: "Iterable[Written]") -> int:
+def _total(files: "Iterable[Written | jobs.Deletable]") -> int:
     return sum(file.size_bytes for file in files)

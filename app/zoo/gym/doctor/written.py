@@ -4,7 +4,6 @@ Only names that the program writes are listed: with `ZOO_GYM_HOME` its folders m
 others, which stay. Models are in a cache that other programs share: one is deleted by name alone.
 """
 
-import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,11 +11,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.files import remove_file
 from zoo.gym.jobs import run_folders
-from zoo.gym.jobs.remove import size_bytes
+from zoo.gym.jobs.remove import remove_path, size_bytes
 from zoo.gym.jobs.state import has_worker, read_status
-from zoo.gym.paths import folders, storage_error
+from zoo.gym.paths import folders
 from zoo.models import cache_folder, cached_ids
 from zoo.models.names import parse_name
 
@@ -56,7 +54,7 @@ class Written:
 def written() -> list[Written]:
     """Returns all that zoo-gym wrote in its folders."""
     return [
-        Written(part, path, _bytes(path))
+        Written(part, path, size_bytes(path))
         for folder, parts in WRITTEN.items()
         for path in _entries(getattr(folders(), folder))
         for part, patterns in parts.items()
@@ -94,7 +92,7 @@ def cached_model(name: str) -> Written:
             hint="zoo-gym models lists those that are here",
             code="doctor.not_cached",
         )
-    return Written(MODEL, path, _bytes(path))
+    return Written(MODEL, path, size_bytes(path))
 
 
 def refuse_live() -> None:
@@ -120,13 +118,7 @@ def delete(files: list[Written]) -> None:
         StorageError: one cannot be deleted.
     """
     for file in files:
-        try:
-            if file.path.is_dir() and not file.path.is_symlink():
-                shutil.rmtree(file.path)
-            else:
-                remove_file(file.path)
-        except OSError as error:
-            raise storage_error(error, file.path, verb="remove") from error
+        remove_path(file.path)
     for name in WRITTEN:
         with suppress(OSError):  # it is not there, or holds files of others
             getattr(folders(), name).rmdir()
@@ -134,8 +126,3 @@ def delete(files: list[Written]) -> None:
 
 def _entries(folder: Path) -> Iterator[Path]:
     return iter(sorted(folder.iterdir())) if folder.is_dir() else iter(())
-
-
-def _bytes(path: Path) -> int:
-    is_folder = path.is_dir() and not path.is_symlink()
-    return size_bytes(path) if is_folder else path.lstat().st_size

@@ -163,7 +163,7 @@ class Report:
     @property
     def size_bytes(self) -> int:
         """The bytes of the file, or of all files in the folder."""
-        return size_bytes(self.path) if self.path.is_dir() else self.path.stat().st_size
+        return size_bytes(self.path)
 
     def as_json(self) -> dict[str, Any]:
         """Returns the report as the command prints it."""

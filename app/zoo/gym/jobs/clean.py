@@ -4,7 +4,6 @@ A result, the settings, the events and the checkpoint that a resume would contin
 among it, nor is any file of a run with a process, queued or paused.
 """
 
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,13 +11,13 @@ from itertools import chain
 from pathlib import Path
 
 from zoo.gym.errors import InputError
-from zoo.gym.files import leftovers, read_json_object, remove_file
+from zoo.gym.files import leftovers, read_json_object
 from zoo.gym.files.lock import locked
 from zoo.gym.jobs.listing import list_runs, stored_yaml
-from zoo.gym.jobs.remove import size_bytes
+from zoo.gym.jobs.remove import remove_path, size_bytes
 from zoo.gym.jobs.run import Run
 from zoo.gym.jobs.state import LIVE, has_worker, read_status
-from zoo.gym.paths import folders, given_path, storage_error
+from zoo.gym.paths import folders, given_path
 from zoo.gym.train.run_folder.checkpoint import (
     all_checkpoints,
     find_checkpoint,
@@ -54,8 +53,7 @@ def ended_runs() -> list[Run]:
 
 def deletable_of(path: Path, kind: str, run: Run | None = None) -> Deletable:
     """Returns a file or folder with its size."""
-    is_folder = path.is_dir() and not path.is_symlink()
-    return Deletable(path, kind, size_bytes(path) if is_folder else path.lstat().st_size, run)
+    return Deletable(path, kind, size_bytes(path), run)
 
 
 def deletable_files() -> Iterator[Deletable]:
@@ -129,11 +127,5 @@ def _texts_in(value: object) -> Iterator[str]:
 
 
 def _deleted(file: Deletable) -> Deletable:
-    try:
-        if file.path.is_dir() and not file.path.is_symlink():
-            shutil.rmtree(file.path)
-        else:
-            remove_file(file.path)
-    except OSError as error:
-        raise storage_error(error, file.path, verb="remove") from error
+    remove_path(file.path)
     return file

@@ -1,11 +1,11 @@
-"""Deletes runs: renames the folder to a hidden name, then deletes it."""
+"""Deletes files and folders; of a run, renames the folder to a hidden name first."""
 
 import shutil
 import time
 from pathlib import Path
 
 from zoo.gym.errors import InputError
-from zoo.gym.files import private_path
+from zoo.gym.files import private_path, remove_file
 from zoo.gym.jobs.listing import list_runs
 from zoo.gym.jobs.run import Run
 from zoo.gym.jobs.state import has_worker, read_status
@@ -17,9 +17,29 @@ END_S = 10.0
 _POLL_S = 0.05
 
 
-def size_bytes(folder: Path) -> int:
-    """Returns the bytes of all files in a folder; a symbolic link counts as itself."""
-    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+def size_bytes(path: Path) -> int:
+    """Returns the bytes of a file, or of all files in a folder; a link counts as itself."""
+    files = path.rglob("*") if _is_folder(path) else iter((path,))
+    return sum(file.lstat().st_size for file in files if not file.is_dir() or file.is_symlink())
+
+
+def remove_path(path: Path) -> None:
+    """Deletes a file or folder; of a symbolic link, not its target.
+
+    Raises:
+        StorageError: the system refuses.
+    """
+    try:
+        if _is_folder(path):
+            shutil.rmtree(path)
+        else:
+            remove_file(path)
+    except OSError as error:
+        raise storage_error(error, path, verb="remove") from error
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def remove(run: Run) -> None:

@@ -23,8 +23,8 @@ class Hyperparameters(BaseModel):
 
     model_config = STRICT
 
-    n_epochs: Auto | Annotated[int, Field(ge=1, le=100_000)] = "auto"
-    batch_size: Auto | Annotated[int, Field(ge=1, le=65_536)] = "auto"
+    n_epochs: Auto | Annotated[Whole, Field(ge=1, le=100_000)] = "auto"
+    batch_size: Auto | Annotated[Whole, Field(ge=1, le=65_536)] = "auto"
     learning_rate_multiplier: Auto | Literal[1] = "auto"
     beta: Auto | Annotated[float, Field(gt=0)] = "auto"
 
