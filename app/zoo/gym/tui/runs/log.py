@@ -16,7 +16,9 @@ from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.text_log import TextLog
 
 _TAIL_BYTES = 400_000
-EMPTY = "The worker has printed nothing, which is normal: it prints only errors and warnings."
+EMPTY = """\
+The worker has printed nothing, which is normal: only tracebacks and warnings of libraries are \
+printed here. What the run itself warns of is on its screen."""
 
 
 class LogScreen(GymScreen):

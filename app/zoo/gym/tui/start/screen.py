@@ -307,7 +307,6 @@ class StartScreen(GymScreen):
         try:
             answer = await ask_command([*words, "--print-config", "--offline"])
         except GymError as error:
-            self._plan("")
             if words == self.words():
                 self._refuse(error)
             return
@@ -360,6 +359,9 @@ class StartScreen(GymScreen):
         widget.update(visible(text))
 
     def _problem(self, field: Field, text: str) -> None:
+        if text:
+            self._plan("")
+            self._checked = None
         widget = self.query_one(f"#{field}-problem", Static)
         widget.display = bool(text)
         widget.update(visible(text))
