@@ -20,6 +20,7 @@ from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.share.action import Action, Field, Values, command_text, missing
 from zoo.gym.tui.share.asking import Answer, ask_lines
 from zoo.gym.tui.widgets.bar import Bar
+from zoo.gym.tui.widgets.path_field import PathField
 from zoo.gym.tui.widgets.text_log import TextLog
 
 WAITS = "Nothing has run yet. What the command prints is shown here."
@@ -221,8 +222,8 @@ runs, and ends it after a yes.
         self.query_one("#command", Static).update(command_text(self.words))
 
 
-class PathField(Input):
-    """A field for a path; the screen takes what is pasted."""
+class FormPathField(PathField):
+    """A field for a path that takes what is pasted itself."""
 
     def on_paste(self, event: Paste) -> None:
         """Takes a dropped file in place of what stands there."""
@@ -244,5 +245,5 @@ def _widget(field: Field) -> Widget:
     if field.choices:
         value = field.value or field.choices[0][1]
         return Select(field.choices, value=value, allow_blank=False, id=name, compact=True)
-    kind = PathField if field.is_path else Input
+    kind = FormPathField if field.is_path else Input
     return kind(field.value, placeholder=field.placeholder, id=name, compact=True)
