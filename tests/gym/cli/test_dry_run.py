@@ -32,6 +32,11 @@ def files() -> set[Path]:
     [
         ("train rows.jsonl --model zen-pico", "per_device_train_batch_size"),
         ("delta create tuned1 --base base", "to tuned1.delta.safetensors: nothing was written"),
+        ("delta create tuned1 --base base --distill 9", "(defaults), then trained for 9 steps"),
+        (
+            "delta create tuned1 --base zen-pico --data rows.jsonl --rows 2 --max-bytes 1MB",
+            "what keeps most in 1MB",
+        ),
         ("models get smollm2", "smollm2: 92.9 MB to download"),
         ("models get zen-pico", "zen-pico: "),
     ],
@@ -46,6 +51,11 @@ def test_it_says_what_and_writes_nothing(
     assert shown in result.stdout
     assert files() == before
     assert run_folders() == []
+
+
+def test_a_size_without_rows_to_choose_by_is_refused(call: Call) -> None:
+    result = call("delta", "create", "tuned1", "--base", "base", "--max-bytes", "1MB", "--dry-run")
+    assert (result.code, "--max-bytes: expected held-out rows" in result.stderr) == (2, True)
 
 
 def test_a_merge_says_how_much_it_would_write(call: Call) -> None:

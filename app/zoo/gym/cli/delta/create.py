@@ -95,18 +95,21 @@ def create(
         refuse_other_base(tuned.run.env_file, model.folder)
     measuring = held_out_examples(tuned, data, model.folder, screen)
     measuring = sampled(measuring, model.folder, rows, screen)
-    if dry_run:
-        return _planned(tuned, model, config, target, len(measuring.examples), screen)
     steps, quality = _distillation(distill, tuned, config), quality_of(measuring, control)
+    if budget is not None and quality is None:
+        raise InputError(
+            "--max-bytes: expected held-out rows to measure codings on, got none",
+            hint="give some that it has not learned with --data",
+            code="cli.no_examples",
+        )
+    if dry_run:
+        coding = options_of(config) if max_bytes is None else f"what keeps most in {max_bytes}"
+        if steps is not None:
+            coding += ", then trained" + (f" for {counted(steps, 'step')}" if steps else "")
+        return _planned(tuned, model, coding, target, len(measuring.examples), screen)
     named: dict[str, Any] = {"base_id": model.id, "base_revision": model.revision}
     named["origin"] = origin_of(tuned)
-    if budget is not None:
-        if quality is None:
-            raise InputError(
-                "--max-bytes: expected held-out rows to measure codings on, got none",
-                hint="give some that it has not learned with --data",
-                code="cli.no_examples",
-            )
+    if budget is not None and quality is not None:
         screen.say("measuring codings: size, KL to the fine-tune in nats per token, options")
         config, _ = choose_within(
             tuned.path, model.folder, budget, quality, **named, watch=_say_candidate(screen)
@@ -142,16 +145,14 @@ def _refuse_existing(target: Path, *, force: bool) -> None:
 
 
 def _planned(
-    tuned: "Source", base: "Resolved", config: DeltaConfig, target: Path, rows: int, screen: Output
+    tuned: "Source", base: "Resolved", coding: str, target: Path, rows: int, screen: Output
 ) -> int:
     """Prints what a delta would be made from, and returns the exit code."""
-    from zoo.gym.delta.budget import options_of
-
-    screen.answer(f"the {tuned.artifact} {tuned.path} on {base.id}: {options_of(config)}")
+    screen.answer(f"the {tuned.artifact} {tuned.path} on {base.id}: {coding}")
     measured = f"measured on {counted(rows, 'held-out row')}" if rows else "not measured"
     screen.answer(f"{measured}; to {target}: nothing was written")
     planned = {"file": str(target), "base": base.id, "revision": base.revision, "rows": rows}
-    screen.result(planned | {"options": options_of(config)})
+    screen.result(planned | {"options": coding})
     return 0
 
 
