@@ -10,6 +10,7 @@ from tests.gym.tui.conftest import Drive, screen_text, shows, until
 from tests.gym.tui.test_run import run
 from zoo.gym.jobs import Run
 from zoo.gym.tui.app import GymApp
+from zoo.gym.tui.runs.export import ExportScreen
 from zoo.gym.tui.runs.run import RunScreen
 
 __all__ = ["run"]  # a fixture
@@ -61,6 +62,21 @@ def test_a_run_with_models_alone_promises_no_resume(drive: Drive, run: Run) -> N
         await pilot.press("escape", "1")
         await shows(pilot, "Open r0001")
         assert "Resume r0001" not in screen_text(app)
+
+    drive(visit)
+
+
+def test_only_a_result_can_be_exported_or_chatted_with(drive: Drive, run: Run) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Training")
+        assert "e Export" not in screen_text(app)
+        await pilot.press("e")
+        await shows(pilot, "Export is not possible: r0001 has no result yet")
+        fakes.end(run, "done")
+        await shows(pilot, "c Chat", "e Export")
+        await pilot.press("e")
+        await until(pilot, lambda: isinstance(app.screen, ExportScreen))
 
     drive(visit)
 

@@ -29,6 +29,8 @@ STATES: dict[str, frozenset[str]] = {
     "stop": frozenset(LIVE),
     "finish": frozenset({"interrupted", "failed"}),
     "remove": frozenset({"done", "interrupted", "failed", "damaged"}),
+    "chat": frozenset({"done"}),
+    "export": frozenset({"done"}),
 }
 """The states of a run in which each action is possible."""
 
@@ -67,6 +69,8 @@ def why_idle(actions: Sequence[str], controlled: tuple[Run, str] | None) -> str 
     run, state = controlled
     if state in LIVE and run.control.pending() in {"stop", "park"}:
         why = f"{run.id} is still saving; wait until it has stopped"
+    elif actions[0] in {"chat", "export"}:
+        why = f"{run.id} has no result yet"
     elif not any(state in STATES[action] for action in actions) or jobs.is_finishing(run, state):
         what = f"is {jobs.displayed_state(run, state, None)}" if state in LIVE else "has ended"
         why = f"{run.id} {what}"

@@ -65,7 +65,8 @@ class ControlScreen(GymScreen):
 
     def on_key(self, event: Key) -> None:
         """Says why a key that controls runs does nothing now, because its hint is hidden then."""
-        bindings = [binding for binding in ControlScreen.BINDINGS if isinstance(binding, Binding)]
+        every = [*ControlScreen.BINDINGS, *type(self).BINDINGS]
+        bindings = [binding for binding in every if isinstance(binding, Binding)]
         actions = [binding.action for binding in bindings if binding.key == event.key]
         actions = [action for action in actions if action in run_actions.STATES]
         why = run_actions.why_idle(actions, self.controlled())

@@ -72,7 +72,7 @@ The run does not need this window: you can close it and open the run again later
 """
     CSS_PATH = "run.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "compare", "Chat", tooltip="chat with it beside its base"),
+        Binding("c", "chat", "Chat", tooltip="chat with it beside its base"),
         Binding("e", "export", "Export", tooltip="for Ollama, llama.cpp and others"),
         Binding("l", "log", "Log"),
         Binding("y", "copy", "Copy", show=False, tooltip="copy the state with its messages"),
@@ -192,6 +192,8 @@ The run does not need this window: you can close it and open the run again later
         """Offers smaller steps to a run that did not fit into memory, and what its state allows."""
         if action == "retry":
             return self.history.status.code in OUT_OF_MEMORY
+        if action in {"chat", "export"} and self._kind == "lessons":
+            return False  # it has no weights; Share opens Chat with its library
         return super().check_action(action, parameters)
 
     def action_retry(self) -> None:
@@ -204,7 +206,7 @@ The run does not need this window: you can close it and open the run again later
 
         self.app.push_screen(GroupsScreen(self.run))
 
-    async def action_compare(self) -> None:
+    async def action_chat(self) -> None:
         """Opens Chat with this run beside its base."""
         await app_of(self).action_compare([self.run.id])
 
