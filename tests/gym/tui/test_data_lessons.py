@@ -69,7 +69,7 @@ def test_lessons_are_shown_and_imported_by_a_key(drive: Drive, tmp_path: Path) -
         assert "\x1b" not in screen_text(app)
         await pilot.press("i")
         await until(pilot, lambda: isinstance(app.screen, FormScreen))
-        await shows(pilot, "experience import", "sums.playbook.txt")
+        await shows(pilot, "import lessons", "sums.playbook.txt")
 
     drive(visit, size=(80, 24))
 

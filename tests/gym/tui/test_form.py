@@ -282,7 +282,7 @@ def test_a_place_is_gone_to_after_a_yes_where_a_form_would_be_lost(
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         app.action_start(str(path))
-        await shows(pilot, "40 examples")
+        await shows(pilot, "200 examples")
         app.screen.query_one("#start").focus()
         await pilot.press("1")
         await shows(pilot, "Leave this form?")
@@ -300,7 +300,7 @@ def test_a_place_is_gone_to_after_a_yes_where_a_form_would_be_lost(
         await pilot.press("y")
         await until(pilot, lambda: app.current_mode == "runs")
         app.action_start()
-        await until(pilot, lambda: isinstance(app.screen, StartScreen))
+        await shows(pilot, "Start training")
         app.screen.query_one("#start").focus()
         await pilot.press("1")
         await until(pilot, lambda: app.current_mode == "home")  # nothing stood in it

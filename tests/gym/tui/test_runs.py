@@ -165,7 +165,7 @@ def test_a_stopped_run_is_finished_or_deleted_after_a_yes_only(
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await pilot.press("4")
-        await shows(pilot, "stopped", "Finish", "Delete")
+        await shows(pilot, "stopped", "Finish")
         for answer in ("enter", "y"):
             assert done == []
             await pilot.press(key)
