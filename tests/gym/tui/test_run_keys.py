@@ -74,7 +74,7 @@ def test_only_a_result_can_be_exported_or_chatted_with(drive: Drive, run: Run) -
         await pilot.press("e")
         await shows(pilot, "Export is not possible: r0001 has no result yet")
         fakes.end(run, "done")
-        await shows(pilot, "c Chat", "e Export")
+        await shows(pilot, "c Compare", "e Export")
         await pilot.press("e")
         await until(pilot, lambda: isinstance(app.screen, ExportScreen))
 

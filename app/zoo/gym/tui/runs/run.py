@@ -72,7 +72,7 @@ The run does not need this window: you can close it and open the run again later
 """
     CSS_PATH = "run.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "chat", "Chat", tooltip="chat with it beside its base"),
+        Binding("c", "chat", "Compare", tooltip="chat with it beside its base"),
         Binding("e", "export", "Export", tooltip="for Ollama, llama.cpp and others"),
         Binding("l", "log", "Log"),
         Binding("y", "copy", "Copy", show=False, tooltip="copy the state with its messages"),
