@@ -10,7 +10,10 @@ pytest.importorskip("fastapi")
 
 from bench import serve_load
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="/proc and SIGKILL")]
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(os.name != "posix", reason="/proc and SIGKILL"),
+]
 
 
 def test_nothing_is_mixed_up_or_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,7 +111,7 @@ def test_a_refused_change_leaves_a_run_of_lessons_as_it_was(call: Call, served: 
     assert "trained again" not in result.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_capped_distillation_continues_with_a_higher_cap(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,7 +90,7 @@ def test_a_command_that_starts_no_run_waits_for_none() -> None:
     assert join_launched(["train", "rows.jsonl", "--print-config"], place) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_torchrun_trains_the_run_that_the_setting_does(tmp_path: Path) -> None:
     setting, launcher = (Place(tmp_path / name, stage="sft") for name in ("setting", "launcher"))
     setting.call(*two_of("sft"))

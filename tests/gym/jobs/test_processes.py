@@ -121,16 +121,8 @@ def test_two_processes_train_as_one(tmp_path: Path, stage: str) -> None:
     expect_same(two, one)
 
 
-@pytest.mark.parametrize(
-    "stage",
-    [
-        pytest.param("grpo", marks=pytest.mark.slow),
-        *(
-            pytest.param(stage, marks=pytest.mark.nightly)
-            for stage in ("dpo", "tdpo", "kto", "ppo", "rm", "distill", "full")
-        ),
-    ],
-)
+@pytest.mark.nightly  # of slow tests, the one that kills and resumes a divided run is as strict
+@pytest.mark.parametrize("stage", ["grpo", "dpo", "tdpo", "kto", "ppo", "rm", "distill", "full"])
 def test_a_divided_model_trains_as_a_whole_one(tmp_path: Path, stage: str) -> None:
     # 13 batches of held-out rows or answers are not divided evenly; margins near 0 are differences
     # of log-probabilities of tens of nats, in float32
@@ -261,7 +253,7 @@ def test_no_process_outlives_a_killed_worker(two: Place, tmp_path: Path) -> None
     assert place.weights() == two.weights()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_a_killed_process_interrupts_the_run(two: Place, tmp_path: Path) -> None:
     place = Place(tmp_path / "cut", stage="sft")

@@ -30,8 +30,8 @@ OUTSIDE: dict[str, tuple[Reached, float]] = {
 
 MOMENTS = [*killers.INSIDE, *killers.BESIDE, *OUTSIDE]
 
-SOONER = frozenset(MOMENTS[::4])
-"""Every fourth moment is a slow test, the others are nightly ones."""
+SOONER = frozenset(MOMENTS[::8])
+"""Every eighth moment is a slow test, the others are nightly ones."""
 
 
 def survive(folder: Path, server: ForkServerContext, moment: str) -> Outcome:

@@ -96,7 +96,7 @@ def test_an_answer_that_only_takes_longer_is_not_lost() -> None:
     assert found.answers[:3] == ("Paris", "I am Rowan", "")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_prompt_is_what_precedes_an_answer_in_training(
     shared: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.gym.tui import fakes
 from tests.gym.webui.test_browser import browser
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 LIMIT_MS = 60_000
 WAIT_MS = 100
