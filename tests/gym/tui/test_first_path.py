@@ -81,7 +81,7 @@ class Traveller(Terminal):
 
     def type(self, text: str, *then: str) -> None:
         """Types into a field once it has the focus (q is a letter then), and presses keys."""
-        self.shows(absent="q Quit")
+        self.shows("Esc ", absent="q Quit")  # the bottom line of a field
         self.tmux("send-keys", "-l", text)
         if then:
             self.keys(*then)

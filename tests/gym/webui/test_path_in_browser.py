@@ -88,7 +88,7 @@ class Drawn:
 
     def type(self, text: str) -> None:
         """Types into a field, once it has the focus."""
-        self.shows(absent="q Quit")
+        self.shows("Esc ", absent="q Quit")  # the bottom line of a field
         self.page.keyboard.type(text)
 
 
