@@ -10,16 +10,35 @@ import pytest
 from zoo.backends.libraries import torch_package
 from zoo.core.errors import NotAvailableError
 
-HIDDEN = """
+WITHOUT = """
 import importlib.machinery, sys
 real = importlib.machinery.PathFinder.find_spec
 importlib.machinery.PathFinder.find_spec = staticmethod(
     lambda name, path=None, target=None: None if name == "torch" else real(name, path, target)
 )
+"""
+"""The start of a process that has no torch."""
+
+HIDDEN = f"""{WITHOUT}
 from zoo.gym.cli import main
 sys.exit(main(sys.argv[1:]))
 """
-"""The program in a process that has no torch."""
+
+OPENS = f"""{WITHOUT}
+import asyncio
+from zoo.gym.tui.app import GymApp
+from tests.gym.tui.conftest import screen_text, shows
+
+async def look():
+    app = GymApp()
+    async with app.run_test(size=(100, 30)) as pilot:
+        for key, text in (("2", "zen-pico"), ("1", "What to do next")):
+            await pilot.press(key)
+            await shows(pilot, text)
+        print(screen_text(app))
+
+asyncio.run(look())
+"""
 
 
 @pytest.fixture
@@ -78,3 +97,11 @@ def test_a_command_without_torch_says_what_to_install(
     named = "error: training and chat need the package torch, which is not installed" in done.stderr
     assert named == (code == 4)
     assert "unexpected" not in done.stderr
+
+
+def test_the_app_opens_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    argv = [sys.executable, "-c", OPENS]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(argv, cwd=root, capture_output=True, text=True, check=True)
+    assert "What to do next" in done.stdout

@@ -53,6 +53,11 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
+def download_time(size_bytes: int) -> str:
+    """Returns how long a download takes, by a line of a usual speed: `2 min at 100 Mbit/s`."""
+    return f"{duration(size_bytes * 8 / 100e6)} at 100 Mbit/s"
+
+
 def money(usd: float) -> str:
     """Returns an amount with the digits that it needs: `0 USD`, `5.00 USD`, `0.0212 USD`."""
     if not usd:

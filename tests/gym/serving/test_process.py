@@ -119,3 +119,15 @@ def test_from_training_to_an_answer_each_command_prints_the_next(tmp_path: Path)
         assert json.loads(done.stdout)["model"] == "zen-pico:r0001"
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=60) == 0
+
+
+def test_for_other_machines_it_prints_the_token_that_they_need(tmp_path: Path) -> None:
+    words = [*SERVE, "--host", "0.0.0.0", "--allow-host", "gym.lan"]
+    words.remove("--json")
+    env = os.environ | {"ZOO_GYM_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as server:
+        assert server.stdout is not None
+        printed = next(line for line in server.stdout if line.startswith("token: "))
+        token = (tmp_path / "home" / "data" / "serve.token").read_text()
+        server.terminate()
+    assert printed.split()[1] == token.strip() != ""

@@ -8,11 +8,12 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.gym.tui import fakes
-from tests.gym.tui.conftest import Drive, shows, until
+from tests.gym.tui.conftest import Drive, screen_text, shows, until
 from zoo.gym.jobs import list_runs
 from zoo.gym.tui.alerts import Alerts, escape_of, needs_of
 from zoo.gym.tui.app import GymApp
 from zoo.gym.tui.machine import Machine
+from zoo.gym.tui.places import PLACES
 
 GB = 1_000_000_000
 WELL = Machine("Mac", 8, 16 * GB, 8 * GB, 500 * GB, 90 * GB, charge=80.0, plugged=False)
@@ -75,6 +76,25 @@ def test_the_terminal_notifies_only_who_looks_elsewhere(
         await until(pilot, lambda: any("]9;" in text for text in written) != focus)
 
     drive(visit)
+
+
+@pytest.mark.slow
+def test_every_place_says_how_many_runs_are_active(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = fakes.trained(3)
+    monkeypatch.setattr("zoo.gym.tui.app.READ_EVERY_S", 0.2)
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        for place in PLACES:
+            await app.go(place.mode)
+            await shows(pilot, "4 Runs 1 active")
+        app.action_start()
+        await shows(pilot, "4 Runs 1 active", "> new ")
+        fakes.end(run, "done")
+        await until(pilot, lambda: "active" not in screen_text(app).splitlines()[0])
+
+    drive(visit, size=(80, 24))
 
 
 @pytest.mark.slow

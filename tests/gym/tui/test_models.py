@@ -267,6 +267,7 @@ def test_the_question_of_a_download_that_was_stopped_has_the_rest_of_its_size() 
     part = row("zen-nano", "partly here", here_bytes=500_000_000)
     words = question(part, Transfer("zen-nano", ("models", "get", "zen-nano", "--yes")))
     assert "size       1.0 GB" in words[1]
+    assert "time       80 s at 100 Mbit/s" in words[1]
     assert "continues where it stopped" in words[1]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from zoo.gym.errors import InputError
-from zoo.gym.humanize import human_bytes
+from zoo.gym.humanize import download_time, human_bytes
 from zoo.gym.terminal import visible
 from zoo.models import cache_folder, registry
 
@@ -62,19 +62,20 @@ def consent(*, yes: bool) -> Callable[[str, int], bool] | None:
         return None
 
     def ask(model_id: str, size_bytes: int) -> bool:
-        return yes or confirmed(_question(model_id, human_bytes(size_bytes)), yes=False)
+        return yes or confirmed(_question(model_id, size_bytes), yes=False)
 
     return ask
 
 
-def _question(model_id: str, size: str) -> str:
+def _question(model_id: str, size_bytes: int) -> str:
     """Returns the question for a download or an import, with licence and source where known."""
+    size = human_bytes(size_bytes)
     if model_id.lower().endswith(".gguf"):
         return f"{model_id} was not imported yet. Write a model folder of {size}? [y/N] "
     entry = next((each for each in registry() if model_id in {each.alias, each.hub_id}), None)
     details = f" ({entry.licence}, from {entry.source})" if entry else ""
     free = human_bytes(shutil.disk_usage(_there(cache_folder())).free)
-    there = f"{free} are free there"
+    there = f"{free} are free there, it takes {download_time(size_bytes)}"
     return f"{model_id} is not on this machine. Download {size}{details}? {there} [y/N] "
 
 

@@ -26,6 +26,11 @@ class Alerts:
         """Takes the runs of a list: those that are live are followed."""
         self._live |= {row.id for row in rows if row.state in LIVE}
 
+    @property
+    def active(self) -> int:
+        """How many runs are followed, as none of them has ended."""
+        return len(self._live)
+
     def ended(self) -> list[str]:
         """Returns a sentence for each followed run that has ended since."""
         sentences: list[str] = []

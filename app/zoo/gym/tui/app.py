@@ -10,6 +10,7 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.notifications import SeverityLevel
+from textual.reactive import reactive
 from textual.screen import Screen
 
 from zoo.gym.errors import GymError, InputError
@@ -21,6 +22,8 @@ from zoo.gym.tui.theme import LIGHT, ZOO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from zoo.gym.jobs import RunRow
 
 PALETTE_LINES = 8
 """The height of a terminal from which on the list of commands has a line."""
@@ -47,6 +50,9 @@ class GymApp(App[None]):
         Binding("f1", "explain", "Help", show=False),  # in a field, where ? is a letter
         Binding("q", "quit", "Quit", id="quit"),
     ]
+
+    active: reactive[int] = reactive(0)
+    """The runs that have not ended, as the top line says."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,12 +97,18 @@ class GymApp(App[None]):
         with suppress(GymError, OSError):  # the lists say why runs cannot be read
             for text in await asyncio.to_thread(self.alerts.ended):
                 self.alert(text)
+        self.active = self.alerts.active
 
     @work(exclusive=True, group="machine")
     async def _look_at_machine(self) -> None:
         with suppress(OSError):
             for text in self.alerts.needs(await asyncio.to_thread(this_machine)):
                 self.alert(text, warning=True)
+
+    def look(self, rows: "Iterable[RunRow]") -> None:
+        """Takes the runs that a screen has read."""
+        self.alerts.look(rows)
+        self.active = self.alerts.active
 
     def alert(self, text: str, *, warning: bool = False) -> None:
         """Shows a message here, and by the terminal if the user looks elsewhere."""

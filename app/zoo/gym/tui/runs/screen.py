@@ -164,7 +164,7 @@ A failed run was ended by an error: open it to read which.
             note.update(visible(f"The runs cannot be read: {error}"))
             self.query_one("#none").display = True
             return
-        app_of(self).alerts.look(rows)
+        app_of(self).look(rows)
         shown = self.rows, self.names, self._losses
         if (rows[:MOST_ROWS], names, losses) != shown or not self._was_read:
             self.names, self._losses, self._was_read = names, losses, True

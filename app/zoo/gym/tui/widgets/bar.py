@@ -1,14 +1,15 @@
-"""The top line: the main screens with their keys, and what is open."""
+"""The top line: the main screens with their keys, how many runs are active, and what is open."""
 
 from textual.content import Content
 from textual.widgets import Static
 
 from zoo.gym.terminal import visible
+from zoo.gym.tui.own_app import app_of
 from zoo.gym.tui.places import PLACES
 
 
 class Bar(Static):
-    """Shows where the user is; a click on a main screen goes there.
+    """Shows where the user is and what runs; a click on a main screen goes there.
 
     Args:
         opened: what is open on top of the main screen, if anything is.
@@ -19,14 +20,17 @@ class Bar(Static):
         self.opened = opened
 
     def on_mount(self) -> None:
-        """Writes the line."""
-        self.show(self.opened)
+        """Writes the line, and again once another number of runs is active."""
+        self.watch(self.app, "active", lambda: self.show(self.opened))
 
     def show(self, opened: str) -> None:
         """Names what is open here."""
+        self.opened, active = opened, app_of(self).active
         parts = ["[b $foreground]zoo-gym[/] "]
         for place in PLACES:
             label = f" {place.key} {place.name} "
+            if place.mode == "runs" and active:
+                label = f"{label}[$success]{active} active[/] "
             label = f"[reverse]{label}[/]" if place.mode == self.app.current_mode else label
             parts.append(f"[@click=app.go('{place.mode}')]{label}[/]")
         line = Content.from_markup("".join(parts))
