@@ -298,7 +298,7 @@ class ChatScreen(ChoosingScreen):
         offered = {
             "stop": self.talk.is_answering,
             "leave": isinstance(self.focused, Input | TextArea) and not self.talk.is_answering,
-            "write": not self.prompt.has_focus,
+            "write": not isinstance(self.focused, PromptArea),
             "vote": self.is_blind and turn is not None and turn.can_be_voted,
             "blind": len(self.columns) > 1 and not self.talk.is_answering,
             "lessons": bool(self.available.libraries["libraries"])
