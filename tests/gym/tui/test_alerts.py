@@ -88,13 +88,13 @@ def test_every_place_says_how_many_runs_are_active(
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         for place in PLACES:
             await app.go(place.mode)
-            await shows(pilot, "4 Runs 1 active")
+            await shows(pilot, "6 Share 1 run active")
         app.action_start()
-        await shows(pilot, "4 Runs 1 active", "> new ")
+        await shows(pilot, "> new training 1 run active")
         fakes.end(run, "done")
         await until(pilot, lambda: "active" not in screen_text(app).splitlines()[0])
 
-    drive(visit, size=(80, 24))
+    drive(visit, size=(90, 24))
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from textual.content import Content
 from textual.widgets import Static
 
+from zoo.gym.humanize import counted
 from zoo.gym.terminal import visible
 from zoo.gym.tui.own_app import app_of
 from zoo.gym.tui.places import PLACES
@@ -29,9 +30,11 @@ class Bar(Static):
         parts = ["[b $foreground]zoo-gym[/] "]
         for place in PLACES:
             label = f" {place.key} {place.name} "
-            if place.mode == "runs" and active:
-                label = f"{label}[$success]{active} active[/] "
             label = f"[reverse]{label}[/]" if place.mode == self.app.current_mode else label
             parts.append(f"[@click=app.go('{place.mode}')]{label}[/]")
         line = Content.from_markup("".join(parts))
-        self.update(line + Content(visible(f" > {opened}")) if opened else line)
+        if opened:
+            line += Content(visible(f" > {opened}"))
+        if active:  # last: what is open here matters more where the line is short
+            line += Content.styled(f"  {counted(active, 'run')} active", "$success")
+        self.update(line)
