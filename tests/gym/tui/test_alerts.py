@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.content import Content
 from textual.pilot import Pilot
 
 from tests.gym.tui import fakes
@@ -14,6 +15,7 @@ from zoo.gym.tui.alerts import Alerts, escape_of, needs_of
 from zoo.gym.tui.app import GymApp
 from zoo.gym.tui.machine import Machine
 from zoo.gym.tui.places import PLACES
+from zoo.gym.tui.widgets.bar import Bar
 
 GB = 1_000_000_000
 WELL = Machine("Mac", 8, 16 * GB, 8 * GB, 500 * GB, 90 * GB, charge=80.0, plugged=False)
@@ -93,6 +95,12 @@ def test_every_place_says_how_many_runs_are_active(
         await shows(pilot, "> new training 1 run active")
         fakes.end(run, "done")
         await until(pilot, lambda: "active" not in screen_text(app).splitlines()[0])
+        for place in PLACES:
+            await app.go(place.mode)
+            bar = app.screen.query_one(Bar).content
+            assert isinstance(bar, Content)
+            [here] = [span for span in bar.spans if span.style == "reverse"]
+            assert bar.plain[here.start : here.end].strip() == f"{place.key} {place.name}"
 
     drive(visit, size=(90, 24))
 

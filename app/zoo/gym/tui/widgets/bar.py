@@ -18,10 +18,11 @@ class Bar(Static):
 
     def __init__(self, opened: str = "") -> None:
         super().__init__()
-        self.opened = opened
+        self.opened, self._mode = opened, ""
 
     def on_mount(self) -> None:
         """Writes the line, and again once another number of runs is active."""
+        self._mode = self.app.current_mode  # that of the screen; later another may be in front
         self.watch(self.app, "active", lambda: self.show(self.opened))
 
     def show(self, opened: str) -> None:
@@ -30,7 +31,7 @@ class Bar(Static):
         parts = ["[b $foreground]zoo-gym[/] "]
         for place in PLACES:
             label = f" {place.key} {place.name} "
-            label = f"[reverse]{label}[/]" if place.mode == self.app.current_mode else label
+            label = f"[reverse]{label}[/]" if place.mode == self._mode else label
             parts.append(f"[@click=app.go('{place.mode}')]{label}[/]")
         line = Content.from_markup("".join(parts))
         if opened:
