@@ -29,7 +29,17 @@ class Drawn:
         self.page, self.rest = page, ""
         self.cells: dict[tuple[int, int], str] = {}
         self.row = self.column = 0
-        page.on("websocket", lambda socket: socket.on("framereceived", self._take))
+        self.size = (1, 1)
+        page.on("websocket", self._follow)
+
+    def _follow(self, socket: Any) -> None:
+        socket.on("framereceived", self._take)
+        socket.on("framesent", self._resize)
+
+    def _resize(self, frame: "str | bytes") -> None:
+        kind, *sizes = json.loads(frame)
+        if kind == "resize":
+            self.size = sizes[0]["width"], sizes[0]["height"]
 
     def _take(self, frame: "str | bytes") -> None:
         text = frame.decode("utf-8", "replace") if isinstance(frame, bytes) else frame
@@ -71,9 +81,8 @@ class Drawn:
         while before != place:
             self.page.wait_for_timeout(WAIT_MS)
             before, place = place, self._place(text)
-        lines = self.lines
         box = self.page.locator(".xterm-screen").bounding_box()
-        width, height = box["width"] / len(lines[0]), box["height"] / len(lines)
+        width, height = box["width"] / self.size[0], box["height"] / self.size[1]
         x, y = place[1] + len(text) / 2, place[0] + 0.5
         self.page.mouse.click(box["x"] + x * width, box["y"] + y * height)
 
