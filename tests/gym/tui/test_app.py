@@ -2,15 +2,19 @@
 
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from tests.gym.tui import fakes
-from tests.gym.tui.conftest import Drive, shows
+from tests.gym.tui.conftest import Drive, shows, until
 from zoo.gym import cli
 from zoo.gym.cli import main
 from zoo.gym.tui.app import GymApp
+from zoo.gym.tui.places import PLACES
 
 HEAVY = {
     *("torch", "mlx", "transformers", "peft", "numpy", "sqlite_utils"),
@@ -21,6 +25,7 @@ VISIT = """
 import asyncio, sys
 from tests.gym.tui import fakes
 from zoo.gym.tui.app import GymApp
+from zoo.gym.tui.places import PLACES
 
 async def visit():
     run = fakes.new_run()
@@ -131,3 +136,62 @@ def test_the_output_of_a_command_is_copied(drive: Drive) -> None:
         assert "models " in app.clipboard
 
     drive(visit)
+
+
+SEVENTH = """
+import asyncio, sys, types
+from textual.widgets import Static
+from zoo.gym.tui import places
+from zoo.gym.tui.screens.base import GymScreen
+from zoo.gym.tui.widgets.bar import Bar
+
+class ToyScreen(GymScreen):
+    def compose(self):
+        yield Bar()
+        yield Static("a room of its own")
+
+sys.modules["zoo.gym.tui.toy"] = types.ModuleType("zoo.gym.tui.toy")
+sys.modules["zoo.gym.tui.toy.screen"] = types.ModuleType("zoo.gym.tui.toy.screen")
+sys.modules["zoo.gym.tui.toy.screen"].ToyScreen = ToyScreen
+places.PLACES += (places.Place("7", "toy", "Toy", "to be tested"),)
+from tests.gym.tui.conftest import shows
+from zoo.gym.tui.app import GymApp
+
+async def visit():
+    app = GymApp()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await shows(pilot, "What to do next", "7 Toy")
+        await pilot.press("7")
+        await shows(pilot, "a room of its own")
+
+asyncio.run(visit())
+"""
+"""A seventh place: a screen in a file, and a line in the table of places."""
+
+
+@pytest.mark.slow
+def test_a_new_place_is_a_file_and_a_line(home: Path) -> None:
+    subprocess.run([sys.executable, "-c", SEVENTH], check=True, timeout=100)
+
+
+@pytest.mark.slow
+def test_the_first_layout_of_a_screen_is_that_of_the_terminal_s_size(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layouts, lay_out = list[tuple[str, bool]](), Screen._refresh_layout
+
+    def watched(screen: Screen[object], *size: Any, **more: Any) -> None:
+        lay_out(screen, *size, **more)
+        layouts.append((type(screen).__name__, screen.has_class("-wide")))
+
+    monkeypatch.setattr(Screen, "_refresh_layout", watched)
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        for place in PLACES:
+            await app.go(place.mode)
+        app.action_start()
+        await until(pilot, lambda: any(name == "StartScreen" for name, _ in layouts))
+        assert len({name for name, _ in layouts}) == len(PLACES) + 1
+        assert [name for name, is_wide in layouts if not is_wide] == []
+
+    drive(visit, size=(120, 36))
