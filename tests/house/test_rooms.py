@@ -124,3 +124,19 @@ def runs():
 )
 def test_what_only_forwards_is_known(source: str, *, forwards: bool) -> None:
     assert only_forwards(source) is forwards
+
+
+def rooms_used_in(room: str) -> set[str]:
+    """Returns the rooms of zoo.gym that the modules of a room import."""
+    imports = (
+        node
+        for path in (PACKAGES["gym"] / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+    )
+    names = (str(node.module).split(".") for node in imports)
+    return {name[2] for name in names if name[:2] == ["zoo", "gym"] and len(name) > 2} - {room}
+
+
+def test_the_app_uses_no_room_that_the_commands_do_not() -> None:
+    assert rooms_used_in("tui") - rooms_used_in("cli") == set()

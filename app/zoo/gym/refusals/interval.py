@@ -6,7 +6,7 @@ Z_95 = 1.959964
 """The standard normal quantile of 97.5 %."""
 
 
-def wilson(count: int, of: int) -> tuple[float, float]:
+def wilson(count: float, of: int) -> tuple[float, float]:
     """Returns the 95 % interval of a share (Wilson 1927), for counts as small as these.
 
     >>> [round(end, 3) for end in wilson(57, 60)]

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from zoo.gym.train.progress import Progress
-from zoo.gym.train.result.finish import few_rows, wilson
+from zoo.gym.train.result.finish import few_rows
 
 
 def note(rows: int, decides: str, best: float | None) -> str | None:
@@ -25,9 +25,3 @@ def test_a_loss_of_few_rows_names_them() -> None:
 @pytest.mark.parametrize(("rows", "best"), [(20, 0.8), (0, None), (5, None)])
 def test_many_rows_or_none_have_no_note(rows: int, best: float | None) -> None:
     assert note(rows, "accuracy", best) is None
-
-
-def test_the_interval_is_wilsons() -> None:
-    # R, binom::binom.wilson(8, 10)
-    assert wilson(0.8, 10) == pytest.approx((0.4901625, 0.9433178), abs=2e-5)
-    assert wilson(0.0, 10)[0] == pytest.approx(0, abs=1e-12)

@@ -1,6 +1,5 @@
 """Finishes a run: writes its best weights as a folder that transformers and PEFT load."""
 
-import math
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from zoo.gym.data.own_tokenizer import MORE, TOKENIZER_KEY, own_in, write_own
 from zoo.gym.data.tokenizer import has_tokenizer
 from zoo.gym.files import new_folder, storage_errors
 from zoo.gym.humanize import counted
+from zoo.gym.refusals.interval import wilson
 from zoo.gym.train.answers import alarms_of, learned_sentence
 from zoo.gym.train.guards import check_finite
 from zoo.gym.train.loop import Job, take_best
@@ -125,17 +125,9 @@ def few_rows(method: "Method", progress: Progress) -> str | None:
         return None
     if method.decides != "accuracy":
         return f"the held-out {method.decides} is that of {counted(rows, 'row')} alone"
-    low, high = wilson(best, rows)
+    low, high = wilson(best * rows, rows)
     right = f"{best * rows:g} of {counted(rows, 'pair')}"
     return f"held-out accuracy: {right}, 95 % interval {low:.0%} to {high:.0%}"
-
-
-def wilson(share: float, count: int) -> tuple[float, float]:
-    """Returns the 95 % interval of a share of `count` trials (the score interval, Wilson 1927)."""
-    squared = 1.96**2
-    middle = share + squared / (2 * count)
-    half = 1.96 * math.sqrt(share * (1 - share) / count + squared / (4 * count**2))
-    return (middle - half) / (1 + squared / count), (middle + half) / (1 + squared / count)
 
 
 def write_result(
