@@ -142,6 +142,7 @@ SEVENTH = """
 import asyncio, sys, types
 from textual.widgets import Static
 from zoo.gym.tui import places
+places.PLACES += (places.Place("7", "toy", "Toy", "to be tested"),)
 from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.widgets.bar import Bar
 
@@ -153,7 +154,6 @@ class ToyScreen(GymScreen):
 sys.modules["zoo.gym.tui.toy"] = types.ModuleType("zoo.gym.tui.toy")
 sys.modules["zoo.gym.tui.toy.screen"] = types.ModuleType("zoo.gym.tui.toy.screen")
 sys.modules["zoo.gym.tui.toy.screen"].ToyScreen = ToyScreen
-places.PLACES += (places.Place("7", "toy", "Toy", "to be tested"),)
 from tests.gym.tui.conftest import shows
 from zoo.gym.tui.app import GymApp
 
