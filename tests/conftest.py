@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from zoo.models.offline import OFFLINE
+from zoo.gym.offline import OFFLINE
 
 # how fast an example runs depends on who else uses the machine
 ANY_MACHINE = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])

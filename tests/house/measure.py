@@ -36,6 +36,7 @@ FLOORS = (
         "files",
         "humanize",
         "no_network",
+        "offline",
         "paths",
         "processes",
         "signing",

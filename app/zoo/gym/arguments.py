@@ -24,7 +24,7 @@ def path_of(name: str, value: object) -> Path:
     Raises:
         InputError: it is neither a path nor text, or no file can have that path.
     """
-    from zoo.models.paths import require_possible
+    from zoo.core.paths import require_possible
 
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(text, str) or not text:

@@ -81,10 +81,10 @@ def given_path(written: str | Path) -> Path:
     """Returns a path as a user wrote it, with `~` expanded; nothing needs to be there.
 
     Raises:
-        InputError: no file can have that path, see `zoo.models.paths`, or it is in the home of an
+        InputError: no file can have that path, see `zoo.core.paths`, or it is in the home of an
             unknown user.
     """
-    from zoo.models.paths import require_possible
+    from zoo.core.paths import require_possible
 
     try:
         path = Path(written).expanduser()

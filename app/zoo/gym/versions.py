@@ -1,7 +1,5 @@
 """The versions of our dependencies, read without importing them."""
 
-from importlib.metadata import PackageNotFoundError, version
-
 PACKAGES = (
     "zoo-gym",
     "torch",
@@ -18,6 +16,8 @@ PACKAGES = (
 
 def versions() -> dict[str, str]:
     """Returns the version of each package that is installed."""
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
     installed: dict[str, str] = {}
     for package in PACKAGES:
         try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoo.core.errors import InputError, NotAvailableError
+from zoo.core.paths import require_possible
 from zoo.models import gguf, hub
 from zoo.models.checkpoint_files import checkpoint_files
 from zoo.models.folder import read_object
@@ -18,7 +19,6 @@ from zoo.models.gguf.imported import find_source, find_stamps
 from zoo.models.gguf.parts import is_gguf, open_gguf
 from zoo.models.hub import Confirm
 from zoo.models.names import Name, parse_name
-from zoo.models.paths import require_possible
 from zoo.models.registry import PICO, SMOLLM2, Entry, registry, smaller_model
 
 _SNAPSHOT = re.compile(r"models--(?P<org>.+)--(?P<name>.+)/snapshots/(?P<revision>[0-9a-f]{40})$")

@@ -52,5 +52,5 @@ def test_a_url_of_windows_is_its_path(monkeypatch: pytest.MonkeyPatch, url: str,
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of the module, from Python 3.14 on
         windows = pytest.importorskip("nturl2path")
-    monkeypatch.setattr(paste, "url2pathname", windows.url2pathname)
+    monkeypatch.setattr("urllib.request.url2pathname", windows.url2pathname)
     assert paste.pasted_path(url) == path

@@ -144,7 +144,7 @@ def system_error(error: OSError) -> GymError:
     if error.errno in FULL and error.filename is None:
         return storage_error(error, Path("standard output"))
     if error.errno == errno.ENAMETOOLONG and error.filename is not None:
-        from zoo.models.paths import too_long
+        from zoo.core.paths import too_long
 
         return too_long(os.fsdecode(error.filename))
     where = f"'{error.filename}': " if error.filename is not None else ""

@@ -12,9 +12,9 @@ from zoo.gym.cli.sources import resolve_base
 from zoo.gym.config.items import existing
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.jobs import open_run
+from zoo.gym.offline import go_offline
 from zoo.gym.paths import given_path
 from zoo.models import PICO, pico_folder
-from zoo.models.offline import go_offline
 
 if TYPE_CHECKING:
     from zoo.gym.chat import ChatSession

@@ -20,8 +20,8 @@ def demo(*, name: str = "Rowan", yes: Yes = False, as_json: Json = False) -> int
     """
     from zoo.gym.demo.persona import MODEL, lines_of, missed_names, teach_name
     from zoo.gym.demo.run import demo_folder, run_demo
+    from zoo.gym.offline import go_offline
     from zoo.models import resolve
-    from zoo.models.offline import go_offline
 
     if not name.strip() or len(name) > 40 or not name.isprintable():
         raise InputError(

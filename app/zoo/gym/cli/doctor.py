@@ -17,7 +17,7 @@ def doctor(*, as_json: Json = False) -> int:
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym import doctor as examination
-    from zoo.models.offline import go_offline
+    from zoo.gym.offline import go_offline
 
     go_offline()
     out, installed = Output(as_json), versions()

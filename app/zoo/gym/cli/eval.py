@@ -13,8 +13,8 @@ from zoo.gym.cli.output import Output
 from zoo.gym.errors import InputError
 from zoo.gym.files import check_new_file, write_beside
 from zoo.gym.humanize import counted
+from zoo.gym.offline import go_offline
 from zoo.gym.paths import given_path
-from zoo.models.offline import go_offline
 
 if TYPE_CHECKING:
     from zoo.gym.evaluate.endpoint import Spending

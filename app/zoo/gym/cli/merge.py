@@ -11,7 +11,7 @@ from zoo.gym.errors import InputError
 from zoo.gym.files import check_new_folder
 from zoo.gym.humanize import human_bytes
 from zoo.gym.merge.methods import MethodName, settings_of
-from zoo.models.offline import go_offline
+from zoo.gym.offline import go_offline
 
 if TYPE_CHECKING:
     from zoo.gym.merge.inputs import Input

@@ -12,11 +12,11 @@ from zoo.gym.cli.sources import resolve_model
 from zoo.gym.doctor.disk import free_bytes as disk_free
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.humanize import human_bytes
+from zoo.gym.offline import go_offline
 from zoo.gym.paths import given_path
 from zoo.models import PICO, Entry, cache_folder, cached_ids, pico_folder, registry, resolve
 from zoo.models.folder import model_geometry
 from zoo.models.gguf import import_gguf, imported_folder, imported_names
-from zoo.models.offline import go_offline
 
 Name = Annotated[str | None, Parameter(name="--name", metavar="NAME")]
 

@@ -40,9 +40,9 @@ def recommend(*files: str, model: Model = None, want: Wanted = None, as_json: Js
     if not files:
         return _list_rows(out, want)
     from zoo.gym.data.reading.files import data_files
+    from zoo.gym.offline import go_offline
     from zoo.gym.recommend.advise import advise
     from zoo.gym.recommend.settings import MODEL
-    from zoo.models.offline import go_offline
 
     go_offline()
     paths = data_files([existing(file) for file in files]).train

@@ -8,8 +8,8 @@ from zoo.gym.cli.output import Output
 from zoo.gym.config.foreign import without_effect
 from zoo.gym.data.templates import named_template
 from zoo.gym.errors import InputError
+from zoo.gym.offline import go_offline
 from zoo.models import Resolved, resolve
-from zoo.models.offline import go_offline
 
 if TYPE_CHECKING:
     from zoo.gym.delta.reading.remembered import Check

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.errors import GymError
 from zoo.gym.no_network import no_network
+from zoo.gym.offline import go_offline
 from zoo.models import PICO, pico_folder, registry
-from zoo.models.offline import go_offline
 
 if TYPE_CHECKING:
     from zoo.backends.base import Backend, Batch, Policy, Scorer

@@ -25,9 +25,9 @@ from zoo.gym.jobs.identity import write_identity
 from zoo.gym.jobs.kinds import special_kind
 from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.jobs.run import VARIANT_KEY, Run
+from zoo.gym.offline import go_offline
 from zoo.gym.processes import this_process
 from zoo.gym.wiring import wired
-from zoo.models.offline import go_offline
 
 Entry: TypeAlias = Callable[[Run], Mapping[str, object] | None]
 """Does the work of a run; its result goes into the end event (`model`, `metrics`)."""

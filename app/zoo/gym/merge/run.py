@@ -35,11 +35,11 @@ from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.files import new_folder, private_path, storage_errors
 from zoo.gym.merge.inputs import Input, refuse_unequal, shapes_of, write_form, write_input
 from zoo.gym.merge.methods import Settings
+from zoo.gym.offline import offline
 from zoo.gym.paths import make_folder
 from zoo.models import Resolved, resolve
 from zoo.models.checkpoint_files import EXPLICIT_KEY
 from zoo.models.hub import check_disk
-from zoo.models.offline import offline
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

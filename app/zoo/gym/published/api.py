@@ -143,11 +143,11 @@ def _train(
     from zoo.gym.jobs.run import create_run
     from zoo.gym.jobs.tracking import tracked
     from zoo.gym.jobs.worker import work
+    from zoo.gym.offline import offline
     from zoo.gym.train.rows import check_rows
     from zoo.gym.train.run_folder.pinned import idle_date, left_out, pinned
     from zoo.gym.train.session import run_session
     from zoo.models import resolve
-    from zoo.models.offline import offline
 
     rows = _checked_rows(config)
     base = resolve(config.model_name_or_path, offline=True)

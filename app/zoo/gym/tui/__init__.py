@@ -7,8 +7,8 @@ needs a heavy library runs as a command in another process, so this one never lo
 
 def open_app() -> int:
     """Opens the app, and returns its exit code when the user quits; raises what ended it else."""
+    from zoo.gym.offline import go_offline
     from zoo.gym.tui.app import GymApp
-    from zoo.models.offline import go_offline
 
     go_offline()
 

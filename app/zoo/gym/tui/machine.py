@@ -5,10 +5,12 @@ import platform
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from zoo.gym.paths import folders
-from zoo.models import PICO, Entry, cached_ids, registry
-from zoo.models.gguf import imported_names
+
+if TYPE_CHECKING:
+    from zoo.models import Entry
 
 LOW_BATTERY = 20
 """The charge, in percent, below which a machine without power is a warning."""
@@ -49,6 +51,9 @@ def this_machine() -> Machine:
 
 def available_models() -> list[tuple[str, str]]:
     """Returns name and description of each model that is on this machine."""
+    from zoo.models import PICO, cached_ids, registry  # the first frame does not wait for it
+    from zoo.models.gguf import imported_names
+
     cached, imported = cached_ids(), imported_names()
     here = {PICO, *cached, *imported}
     listed = [entry for entry in registry() if here & {entry.alias, entry.hub_id}]
@@ -58,13 +63,17 @@ def available_models() -> list[tuple[str, str]]:
     return rows + [(name, "in the cache") for name in cached if name not in names]
 
 
-def missing_models() -> list[Entry]:
+def missing_models() -> "list[Entry]":
     """Returns the listed models that would have to be downloaded first."""
+    from zoo.models import registry
+
     available = {name for name, _ in available_models()}
     return [entry for entry in registry() if entry.alias not in available]
 
 
-def _about(entry: Entry) -> str:
+def _about(entry: "Entry") -> str:
+    from zoo.models import PICO
+
     where = "imported" if entry.package else "in the cache"
     where = "for tests" if entry.alias == PICO else where
     return f"{entry.parameters / 1e6:,.1f} M parameters, {where}"

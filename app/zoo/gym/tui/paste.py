@@ -4,7 +4,6 @@ import os
 import shlex
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 _IS_WINDOWS = os.name == "nt"
 
@@ -44,6 +43,8 @@ def is_file(path: str) -> bool:
 
 
 def _file_of(url: str) -> str:
+    from urllib.request import url2pathname  # slow to import, and rarely needed
+
     parts = urlsplit(url)
     # Windows: a drive after a slash, or a host that shares folders
     share = f"//{parts.netloc}" if _IS_WINDOWS and parts.netloc not in {"", "localhost"} else ""

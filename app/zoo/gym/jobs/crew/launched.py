@@ -48,7 +48,7 @@ def join_launched(words: Sequence[str], rank: "Place") -> int:
     """
     from zoo.backends.launched import announced
     from zoo.gym.jobs.crew.peer import Watched, work
-    from zoo.models.offline import go_offline
+    from zoo.gym.offline import go_offline
 
     if _READING & set(words):
         return 0

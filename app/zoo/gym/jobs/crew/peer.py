@@ -20,9 +20,9 @@ from zoo.gym.errors import exit_code
 from zoo.gym.jobs.crew.failure import as_gym_error
 from zoo.gym.jobs.crew.start import MEETING_FILE, ready_file, report_error
 from zoo.gym.jobs.run import Run
+from zoo.gym.offline import go_offline
 from zoo.gym.processes import Identity, is_alive
 from zoo.gym.train.parallel.crew import Crew
-from zoo.models.offline import go_offline
 
 if TYPE_CHECKING:
     from zoo.backends.ranks import Place

@@ -73,11 +73,10 @@ Training continues when you close this app.
         """Shows what is known at once, then reads the runs."""
         self._offer(offers([], {}, time.time()))
         self.set_interval(READ_EVERY_S, self._read_if_shown)
-        self._read_if_shown()
 
     def on_screen_resume(self) -> None:
-        """Reads the runs at once when the screen comes back."""
-        self._read_if_shown()
+        """Reads the runs once the screen is drawn: the first picture does not wait for a disk."""
+        self.call_after_refresh(self._read_if_shown)
 
     def on_resize(self) -> None:
         """Writes the list for the new width."""

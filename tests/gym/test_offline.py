@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
-from tests.models.conftest import MODEL_ID, FakeHub
-from zoo.models.offline import OFFLINE, go_offline, offline
+from tests.models.conftest import MODEL_ID, FakeHub, cache, hub
+from zoo.gym.offline import OFFLINE, go_offline, offline
+
+__all__ = ["cache", "hub"]
 
 
 def ask(hub: FakeHub) -> None:
