@@ -23,7 +23,7 @@ def test_an_empty_home_offers_a_training_first(drive: Drive) -> None:
             pilot,
             "None yet. A run is one training",
             "memory",
-            "models zen-pico (2 lists 3 more)",
+            "models zen-pico (3 more in Models)",
             "offline",
         )
         await pilot.press("enter")

@@ -109,7 +109,7 @@ def machine_content(machine: Machine, models: Sequence[str], missing: int) -> Co
         charge = f"{machine.charge:.0f} %, {'charging' if machine.plugged else 'on battery'}"
         shown = (f"{charge}: low", "$warning") if low else charge
         lines.append(Content.assemble("battery  ", shown))
-    more = (f" (2 lists {missing} more)" if missing else "", "dim")
+    more = (f" ({missing} more in Models)" if missing else "", "dim")
     lines.append(Content.assemble(f"models   {visible(', '.join(models))}", more))
     return Content("\n").join([*lines, Content(f"network  {OFFLINE}")])
 
