@@ -71,7 +71,10 @@ def refused_settings(
         if device is None and (refusals or processes > 1):
             name = torch_device()
             refusals = of_torch.refused_settings(name, spec)
-    errors = [InputError(text, hint=hint) for text, hint in refusals]
+    errors = [
+        InputError(text, hint=hint, code="backends.setting_not_supported")
+        for text, hint in refusals
+    ]
     if processes > 1 and name not in PARALLEL:
         errors.append(one_process_only(name, processes))
     return errors
@@ -98,6 +101,7 @@ def engine_class(name: str) -> "type[Backend]":
     if missing:
         raise NotAvailableError(
             f"backend {name!r}: {ENGINES[name]} lacks {', '.join(missing)}: expected every method "
-            "of the interface in zoo.backends.base"
+            "of the interface in zoo.backends.base",
+            code="backends.incomplete_engine",
         )
     return engine

@@ -357,7 +357,10 @@ class Backend(ABC):
             InputError: this engine or model cannot be divided.
         """
         del policy, ranks
-        raise InputError(f"sharding: expected none on {self.name}, got full")
+        raise InputError(
+            f"sharding: expected none on {self.name}, got full",
+            code="backends.setting_not_supported",
+        )
 
     @abstractmethod
     def free_bytes(self) -> int:

@@ -178,6 +178,7 @@ class OneByOne(Batcher):
             f"adapter {name!r}: this model answers with one set of weights: its rows cannot have "
             "adapters of their own",
             hint="apply the adapter, and serve the folder that this writes: zoo-gym delta apply",
+            code="backends.no_row_adapters",
         )
 
     def remove_adapter(self, name: str) -> None:

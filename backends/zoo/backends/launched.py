@@ -41,13 +41,14 @@ def launched_place(environ: Mapping[str, str] = os.environ) -> Place | None:
     """
     for name, why in REFUSED.items():
         if environ.get(name, "").lower() not in _OFF:
-            raise InputError(f"{name}: {why}, got {environ[name]}")
+            raise InputError(f"{name}: {why}, got {environ[name]}", code="backends.launcher_option")
     if "WORLD_SIZE" not in environ:
         if "MASTER_PORT" in environ and "ACCELERATE_USE_CPU" in environ:
             # accelerate leaves starting processes on CPUs to mpirun, and starts one without it
             raise InputError(
                 "the launcher started one process: expected WORLD_SIZE and RANK, got neither",
                 hint="num_processes=2 without a launcher, or torchrun --nproc-per-node 2",
+                code="backends.launcher_incomplete",
             )
         return None
     size = _number(environ, "WORLD_SIZE", 1)
@@ -55,9 +56,15 @@ def launched_place(environ: Mapping[str, str] = os.environ) -> Place | None:
         return None
     rank = _number(environ, "RANK", 0)
     if rank >= size:
-        raise InputError(f"RANK: expected less than WORLD_SIZE {size}, got {rank}")
+        raise InputError(
+            f"RANK: expected less than WORLD_SIZE {size}, got {rank}",
+            code="backends.launcher_value",
+        )
     if missing := [name for name in ("MASTER_ADDR", "MASTER_PORT") if not environ.get(name)]:
-        raise InputError(f"{missing[0]}: expected the address that the processes meet at, got none")
+        raise InputError(
+            f"{missing[0]}: expected the address that the processes meet at, got none",
+            code="backends.launcher_incomplete",
+        )
     local = _number(environ, "LOCAL_RANK", 0) if "LOCAL_RANK" in environ else rank
     return Place(rank, size, local, FROM_ENVIRONMENT)
 
@@ -97,5 +104,8 @@ def _store(rank: Place):  # type: ignore[no-untyped-def]  # noqa: ANN202 - torch
 def _number(environ: Mapping[str, str], name: str, least: int) -> int:
     text = environ.get(name, "")
     if not text.isdecimal() or int(text) < least:
-        raise InputError(f"{name}: expected a whole number of at least {least}, got {text!r}")
+        raise InputError(
+            f"{name}: expected a whole number of at least {least}, got {text!r}",
+            code="backends.launcher_value",
+        )
     return int(text)

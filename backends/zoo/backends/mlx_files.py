@@ -199,4 +199,5 @@ def _unsupported(folder: Path) -> Generator[None]:
         raise InputError(
             f"{folder.name}: expected a model that mlx-lm loads: {str(error).splitlines()[0]:.200}",
             hint="--format gguf, or --format hf",
+            code="mlx.model_not_supported",
         ) from error

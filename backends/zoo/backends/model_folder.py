@@ -35,17 +35,24 @@ def read_config(folder: Path) -> Any:  # noqa: ANN401
     path, config = folder / "config.json", read_config_of(folder)
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         kind = config.model_type
-        raise InputError(f"{path}: model_type: expected a causal language model, got {kind!r}")
+        raise InputError(
+            f"{path}: model_type: expected a causal language model, got {kind!r}",
+            code="backends.not_causal",
+        )
     if is_reward_model(folder):
         raise InputError(
             f"{path}: architectures: expected a causal language model, got "
             f"{config.architectures[0]}",
             hint=f"a reward model scores answers: reward={folder}",
+            code="backends.not_causal",
         )
     with refusals(f"{path}: this config cannot be used"):
         layers = getattr(config.get_text_config(), "num_hidden_layers", None)
     if isinstance(layers, int) and layers < 1:
-        raise InputError(f"{path}: number of layers: expected at least 1, got {layers}")
+        raise InputError(
+            f"{path}: number of layers: expected at least 1, got {layers}",
+            code="backends.bad_config",
+        )
     return config
 
 
@@ -61,14 +68,18 @@ def read_config_of(folder: Path) -> Any:  # noqa: ANN401
 
     path = folder / "config.json"
     if not folder.is_dir():
-        raise NotAvailableError(f"{folder}: no such model folder")
+        raise NotAvailableError(f"{folder}: no such model folder", code="models.no_such_folder")
     if not path.is_file():
-        raise InputError(f"{folder}: no config.json there: expected a Hugging Face model folder")
+        raise InputError(
+            f"{folder}: no config.json there: expected a Hugging Face model folder",
+            code="models.no_config",
+        )
     kind = read_object(path).get("model_type")
     if not isinstance(kind, str) or kind not in CONFIG_MAPPING:
         raise InputError(
             f"{path}: model_type: unknown architecture {kind!r}",
             hint="it needs a newer transformers, or custom code, which is never run",
+            code="backends.unknown_architecture",
         )
     with refusals(f"{path}: this config cannot be used", folder):
         return AutoConfig.from_pretrained(folder, local_files_only=True)
@@ -96,6 +107,7 @@ def refuse_codes(folder: Path, files: list[Path]) -> None:
                     f"got {info.dtype}",
                     hint="the checkpoint is quantised, but its config does not say how: use the "
                     "original model",
+                    code="backends.weight_type",
                 )
 
 
@@ -135,12 +147,14 @@ def refuse_holes(
         raise InputError(
             f"{folder}: {name}: shape mismatch: expected {tuple(expected)}, got {tuple(got)}",
             hint="config.json and the weights belong to different models",
+            code="backends.weights_do_not_fit",
         )
     names = sorted(missing)
     if names:
         raise InputError(
             f"{folder}: {_tensors_are(len(names))} missing, the first is {names[0]!r}",
             hint="config.json and the weights belong to different models",
+            code="backends.weights_do_not_fit",
         )
 
 

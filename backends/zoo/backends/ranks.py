@@ -149,4 +149,5 @@ def one_process_only(device: str, size: int) -> InputError:
     return InputError(
         f"num_processes: expected 1 on {device}, got {size}",
         hint="several processes train with backend=cuda or backend=cpu",
+        code="backends.one_process_only",
     )

@@ -81,25 +81,34 @@ def read_adapter_config(path: Path) -> dict[str, Any]:
     config = read_object(path)
     if not isinstance(config.get("peft_type"), str):
         raise InputError(
-            f"{path}: peft_type: expected an adapter type, got {config.get('peft_type')!r}"
+            f"{path}: peft_type: expected an adapter type, got {config.get('peft_type')!r}",
+            code="models.bad_adapter_config",
         )
     for key, kinds in _KINDS.items():
         value = config.get(key)
         if value is not None and not any(_is(value, kind) for kind in kinds):
             expected = " or ".join(kinds)
-            raise InputError(f"{path}: {key}: expected {expected}, got {value!r:.80}")
+            raise InputError(
+                f"{path}: {key}: expected {expected}, got {value!r:.80}",
+                code="models.bad_adapter_config",
+            )
     lora = config["peft_type"] == "LORA"
     unknown = sorted(key for key, value in config.items() if value and key not in LORA_SETTINGS)
     if lora and unknown:
         raise InputError(
             f"{path}: {unknown[0]}: unknown setting of a LoRA adapter: {config[unknown[0]]!r:.80}",
             hint="it was made with a newer peft; without the setting it would differ",
+            code="models.bad_adapter_config",
         )
     if lora and not (config.get("target_modules") or config.get("target_parameters")):
-        raise InputError(f"{path}: target_modules: expected the adapted layers, got none")
+        raise InputError(
+            f"{path}: target_modules: expected the adapted layers, got none",
+            code="models.bad_adapter_config",
+        )
     if isinstance(config.get("target_modules"), str) and config.get("layers_to_transform"):
         raise InputError(
-            f"{path}: layers_to_transform: expected none with an expression in target_modules"
+            f"{path}: layers_to_transform: expected none with an expression in target_modules",
+            code="models.bad_adapter_config",
         )
     return config
 
@@ -223,7 +232,8 @@ def _in_layers(config: Mapping[str, Any], modules: Sequence[str], where: str) ->
         odd = [name for name in names if not is_plain(name)]
         if odd:
             raise InputError(
-                f"{where}: layers_pattern: expected names of layer lists, got {odd[0]!r:.80}"
+                f"{where}: layers_pattern: expected names of layer lists, got {odd[0]!r:.80}",
+                code="models.bad_adapter_config",
             )
         patterns = [re.compile(rf"(?:^|.*?\.){name}\.(?P<idx>\d+)\.") for name in names]
     chosen: set[str] = set()
@@ -266,7 +276,10 @@ def _find(jobs: Sequence[Job], modules: Sequence[str], where: str) -> list[set[s
     results: list[set[str]] = []
     for (_, stranger, _), hits in zip(jobs, find(jobs, modules, where), strict=True):
         if hits is None:
-            raise InputError(f"{where}: expected a regular expression, got {stranger!r:.80}")
+            raise InputError(
+                f"{where}: expected a regular expression, got {stranger!r:.80}",
+                code="models.bad_adapter_config",
+            )
         results.append({module for module, hit in zip(modules, hits, strict=True) if hit})
     return results
 
@@ -290,9 +303,11 @@ def refuse_strays(
             f"{where}: expected only tensors covered by {config}, got {len(unexpected)} more: "
             f"{min(unexpected)!r}",
             hint="target_modules, exclude_modules, layers_to_transform must match the file",
+            code="models.adapter_tensors",
         )
     if missing:
         raise InputError(
             f"{where}: expected all tensors required by {config}, got {len(missing)} fewer: "
-            f"{min(missing)!r}"
+            f"{min(missing)!r}",
+            code="models.adapter_tensors",
         )

@@ -39,7 +39,7 @@ def checkpoint_files(folder: Path) -> list[Path]:
     """
     if not folder.is_dir():
         msg = f"no such model folder: '{folder}'"
-        raise NotAvailableError(msg)
+        raise NotAvailableError(msg, code="models.no_such_folder")
     _refuse_parallel(folder)
     entry = _explicit_file(folder) or _usual_file(folder)
     if entry is None:
@@ -96,14 +96,17 @@ def _explicit_file(folder: Path) -> Path | None:
         return None
     if "text_config" in config:  # transformers reads the key there or here, by architecture
         msg = f"'{path}': {EXPLICIT_KEY}: expected none together with a text_config, got {name!r}"
-        raise InputError(msg)
+        raise InputError(msg, code="models.bad_weights_key")
     shard = name.removesuffix(".index.json") if isinstance(name, str) else ""
     if not _is_plain_shard(shard):
         expected = "the name of a .safetensors file or its index in the folder"
-        raise InputError(f"'{path}': {EXPLICIT_KEY}: expected {expected}, got {name!r}")
+        raise InputError(
+            f"'{path}': {EXPLICIT_KEY}: expected {expected}, got {name!r}",
+            code="models.bad_weights_key",
+        )
     if not (folder / name).is_file():
         msg = f"incomplete model in '{folder}': '{name}' from the config is missing"
-        raise InputError(msg, hint="copy or download the folder again")
+        raise InputError(msg, hint="copy or download the folder again", code="models.incomplete")
     return folder / str(name)
 
 
@@ -113,7 +116,9 @@ def _refuse_parallel(folder: Path) -> None:
     if names:
         msg = f"'{folder}': expected whole tensors, got parts from a parallel training: "
         raise InputError(
-            f"{msg}'{names[0]}'", hint="save the whole model, or move these files elsewhere"
+            f"{msg}'{names[0]}'",
+            hint="save the whole model, or move these files elsewhere",
+            code="models.parallel_parts",
         )
 
 
@@ -122,7 +127,7 @@ def _indexed_files(index: Path) -> list[Path]:
     missing = [name for name in names if not (index.parent / name).is_file()]
     if missing:
         msg = f"incomplete model in '{index.parent}': '{missing[0]}' from the index is missing"
-        raise InputError(msg, hint="copy or download the folder again")
+        raise InputError(msg, hint="copy or download the folder again", code="models.incomplete")
     return [index.parent / name for name in names]
 
 
@@ -132,15 +137,15 @@ def _weight_map(index: Path) -> dict[str, str]:
         content = json.loads(index.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         msg = f"'{index}' is not a shard index: expected JSON, got {type(error).__name__}: {error}"
-        raise InputError(msg) from error
+        raise InputError(msg, code="models.bad_index") from error
     weight_map = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(weight_map, dict) or not weight_map:
         msg = f"'{index}' is not a shard index: expected tensor names under 'weight_map'"
-        raise InputError(msg)
+        raise InputError(msg, code="models.bad_index")
     for name in weight_map.values():
         if not _is_plain_shard(name):
             msg = f"'{index}': expected the name of a .safetensors file in its folder, got {name!r}"
-            raise InputError(msg)
+            raise InputError(msg, code="models.bad_index")
     return weight_map
 
 
@@ -158,7 +163,9 @@ def _refuse_pointer(file: Path) -> None:
     if start == LFS_START:
         size = file.stat().st_size
         msg = f"'{file}' is a Git LFS pointer: expected weights, got {size} bytes of text"
-        raise InputError(msg, hint=f"git -C {shlex.quote(str(file.parent))} lfs pull")
+        raise InputError(
+            msg, hint=f"git -C {shlex.quote(str(file.parent))} lfs pull", code="models.lfs_pointer"
+        )
 
 
 def _no_weights(folder: Path) -> InputError:
@@ -167,12 +174,16 @@ def _no_weights(folder: Path) -> InputError:
     pickles = [name for name in names if Path(name).suffix in PICKLE_SUFFIXES]
     if ADAPTER_FILE in names:
         msg = f"'{folder}' is an adapter: expected a whole model, got '{ADAPTER_FILE}'"
-        return InputError(msg, hint="--model BASE --adapter_name_or_path this folder")
+        return InputError(
+            msg, hint="--model BASE --adapter_name_or_path this folder", code="models.is_adapter"
+        )
     if pickles:
         listed = ", ".join(f"'{name}'" for name in pickles)
         msg = f"only pickled weights in '{folder}': expected safetensors, got {listed}"
         return InputError(
-            msg, hint="loading a pickle can run arbitrary code; save it as safetensors"
+            msg,
+            hint="loading a pickle can run arbitrary code; save it as safetensors",
+            code="models.pickled_weights",
         )
     msg = f"no weights in '{folder}': expected '{SINGLE_FILE}' or '{INDEX_FILE}'"
-    return InputError(msg)
+    return InputError(msg, code="models.no_weights")

@@ -65,7 +65,9 @@ def fetch_blob(blob: Blob, storage: Path, headers: dict[str, str]) -> None:
         if digest != blob.sha256:
             partial.unlink()
             msg = f"'{blob.filename}' is damaged: expected sha256 {blob.sha256}, got {digest}"
-            raise NotAvailableError(msg, hint="try again: the damaged copy was removed")
+            raise NotAvailableError(
+                msg, hint="try again: the damaged copy was removed", code="models.damaged_download"
+            )
         partial.rename(target)
 
 

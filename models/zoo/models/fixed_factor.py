@@ -29,7 +29,10 @@ def check_seed(seed: object) -> str:
         InputError: it is none.
     """
     if not isinstance(seed, str) or not _SEED.fullmatch(seed):
-        raise InputError(f"seed: expected 64 hexadecimal digits in lower case, got {seed!r:.80}")
+        raise InputError(
+            f"seed: expected 64 hexadecimal digits in lower case, got {seed!r:.80}",
+            code="models.bad_seed",
+        )
     return seed
 
 
@@ -56,7 +59,9 @@ def factor_signs(seed: str, name: str, rank: int, columns: int) -> NDArray[np.ui
     if rank < 1 or columns < 1:
         raise ValueError(f"rank, columns: expected at least 1, got {rank}, {columns}")
     if "\n" in name or not name:
-        raise InputError(f"tensor {name[:80]!r}: expected a name on one line")
+        raise InputError(
+            f"tensor {name[:80]!r}: expected a name on one line", code="models.bad_tensor_name"
+        )
     width = -(-columns // 8)
     stream = hashlib.shake_256(f"{_DOMAIN}\n{seed}\n{name}\n".encode()).digest(rank * width)
     signs = np.frombuffer(stream, np.uint8).reshape(rank, width).copy()

@@ -106,14 +106,20 @@ def read_object(file: Path) -> dict[str, Any]:
     content = file.read_bytes()
     if content.startswith(LFS_START):
         hint = f"git -C {shlex.quote(str(file.parent))} lfs pull"
-        raise InputError(f"{file}: expected a JSON object, got a Git LFS pointer", hint=hint)
+        raise InputError(
+            f"{file}: expected a JSON object, got a Git LFS pointer",
+            hint=hint,
+            code="models.lfs_pointer",
+        )
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
         msg = f"{file}: expected a JSON object, got a damaged file: {error}"
-        raise InputError(msg) from error
+        raise InputError(msg, code="models.bad_json") from error
     if not isinstance(value, dict):
-        raise InputError(f"{file}: expected a JSON object, got a {type(value).__name__}")
+        raise InputError(
+            f"{file}: expected a JSON object, got a {type(value).__name__}", code="models.bad_json"
+        )
     return value
 
 
@@ -140,7 +146,9 @@ def read_config(folder: Path) -> dict[str, Any]:
     try:
         return read_object(folder / "config.json")
     except FileNotFoundError as error:
-        raise InputError(f"no model in '{folder}': expected a 'config.json'") from error
+        raise InputError(
+            f"no model in '{folder}': expected a 'config.json'", code="models.no_config"
+        ) from error
 
 
 def _config(folder: Path) -> dict[str, Any]:

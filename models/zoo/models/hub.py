@@ -137,7 +137,7 @@ def _refused(name: Name, size_bytes: int) -> NotAvailableError:
     if not size and near:
         hint += f", or did you mean '{near}'?"
     hint += f"; {smaller_model()}"
-    return NotAvailableError(msg, hint=hint)
+    return NotAvailableError(msg, hint=hint, code="models.not_downloaded")
 
 
 def _fetch_weights(api: "HfApi", name: Name, info: "ModelInfo") -> None:
@@ -195,7 +195,7 @@ def _no_safetensors(name: Name, files: dict[str, int]) -> InputError:
     pickles = sorted(file for file in files if Path(file).suffix in PICKLE_SUFFIXES)
     listed = ", ".join(f"'{file}'" for file in pickles) or "no weights"
     msg = f"model '{name.id}' has no safetensors weights: expected '*.safetensors', got {listed}"
-    return InputError(msg)
+    return InputError(msg, code="models.no_safetensors")
 
 
 def check_disk(folder: Path, missing_bytes: int, hint: str) -> None:
@@ -216,7 +216,7 @@ def check_disk(folder: Path, missing_bytes: int, hint: str) -> None:
     needed_bytes = missing_bytes + DISK_RESERVE_BYTES
     if free_bytes < needed_bytes:
         msg = f"disk too small at '{folder}': expected {needed_bytes:,} bytes, got {free_bytes:,}"
-        raise DoesNotFitError(msg, hint=hint)
+        raise DoesNotFitError(msg, hint=hint, code="models.disk_too_small")
 
 
 @contextmanager
@@ -231,11 +231,13 @@ def _translated_errors(name: Name) -> Generator[None]:
     except errors.GatedRepoError as error:
         msg = f"model '{name.id}' is gated: its terms must be accepted first on {page}"
         raise NotAvailableError(
-            msg, hint="accept them there, then log in with: hf auth login"
+            msg, hint="accept them there, then log in with: hf auth login", code="models.gated"
         ) from error
     except errors.RevisionNotFoundError as error:
         msg = f"model '{name.id}' has no revision '{name.revision}'"
-        raise NotAvailableError(msg, hint=f"the revisions are listed on {page}") from error
+        raise NotAvailableError(
+            msg, hint=f"the revisions are listed on {page}", code="models.no_such_revision"
+        ) from error
     except errors.RepositoryNotFoundError as error:
         raise unknown_model(name.id, cached_ids()) from error
     except (
@@ -246,7 +248,9 @@ def _translated_errors(name: Name) -> Generator[None]:
     ) as error:
         msg = f"cannot reach the hub for '{name.id}': {_first_line(error)}"
         raise NotAvailableError(
-            msg, hint="try again: the download continues where it stopped"
+            msg,
+            hint="try again: the download continues where it stopped",
+            code="models.unreachable",
         ) from error
     except OSError as error:
         raise _storage_error(error) from error
@@ -258,5 +262,10 @@ def _first_line(error: Exception) -> str:
 
 def _storage_error(error: OSError) -> GymError:
     if error.errno == errno.ENOSPC:
-        return DoesNotFitError(f"disk full while downloading to '{cache_folder()}'")
-    return StorageError(f"cache folder '{cache_folder()}' cannot be written: {_first_line(error)}")
+        return DoesNotFitError(
+            f"disk full while downloading to '{cache_folder()}'", code="models.disk_too_small"
+        )
+    return StorageError(
+        f"cache folder '{cache_folder()}' cannot be written: {_first_line(error)}",
+        code="models.not_writable",
+    )

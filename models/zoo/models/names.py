@@ -53,7 +53,7 @@ def parse_name(text: str, extra_names: Collection[str] = ()) -> Name:
     if name and "/" not in name and revision:
         state = "is built in" if name == PICO else "has one version only"
         msg = f"'{name}' {state}: expected no revision, got '{revision}'"
-        raise NotAvailableError(msg)
+        raise NotAvailableError(msg, code="models.no_such_revision")
     if name:
         return Name(name, revision)
     if plain in extra_names:
@@ -65,7 +65,9 @@ def parse_name(text: str, extra_names: Collection[str] = ()) -> Name:
             continue
         if published.state == "never published":
             msg = f"no model was published as '{plain}': the nearest is '{published.id}'"
-            raise NotAvailableError(msg, hint=f"--model {published.id}")
+            raise NotAvailableError(
+                msg, hint=f"--model {published.id}", code="models.unknown_model"
+            )
         notice = f"'{plain}' is now published as '{published.id}'"
         return Name(published.id, revision, notice if published.state == "renamed" else None)
     if not _HUB_ID.fullmatch(plain):
@@ -100,7 +102,9 @@ def family_entry(text: str) -> Entry:
         if model_id is not None and model_id in {entry.hub_id, entry.alias}:
             return entry
     aliases = ", ".join(entry.alias for entry in registry())
-    raise NotAvailableError(f"expected a listed model ({aliases}), got '{text}'")
+    raise NotAvailableError(
+        f"expected a listed model ({aliases}), got '{text}'", code="models.unknown_model"
+    )
 
 
 def short_name(model_id: str) -> str:
@@ -117,7 +121,9 @@ def unknown_model(text: str, extra_names: Collection[str] = ()) -> NotAvailableE
     names = ", ".join([*aliases, *plain_names])
     msg = f"no such model: expected one of {names}, an id 'org/name' or a folder, got '{text}'"
     near = nearest(text, extra_names)
-    return NotAvailableError(msg, hint=f"did you mean '{near}'?" if near else None)
+    return NotAvailableError(
+        msg, hint=f"did you mean '{near}'?" if near else None, code="models.unknown_model"
+    )
 
 
 def _served_elsewhere(text: str, server: str, model: str) -> NotAvailableError:
@@ -126,6 +132,7 @@ def _served_elsewhere(text: str, server: str, model: str) -> NotAvailableError:
         f"'{text}' is a model of another program: expected one whose weights are here",
         hint=f"zoo-gym experience asks it as --model {url}#{shlex.quote(model)}; "
         "to train or chat here: zoo-gym models import FILE.gguf",
+        code="models.of_another_program",
     )
 
 

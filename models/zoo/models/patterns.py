@@ -54,7 +54,8 @@ def find(jobs: Sequence[Job], names: Sequence[str], where: str) -> list[list[boo
         if len(stranger) > MOST_CHARACTERS:
             raise InputError(
                 f"{where}: expected expressions of at most {MOST_CHARACTERS} characters, "
-                f"got {len(stranger)}"
+                f"got {len(stranger)}",
+                code="models.pattern_too_long",
             )
         if is_plain(stranger):
             test = getattr(re.compile(pattern), method)
@@ -67,6 +68,7 @@ def find(jobs: Sequence[Job], names: Sequence[str], where: str) -> list[list[boo
             f"{where}: {jobs[slow[0]][1]!r}: expected an expression that matches within "
             f"{LIMIT_S:g} s, got one that takes longer",
             hint="list the names of the modules instead",
+            code="models.pattern_too_slow",
         )
     for index, result in zip(slow, answers, strict=True):
         results[index] = result

@@ -36,8 +36,10 @@ def refusals(what: str, folder: Path | None = None) -> Generator[None]:
         if type(error).__name__ == "OutOfMemoryError":  # torch's, which is not a MemoryError
             raise
         if folder is not None and not folder.is_dir():
-            raise NotAvailableError(f"{what}: no such folder: '{folder}'") from error
-        raise InputError(f"{what}: {_reason(error)}") from error
+            raise NotAvailableError(
+                f"{what}: no such folder: '{folder}'", code="models.no_such_folder"
+            ) from error
+        raise InputError(f"{what}: {_reason(error)}", code="models.library_refused") from error
 
 
 def _reason(error: Exception) -> str:

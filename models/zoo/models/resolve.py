@@ -153,7 +153,10 @@ def pico_folder() -> Path:
 def _require_text(name: object) -> None:
     if not isinstance(name, str):
         kind = type(name).__name__
-        raise InputError(f"model: expected a name or a folder, got a value of type {kind}")
+        raise InputError(
+            f"model: expected a name or a folder, got a value of type {kind}",
+            code="models.not_a_name",
+        )
 
 
 def _resolve_path(name: str, confirm: Confirm | None) -> Resolved:
@@ -161,15 +164,22 @@ def _resolve_path(name: str, confirm: Confirm | None) -> Resolved:
         folder = Path(name).expanduser()
     except RuntimeError:
         raise InputError(
-            f"{name}: expected a model folder, got one in the home of an unknown user"
+            f"{name}: expected a model folder, got one in the home of an unknown user",
+            code="models.bad_path",
         ) from None
     if is_gguf(folder) and not folder.is_dir():
         return _resolve_gguf(name, folder, confirm)
     if folder.is_file():
-        raise NotAvailableError(f"no such model folder: expected a folder, got the file '{name}'")
+        raise NotAvailableError(
+            f"no such model folder: expected a folder, got the file '{name}'",
+            code="models.no_such_folder",
+        )
     checkpoint_files(folder)
     if not (folder / "config.json").is_file():
-        raise InputError(f"no model in '{name}': expected a 'config.json' next to the weights")
+        raise InputError(
+            f"no model in '{name}': expected a 'config.json' next to the weights",
+            code="models.no_config",
+        )
     read_object(folder / "config.json")
     snapshot = _SNAPSHOT.search(folder.absolute().as_posix())
     if snapshot:
@@ -180,7 +190,9 @@ def _resolve_path(name: str, confirm: Confirm | None) -> Resolved:
 def _resolve_imported(name: str, parsed: Name, folder: Path) -> Resolved:
     if parsed.revision:
         raise NotAvailableError(
-            f"'{parsed.id}' was imported from a file: expected no revision, got '{parsed.revision}'"
+            f"'{parsed.id}' was imported from a file: expected no revision, "
+            f"got '{parsed.revision}'",
+            code="models.no_such_revision",
         )
     checkpoint_files(folder)
     return Resolved(name, parsed.id, None, folder, parsed.notice)
@@ -199,6 +211,7 @@ def _resolve_gguf(name: str, path: Path, confirm: Confirm | None) -> Resolved:
                 f"'{name}' was not imported yet: expected a model folder, got a GGUF file",
                 hint=f"zoo-gym models import {shlex.quote(name)} "
                 f"(writes about {size_bytes:,} bytes)",
+                code="models.not_imported",
             )
         result = gguf.import_gguf(path)
         notice = f"imported as '{result.name}': {'; '.join(result.notices)}"
@@ -225,4 +238,4 @@ def _absent_offline(name: Name) -> NotAvailableError:
     hint = f"use zen-pico, or download it, without --offline and HF_HUB_OFFLINE: {command}"
     if name.id != SMOLLM2:
         hint += f"; {smaller_model()}"
-    return NotAvailableError(msg, hint=hint)
+    return NotAvailableError(msg, hint=hint, code="models.offline")

@@ -110,7 +110,7 @@ class LocalChat:
         try:
             found = self._session.replies(turns, sampling, seeds)
         except InputError as error:
-            raise TooLongError(error.message, hint=error.hint) from None
+            raise TooLongError(error.message, hint=error.hint, code=error.code) from None
         return [
             Reply(one.text, "", one.finish, Usage(one.prompt_tokens, 0, one.completion_tokens))
             for one in found

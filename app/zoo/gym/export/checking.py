@@ -122,7 +122,7 @@ def require_package(missing: str | None, form: str, extra: str) -> None:
 
 @contextmanager
 def refusals_of(engine: str) -> Generator[None]:
-    """Gives the refusals of a library, which have no code, that of a format.
+    """Gives the refusals of a library the code of a format; the block only calls the library.
 
     Raises:
         InputError: the block raised one.
@@ -130,8 +130,6 @@ def refusals_of(engine: str) -> Generator[None]:
     try:
         yield
     except InputError as error:
-        if error.code is not None:
-            raise
         raise InputError(
             f"{error.message}; {engine} cannot take this model",
             hint=error.hint,

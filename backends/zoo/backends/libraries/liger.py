@@ -17,4 +17,5 @@ def require_liger() -> None:
         raise NotAvailableError(
             "enable_liger_kernel: needs the package liger-kernel: expected it, got none",
             hint="pip install liger-kernel",
+            code="backends.missing_package",
         )

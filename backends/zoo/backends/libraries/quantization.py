@@ -36,6 +36,7 @@ def require_bitsandbytes(purpose: str = "quantization_bit: a base in few bits") 
             f"{purpose} needs the package bitsandbytes: expected version {least} or newer, "
             f"got {version}",
             hint=install_command("qlora"),
+            code="backends.missing_package",
         )
 
 
@@ -47,7 +48,9 @@ def check_device(name: str, device: str) -> None:
     """
     if device not in DEVICES:
         raise NotAvailableError(
-            f"optim: {name} steps on a CUDA device: expected cuda, got {device}", hint=INSTEAD
+            f"optim: {name} steps on a CUDA device: expected cuda, got {device}",
+            hint=INSTEAD,
+            code="backends.needs_cuda",
         )
 
 

@@ -28,6 +28,7 @@ def require_torch() -> None:
         raise NotAvailableError(
             "training and chat need the package torch, which is not installed",
             hint="; then ".join(commands_for_this_machine()),
+            code="backends.missing_package",
         )
 
 

@@ -24,10 +24,14 @@ def check_adapter(path: Path, architecture: str | None) -> None:
     kinds = metadata.text("general.type"), metadata.text("adapter.type")
     if kinds != ("adapter", "lora"):
         raise InputError(
-            f"'{path}': expected a LoRA adapter in GGUF, got {kinds[1] or kinds[0] or 'a model'}"
+            f"'{path}': expected a LoRA adapter in GGUF, got {kinds[1] or kinds[0] or 'a model'}",
+            code="llamacpp.not_an_adapter",
         )
     if (got := metadata.text("general.architecture")) != architecture:
-        raise InputError(f"'{path}': expected an adapter of {architecture}, got one of {got}")
+        raise InputError(
+            f"'{path}': expected an adapter of {architecture}, got one of {got}",
+            code="backends.adapter_does_not_fit",
+        )
     alpha = metadata.number(ALPHA)
     if alpha is None or not alpha > 0:  # llama.cpp would take 1 for alpha / rank, silently
         raise metadata.unlike(ALPHA, "more than 0", alpha)

@@ -95,7 +95,10 @@ class LlamaBatcher(Batcher):
     def add_adapter(self, name: str, adapter: Adapter) -> None:
         """Refuses the adapter: llama.cpp reads all of them when it starts."""
         del adapter
-        raise InputError(f"adapter {name!r}: expected a GGUF file, named when the model is loaded")
+        raise InputError(
+            f"adapter {name!r}: expected a GGUF file, named when the model is loaded",
+            code="llamacpp.unknown_adapter",
+        )
 
     def remove_adapter(self, name: str) -> None:
         """Raises KeyError: none was added."""

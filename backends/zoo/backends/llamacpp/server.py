@@ -44,6 +44,7 @@ def require_llamacpp() -> Any:  # noqa: ANN401
             "GGUF files are answered by llama.cpp: expected the package xllamacpp (extra "
             "llamacpp), got nothing",
             hint=install_command("llamacpp"),
+            code="backends.missing_package",
         ) from None
     return xllamacpp
 
@@ -106,7 +107,8 @@ class LlamaServer:
             more = f", and adapters that fit it in {files}" if files else ""
             raise InputError(
                 f"'{source.path}': expected a model that llama.cpp can load{more}, got one that it "
-                "refuses"
+                "refuses",
+                code="llamacpp.cannot_load",
             ) from None
         address = urlsplit(self._server.listening_address).netloc
         self._connections = [http.client.HTTPConnection(address) for _ in range(slots)]
@@ -219,7 +221,9 @@ class LlamaServer:
             for row in answer["completion_probabilities"][0]["top_logprobs"]:
                 if row["id"] == token:
                     return float(row["logprob"])
-        raise InterruptedRunError(f"llama.cpp gave no probability of token {token}")
+        raise InterruptedRunError(
+            f"llama.cpp gave no probability of token {token}", code="llamacpp.no_probability"
+        )
 
     def _post(self, slot: int, body: Mapping[str, Any], path: str = "/completion") -> Any:  # noqa: ANN401
         connection = self._connections[slot]
@@ -229,11 +233,13 @@ class LlamaServer:
             answer: Any = json.loads(response.read())
         except (OSError, http.client.HTTPException, ValueError) as error:
             connection.close()
-            raise InterruptedRunError(f"llama.cpp did not answer: {error}") from error
+            raise InterruptedRunError(
+                f"llama.cpp did not answer: {error}", code="llamacpp.no_answer"
+            ) from error
         if response.status != 200:
             raise _failure(answer)
         return answer
 
 
 def _failure(answer: Any) -> GymError:  # noqa: ANN401
-    return InterruptedRunError(f"llama.cpp: {answer['error']['message']}")
+    return InterruptedRunError(f"llama.cpp: {answer['error']['message']}", code="llamacpp.failed")

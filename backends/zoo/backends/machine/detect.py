@@ -174,12 +174,16 @@ def require(name: str) -> str:
         NotAvailableError: the machine lacks it.
     """
     if name not in ORDER:
-        raise InputError(f"backend: expected one of {', '.join(ORDER)}, got {name!r}")
+        raise InputError(
+            f"backend: expected one of {', '.join(ORDER)}, got {name!r}",
+            code="backends.unknown_backend",
+        )
     works, why = probe(name)
     if not works:
         raise NotAvailableError(
             f"backend {name!r} is not available: {why}",
             hint="leave backend out for the best device of this machine; zoo-gym doctor names it",
+            code="backends.not_available",
         )
     return name
 
@@ -198,4 +202,5 @@ def require_gpus(needed: int) -> None:
             f"num_processes: expected a GPU for each process of this machine, got {count} for "
             f"{needed} processes",
             hint=f"num_processes={max(1, count)}, or backend=cpu",
+            code="backends.too_few_gpus",
         )

@@ -112,11 +112,15 @@ def _chosen(model: nn.Module, layers: Mapping[str, Any], targets: Sequence[str])
         matching = {name for name in names if target and f".{name}".endswith(f".{target}")}
         if not matching:
             raise InputError(
-                f"lora_target: expected names that layers end with, got {target!r}", hint=hint
+                f"lora_target: expected names that layers end with, got {target!r}",
+                hint=hint,
+                code="backends.no_such_module",
             )
         if not matching <= layers.keys():
             raise InputError(
-                f"lora_target: {target!r} cannot be used here: expected linear layers", hint=hint
+                f"lora_target: {target!r} cannot be used here: expected linear layers",
+                hint=hint,
+                code="backends.not_linear",
             )
         chosen |= matching
     return sorted(chosen)
@@ -132,6 +136,7 @@ def _refuse_head(where: str, chosen: Sequence[str]) -> None:
         raise InputError(
             f"{where}: expected layers below the head for DoRA on MLX, got {OUTPUT!r}",
             hint="the torch engine has them",
+            code="mlx.dora_on_head",
         )
 
 
@@ -171,11 +176,15 @@ def load_lora(loaded: Loaded, folder: Path, state: PassState) -> None:
     """
     config_file, file = folder / CONFIG_FILE, folder / WEIGHTS_FILE
     if not config_file.is_file():
-        raise NotAvailableError(f"{folder}: no {CONFIG_FILE} there: expected a PEFT adapter folder")
+        raise NotAvailableError(
+            f"{folder}: no {CONFIG_FILE} there: expected a PEFT adapter folder",
+            code="backends.no_adapter",
+        )
     if not file.is_file():
         raise InputError(
             f"{folder}: no {WEIGHTS_FILE} there",
             hint="pickled adapters are not loaded; save it again as safetensors",
+            code="backends.no_adapter_weights",
         )
     settings = read_adapter_config(config_file)
     refuse_kind(config_file, settings)
@@ -211,9 +220,15 @@ def _fill(file: Path, slot: Slot, name: str, tensors: Mapping[str, mx.array]) ->
     value = tensors[name].astype(mx.float32)
     expected, got = tuple(slot.get().shape), tuple(value.shape)
     if expected != got:
-        raise InputError(f"{file}: {name}: shape mismatch: expected {expected}, got {got}")
+        raise InputError(
+            f"{file}: {name}: shape mismatch: expected {expected}, got {got}",
+            code="backends.adapter_does_not_fit",
+        )
     if not mx.isfinite(value).all().item():
-        raise InputError(f"{file}: {name}: expected finite weights, got a NaN or an infinity")
+        raise InputError(
+            f"{file}: {name}: expected finite weights, got a NaN or an infinity",
+            code="backends.not_finite",
+        )
     slot.put(value)
 
 
@@ -223,6 +238,7 @@ def refuse_kind(config_file: Path, settings: Mapping[str, Any]) -> None:
         raise InputError(
             f"{config_file}: peft_type: expected LORA on MLX, got {settings['peft_type']}",
             hint="the torch engine loads other kinds",
+            code="backends.adapter_not_supported",
         )
     plain: dict[str, tuple[object, ...]] = {
         "bias": ("none",),
@@ -233,6 +249,7 @@ def refuse_kind(config_file: Path, settings: Mapping[str, Any]) -> None:
             raise InputError(
                 f"{config_file}: {key}: expected none on MLX, got {settings[key]!r:.80}",
                 hint="the torch engine loads such adapters",
+                code="backends.adapter_not_supported",
             )
 
 

@@ -110,7 +110,9 @@ class MlxBackend(Backend):
             return Precision("f32", "trained weights are float32", 4, 4)
         if dtype not in {"auto", "f32", "bf16"}:
             raise InputError(
-                f"dtype: expected auto, f32 or bf16 on MLX, got {dtype!r}", hint="dtype=bf16"
+                f"dtype: expected auto, f32 or bf16 on MLX, got {dtype!r}",
+                hint="dtype=bf16",
+                code="backends.setting_not_supported",
             )
         if dtype != "auto":
             return _precision(dtype, "as given")

@@ -101,7 +101,8 @@ class NamedAdamW:
         odd = {key.rpartition("/")[0] for key in tensors} ^ self.slots.keys()
         if odd and tensors:
             raise InputError(
-                f"{folder / STATE_FILE}: {min(odd)}: in only one of the checkpoint and this policy"
+                f"{folder / STATE_FILE}: {min(odd)}: in only one of the checkpoint and this policy",
+                code="backends.other_checkpoint",
             )
         self._state, self._steps = {}, 0
         for name in self.slots if tensors else ():
@@ -117,7 +118,8 @@ def _rates(slots: Mapping[str, Slot], spec: OptimizerSpec) -> dict[str, tuple[fl
         if slots and group not in fitting.values():
             raise InputError(
                 f"optimizer: group {group.suffix!r}: expected the ending of a trained parameter's "
-                f"name, such as {next(iter(slots))!r}"
+                f"name, such as {next(iter(slots))!r}",
+                code="backends.no_such_group",
             )
     rates: dict[str, tuple[float, float]] = {}
     for name, group in fitting.items():

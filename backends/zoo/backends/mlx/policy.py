@@ -196,7 +196,10 @@ class MlxPolicy(Policy):
             raise TypeError("teacher: expected a policy of the same backend")
         got, expected = teacher.language.head.tokens, self.language.head.tokens
         if got != expected:
-            raise InputError(f"teacher: expected logits of {expected:,} tokens, got {got:,}")
+            raise InputError(
+                f"teacher: expected logits of {expected:,} tokens, got {got:,}",
+                code="backends.other_vocabulary",
+            )
         if batch.teacher is None:
             return teacher.as_teacher(device)
         placed = to_device(batch.teacher)
@@ -217,7 +220,10 @@ class MlxPolicy(Policy):
             yield ReferencePolicy(self)
             return
         if self._base is None:
-            raise InputError("reference: expected a policy in training, got one for inference")
+            raise InputError(
+                "reference: expected a policy in training, got one for inference",
+                code="backends.not_in_training",
+            )
         if self._frozen is None:
             self._frozen = self._base()
         yield self._frozen

@@ -31,9 +31,11 @@ def check_model(loaded: Loaded) -> None:
             f"{loaded.folder}: the answers of this model are not numbers: expected finite logits, "
             f"got {largest}",
             hint="its weights are damaged, or too large for the type it computes in",
+            code="backends.answers_not_finite",
         )
     if not difference <= TOLERANCE.get(hidden_TD.dtype, 5e-2) * largest:
         raise InputError(
             f"{loaded.folder}: the output layer of {name} is unknown on MLX: its logits "
-            f"differ from ours by {difference:.3g}"
+            f"differ from ours by {difference:.3g}",
+            code="backends.unknown_output_layer",
         )

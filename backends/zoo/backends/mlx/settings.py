@@ -79,7 +79,9 @@ def refuse_settings(spec: LoadSpec) -> None:
         InputError: there is one.
     """
     if refusals := refused_settings(spec):
-        raise InputError("\n".join(refusals), hint=OTHER_ENGINE)
+        raise InputError(
+            "\n".join(refusals), hint=OTHER_ENGINE, code="backends.setting_not_supported"
+        )
 
 
 def _refused_training(spec: LoadSpec) -> list[str]:

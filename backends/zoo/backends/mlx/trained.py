@@ -55,10 +55,16 @@ def assign(
     """
     if values.keys() != slots.keys():
         odd = sorted(values.keys() ^ slots.keys())[0]
-        raise InputError(f"{source}: {odd}: in only one of the checkpoint and this policy")
+        raise InputError(
+            f"{source}: {odd}: in only one of the checkpoint and this policy",
+            code="backends.other_checkpoint",
+        )
     for name, slot in slots.items():
         expected, got = tuple(slot.get().shape), tuple(values[name].shape)
         if expected != got:
-            raise InputError(f"{source}: {name}: shape mismatch: expected {expected}, got {got}")
+            raise InputError(
+                f"{source}: {name}: shape mismatch: expected {expected}, got {got}",
+                code="backends.other_checkpoint",
+            )
     for name, slot in slots.items():
         slot.put(mx.array(values[name].astype(np.float32)))

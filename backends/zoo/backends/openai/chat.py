@@ -99,16 +99,21 @@ def check_url(url: str) -> None:
     except ValueError:
         parts, host = urlsplit(""), None
     if parts.scheme not in ("http", "https") or not host:
-        raise InputError(f"url: expected https://HOST/v1, got {url.partition('@')[2] or url!r}")
+        raise InputError(
+            f"url: expected https://HOST/v1, got {url.partition('@')[2] or url!r}",
+            code="openai.bad_url",
+        )
     if parts.username or parts.password or parts.query or parts.fragment:
         raise InputError(
             f"url: expected an address without user, password, query or fragment: {host}",
             hint="a key is read from the environment variable that the provider names",
+            code="openai.bad_url",
         )
     if parts.scheme == "http" and not is_loopback(host):
         raise InputError(
             f"url: http://{host}: expected https, got plain HTTP to another machine",
             hint="anyone on the way could read the key and the tasks",
+            code="openai.plain_http",
         )
 
 
@@ -232,7 +237,9 @@ class ChatModel:
         except httpx2.ConnectError as error:
             text = self._key.clean(str(error))
             raise NotAvailableError(
-                f"{self._where}: cannot be reached: {text}", hint=NOT_RUNNING
+                f"{self._where}: cannot be reached: {text}",
+                hint=NOT_RUNNING,
+                code="openai.unreachable",
             ) from None
         except (httpx2.HTTPError, TryAgainError, ValueError, RecursionError):
             return None
@@ -287,7 +294,8 @@ class ChatModel:
         """Leaves a parameter out from now on; the limit of an answer cannot be left out."""
         if error.name in _OTHER_NAME.values():
             raise InputError(
-                f"{error.message}: expected a server that limits the length of answers"
+                f"{error.message}: expected a server that limits the length of answers",
+                code="openai.parameter_refused",
             ) from None
         with self._lock:
             is_new = error.name not in self.dropped

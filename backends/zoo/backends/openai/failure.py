@@ -78,7 +78,7 @@ class TryAgainError(GymError):
         billed: bool = False,
         reached: bool = True,
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, code="openai.try_again")
         self.wait_s = wait_s
         self.is_least = is_least
         self.billed = billed
@@ -103,7 +103,7 @@ class EndlessAnswerError(UnreadableAnswerError):
     """
 
     def __init__(self, message: str, parts: int = 0, usage: Usage | None = None) -> None:
-        super().__init__(message)
+        super().__init__(message, code="openai.endless_answer")
         self.parts = parts
         self.usage = usage
 
@@ -117,7 +117,7 @@ class RefusedParameterError(InputError):
     """
 
     def __init__(self, message: str, name: str) -> None:
-        super().__init__(message)
+        super().__init__(message, code="openai.parameter_refused")
         self.name = name
 
 
@@ -147,7 +147,9 @@ def failure(
     text = _said(body, clean)
     if status in _NO_SUCH:
         return NotAvailableError(
-            f"{where}: no such model or address (HTTP {status}): {text}", hint=_where_else(url)
+            f"{where}: no such model or address (HTTP {status}): {text}",
+            hint=_where_else(url),
+            code="openai.no_such_model",
         )
     if status in _AGAIN or status >= 500 or status < 200:
         if status == 429 and _NO_CREDIT.search(body):  # words such as billing are in links too
@@ -167,12 +169,18 @@ def _refused_caller(status: int, message: str, body: str, where: str) -> GymErro
         return NotAvailableError(
             f"{where}: expected an answer, got a redirect, which is not followed with a key",
             hint="give the address of the server itself",
+            code="openai.redirected",
         )
     if status == 402 or (status == 403 and _QUOTA.search(body)):
         return _spent(where, message)
     if status in (401, 403):
-        return NotAvailableError(f"{where}: the key was refused (HTTP {status}): {message}")
-    return InputError(f"{where}: the request was refused (HTTP {status}): {message}")
+        return NotAvailableError(
+            f"{where}: the key was refused (HTTP {status}): {message}", code="openai.key_refused"
+        )
+    return InputError(
+        f"{where}: the request was refused (HTTP {status}): {message}",
+        code="openai.request_refused",
+    )
 
 
 def _where_else(url: str) -> str:
@@ -189,16 +197,19 @@ def has_version(url: str) -> bool:
 
 def _refused_request(message: str, body: str, where: str, sent: frozenset[str]) -> GymError:
     if _TOO_LONG.search(body) or (_CONTEXT.search(body) and _EXCESS.search(body)):
-        return TooLongError(f"{where}: longer than the model can read {message}")
+        return TooLongError(
+            f"{where}: longer than the model can read {message}", code="openai.too_long"
+        )
     if name := _refused(body, sent):
         return RefusedParameterError(f"{where}: {name} is not accepted {message}", name)
-    return InputError(f"{where}: the request was refused {message}")
+    return InputError(f"{where}: the request was refused {message}", code="openai.request_refused")
 
 
 def _spent(where: str, message: str) -> InterruptedRunError:
     return InterruptedRunError(
         f"{where}: the quota or credit is spent: {message}",
         hint="top it up at the provider, then resume the run: answers are kept",
+        code="openai.quota_spent",
     )
 
 

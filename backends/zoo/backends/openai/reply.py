@@ -183,5 +183,6 @@ def _part(value: object, where: str) -> str:
         raise UnreadableAnswerError(
             f"{where}: content: expected text or parts of type text, got another part",
             hint="use a model that answers in text",
+            code="openai.unreadable_answer",
         )
     return text

@@ -64,8 +64,10 @@ def _given_up(
     error: TryAgainError, number: int, wait_s: float
 ) -> NotAvailableError | InterruptedRunError:
     if not error.reached:
-        return NotAvailableError(error.message, hint=NOT_RUNNING)
+        return NotAvailableError(error.message, hint=NOT_RUNNING, code="openai.unreachable")
     why = f"after {number} attempts" if wait_s <= PATIENCE_S else f"it asks to wait {wait_s:,.0f} s"
     return InterruptedRunError(
-        f"{error.message} ({why})", hint="resume the run later: answers are kept"
+        f"{error.message} ({why})",
+        hint="resume the run later: answers are kept",
+        code="openai.no_answer",
     )

@@ -67,12 +67,14 @@ def _check(value: str, source: str) -> None:
     if not value.isascii() or not value.isprintable():
         raise InputError(
             f"{source}: expected an API key of ASCII letters, digits and signs, got one with other "
-            "characters"
+            "characters",
+            code="openai.bad_key",
         )
     if len(value) < SHORTEST:
         raise InputError(
             f"{source}: expected an API key of at least {SHORTEST} characters, got {len(value)}",
             hint=f"a server without keys takes {', '.join(sorted(PLACEHOLDERS))}",
+            code="openai.bad_key",
         )
 
 

@@ -75,6 +75,7 @@ class TorchBackend(Backend):
             raise InputError(
                 f"adapter: expected none for training {train}, got {spec.adapter}",
                 hint="train='adapter' trains it further",
+                code="backends.setting_not_supported",
             )
         spec = on_named_base(folder, spec)
         warn_of_unused_adapter(folder, spec.adapter)
@@ -275,6 +276,7 @@ def _check_can_be_saved(folder: Path, model: Any) -> None:  # noqa: ANN401
             f"{folder}: {type(model).__name__} cannot be trained in full: its text part "
             f"({model.config.model_type}) is no model of its own for transformers",
             hint="train an adapter: finetuning_type: lora",
+            code="torch.cannot_be_saved",
         )
 
 
@@ -304,7 +306,10 @@ def _check_trained(policy: TorchPolicy, spec: LoadSpec) -> None:
     names = policy.parameters
     base = [name for name in names if not is_added(name) and not name.startswith("value_head")]
     if base or (names and spec.train is None and not policy.module.value_head):
-        raise GuardError(f"{(base or list(names))[0]}: expected frozen weights, got trained ones")
+        raise GuardError(
+            f"{(base or list(names))[0]}: expected frozen weights, got trained ones",
+            code="torch.not_frozen",
+        )
 
 
 def _value_head(model: nn.Module, seed: int) -> nn.Linear:

@@ -82,7 +82,7 @@ def _raised(check: Callable[[], object]) -> Iterator[GymError]:
 
 def _of_device(device: str, spec: LoadSpec) -> Iterator[InputError]:
     for text, hint in refused_on_device(device, spec):
-        yield InputError(text, hint=hint)
+        yield InputError(text, hint=hint, code="backends.setting_not_supported")
 
 
 def _of_codes(folder: Path, spec: LoadSpec) -> Iterator[GymError]:

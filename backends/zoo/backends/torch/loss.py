@@ -268,7 +268,10 @@ def require_same_width(teacher: LossModule, policy: LossModule) -> None:
     """
     got, expected = (module.head().weight_VD.shape[0] for module in (teacher, policy))
     if got != expected:
-        raise InputError(f"teacher: expected logits of {expected:,} tokens, got {got:,}")
+        raise InputError(
+            f"teacher: expected logits of {expected:,} tokens, got {got:,}",
+            code="backends.other_vocabulary",
+        )
 
 
 class _GradientInForward(torch.autograd.Function):

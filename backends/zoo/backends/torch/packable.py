@@ -114,6 +114,7 @@ def require_packing(module: LossModule) -> None:
         raise InputError(
             f"packing: {type(module.model).__name__} computes rows with padding: {refusal}",
             hint="packing: false",
+            code="torch.cannot_pack",
         )
 
 

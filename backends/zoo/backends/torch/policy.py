@@ -260,7 +260,10 @@ class TorchPolicy(Policy):
             yield ReferencePolicy(self)
             return
         if self._base is None:
-            raise InputError("reference: expected a policy in training, got one for inference")
+            raise InputError(
+                "reference: expected a policy in training, got one for inference",
+                code="backends.not_in_training",
+            )
         if self._frozen is None:
             self._frozen = self._base()
         yield self._frozen

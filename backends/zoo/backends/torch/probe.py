@@ -55,7 +55,8 @@ def find_backbone(model: nn.Module) -> nn.Module:
         if child is not embedding and any(module is embedding for module in child.modules()):
             return child
     raise InputError(
-        f"{type(model).__name__} cannot be used: its layers cannot be told from its output layer"
+        f"{type(model).__name__} cannot be used: its layers cannot be told from its output layer",
+        code="backends.unknown_output_layer",
     )
 
 
@@ -78,14 +79,16 @@ def check_model(folder: Path, model: Any) -> None:  # noqa: ANN401
     if ours_TV.shape != theirs_TV.shape:
         raise InputError(
             f"{folder}: the output layer of {type(model).__name__} is unknown: expected logits for "
-            f"{ours_TV.shape[-1]} tokens, got {theirs_TV.shape[-1]}"
+            f"{ours_TV.shape[-1]} tokens, got {theirs_TV.shape[-1]}",
+            code="backends.unknown_output_layer",
         )
     _refuse_not_finite(folder, theirs_TV)
     if not same_logits(ours_TV, theirs_TV, hidden_TD.dtype):
         difference = float((ours_TV - theirs_TV).abs().max())
         raise InputError(
             f"{folder}: the output layer of {type(model).__name__} is unknown: "
-            f"its logits differ from ours by {difference:.3g}"
+            f"its logits differ from ours by {difference:.3g}",
+            code="backends.unknown_output_layer",
         )
     moved = float((ahead_TD - hidden_TD)[:-1].abs().max())
     limit = LATER_TOKENS.get(hidden_TD.dtype, LATER_TOKENS_16_BITS)
@@ -94,6 +97,7 @@ def check_model(folder: Path, model: Any) -> None:  # noqa: ANN401
             f"{folder}: {type(model).__name__} is not causal: expected tokens that see earlier "
             "ones only, got hidden states that a later token changes",
             hint="it is made to fill gaps, not to continue a text",
+            code="backends.not_causal",
         )
 
 
@@ -115,7 +119,8 @@ def check_adapter(source: str, adapted: Any, module: "LossModule") -> None:  # n
     if not same:
         raise InputError(
             f"{source}: expected an adapter that acts inside the layers, got one whose logits "
-            "are others with plain peft"
+            "are others with plain peft",
+            code="torch.adapter_outside_layers",
         )
 
 
@@ -126,6 +131,7 @@ def _refuse_not_finite(source: Path | str, logits_TV: Tensor) -> None:
             f"{source}: the answers of this model are not numbers: expected finite logits, got "
             f"{float(bad_N[0])}",
             hint="its weights are damaged, or too large for the type it computes in",
+            code="backends.answers_not_finite",
         )
 
 
@@ -150,6 +156,7 @@ def check_gradient(module: "LossModule") -> None:
         raise InputError(
             f"{name} cannot be trained so: expected a gradient in the trained weights, got none",
             hint="finetuning_type: full may train it",
+            code="torch.no_gradient",
         )
 
 

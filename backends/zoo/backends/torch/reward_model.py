@@ -90,11 +90,13 @@ def open_reward_model(folder: Path, device: str) -> nn.Module:
         raise InputError(
             f"{folder / 'config.json'}: architectures: expected a model for sequence "
             f"classification, got {names[0]}",
+            code="torch.not_a_reward_model",
         )
     if config.num_labels != 1:
         raise InputError(
             f"{folder / 'config.json'}: num_labels: expected a reward model with 1 label, got "
-            f"{config.num_labels}"
+            f"{config.num_labels}",
+            code="torch.not_a_reward_model",
         )
     checkpoint_files(folder)
     with refusals(f"{folder}: this reward model cannot be loaded", folder), quiet():
@@ -125,7 +127,8 @@ def check_can_score(folder: Path, model: Any) -> None:  # noqa: ANN401
     if type(model.config) not in KNOWN:
         raise InputError(
             f"{folder}: {name} cannot become a reward model: transformers has no sequence "
-            f"classification for {model.config.model_type}"
+            f"classification for {model.config.model_type}",
+            code="torch.cannot_score",
         )
     with quiet():
         expected = set(_without_weights(model).state_dict())
@@ -133,7 +136,8 @@ def check_can_score(folder: Path, model: Any) -> None:  # noqa: ANN401
     if odd := sorted(expected ^ layers):
         raise InputError(
             f"{folder}: {name} cannot become a reward model: {odd[0]!r} is part of only one of "
-            "the language model and the reward model of transformers"
+            "the language model and the reward model of transformers",
+            code="torch.cannot_score",
         )
 
 
@@ -147,6 +151,7 @@ def check_scoring_adapter(model: Any) -> None:  # noqa: ANN401
         raise InputError(
             "lora_target: a reward model has no output layer: expected other layers",
             hint="lora_target=all is every layer below it",
+            code="torch.no_output_layer",
         )
 
 

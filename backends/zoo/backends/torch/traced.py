@@ -168,4 +168,5 @@ def _untraceable(model: nn.Module, reason: str) -> InputError:
     return InputError(
         f"{type(model).__name__}: expected a model that torch.export traces: {reason}",
         hint="--format gguf, or --format hf",
+        code="torch.cannot_be_traced",
     )

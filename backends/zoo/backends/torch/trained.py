@@ -96,9 +96,15 @@ def assign(
     """
     if tensors.keys() != parameters.keys():
         odd = sorted(tensors.keys() ^ parameters.keys())[0]
-        raise InputError(f"{source}: {odd}: in only one of the checkpoint and this policy")
+        raise InputError(
+            f"{source}: {odd}: in only one of the checkpoint and this policy",
+            code="backends.other_checkpoint",
+        )
     for name, parameter in parameters.items():
         expected, got = tuple(parameter.shape), tuple(tensors[name].shape)
         if expected != got:
-            raise InputError(f"{source}: {name}: shape mismatch: expected {expected}, got {got}")
+            raise InputError(
+                f"{source}: {name}: shape mismatch: expected {expected}, got {got}",
+                code="backends.other_checkpoint",
+            )
         put(parameter, tensors[name])

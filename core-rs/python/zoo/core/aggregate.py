@@ -187,7 +187,9 @@ def near_median(
     import numpy as np
 
     if keep < 0:
-        raise InputError(f"keep is negative: expected at least 1, got {keep}")
+        raise InputError(
+            f"keep is negative: expected at least 1, got {keep}", code="core.out_of_range"
+        )
     lent = [lend(f"rows[{i}]", row[None], dtype)[0] for i, row in enumerate(rows)]
     means = np.empty(lent[0].size if lent else 0, np.float32)
     _core.near_median(lent, dtype, keep, means, (isa, threads))
@@ -259,7 +261,9 @@ def _check_numbers(rows: list[NDArray[np.uint8]], **numbers: NDArray[np.float32]
 
 def _check_trim(trim: int) -> None:
     if trim < 0:
-        raise InputError(f"trim is negative: expected at least 0, got {trim}")
+        raise InputError(
+            f"trim is negative: expected at least 0, got {trim}", code="core.out_of_range"
+        )
 
 
 def discrete_gaussian(
@@ -282,7 +286,9 @@ def discrete_gaussian(
     import numpy as np
 
     if not 1 <= sigma <= MOST_SIGMA:
-        raise InputError(f"sigma: expected 1 to {MOST_SIGMA}, got {sigma}")
+        raise InputError(
+            f"sigma: expected 1 to {MOST_SIGMA}, got {sigma}", code="core.out_of_range"
+        )
     key = secrets.token_bytes(KEY_BYTES) if key is None else key
     if len(key) != KEY_BYTES:
         raise ValueError(f"key: expected {KEY_BYTES} bytes, got {len(key)}")

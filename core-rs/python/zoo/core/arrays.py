@@ -148,7 +148,8 @@ def check_array(
     if array.ndim != ndim:
         raise InputError(
             f"{name} has the wrong shape: expected {ndim} dimensions, "
-            f"got {array.dtype} {_shape(array)}"
+            f"got {array.dtype} {_shape(array)}",
+            code="core.wrong_shape",
         )
     if not array.flags.c_contiguous or not array.flags.aligned:
         got = "strides" if array.flags.aligned else "unaligned memory"
@@ -169,7 +170,8 @@ def check_shape(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> None:
     """
     if array.shape != shape:
         raise InputError(
-            f"{name} has the wrong shape: expected {shape}, got {array.shape} {array.dtype}"
+            f"{name} has the wrong shape: expected {shape}, got {array.shape} {array.dtype}",
+            code="core.wrong_shape",
         )
 
 
@@ -226,7 +228,7 @@ def located(name: str | None, array: Array) -> Generator[None]:
         yield
     except InputError as error:
         where = _where(name, array)
-        raise InputError(f"{where}{error.message}", hint=error.hint) from error
+        raise InputError(f"{where}{error.message}", hint=error.hint, code=error.code) from error
     except TypeError as error:
         raise TypeError(f"{_where(name, array)}{error}") from error
     except ValueError as error:

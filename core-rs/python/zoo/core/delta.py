@@ -46,7 +46,7 @@ def read_delta(file: str | PathLike[str] | OpenFile) -> DeltaFile:
         header = json.loads(text)
     except ValueError as error:  # a number with thousands of digits in the recipe
         message = f"header: expected JSON that Python reads, got {error}"
-        raise InputError(message) from error
+        raise InputError(message, code="core.bad_header") from error
     parts = {
         name: TensorInfo(dtype, tuple(shape), start, stop)
         for name, dtype, shape, start, stop in tensors

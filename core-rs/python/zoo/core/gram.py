@@ -108,7 +108,10 @@ def lowrank_gram(
         TypeError: an array of the wrong type.
     """
     if len(a) != len(b) or not a:
-        raise InputError(f"factors: expected as many b as a, at least one, got {len(a)}, {len(b)}")
+        raise InputError(
+            f"factors: expected as many b as a, at least one, got {len(a)}, {len(b)}",
+            code="core.factors_differ",
+        )
     for i, (one, other) in enumerate(zip(a, b, strict=True)):
         check_array(f"a[{i}]", one, "float32")
         check_array(f"b[{i}]", other, "float32")
@@ -159,7 +162,7 @@ def nearest(
 
     n = _check_gram(gram)
     if not 1 <= count <= n:
-        raise InputError(f"nearest: expected 1 to {n}, got {count}")
+        raise InputError(f"nearest: expected 1 to {n}, got {count}", code="core.out_of_range")
     chosen = np.empty((n, n), np.uint8)
     _core.nearest(gram, (n, count), chosen, threads)
     return chosen
@@ -206,7 +209,9 @@ def krum_order(
 
     n = _check_gram(gram)
     if not 0 <= f <= n - 3:
-        raise InputError(f"f: expected 0 to {n - 3} with {n} contributors, got {f}")
+        raise InputError(
+            f"f: expected 0 to {n - 3} with {n} contributors, got {f}", code="core.out_of_range"
+        )
     order = np.empty(n, np.uint64)
     _core.krum_order(gram, (n, n - f - 2), order, threads, one_by_one=False)
     return order
@@ -226,7 +231,10 @@ def bulyan_order(
 
     n = _check_gram(gram)
     if not 0 <= 4 * f <= n - 3:
-        raise InputError(f"f: expected 0 to {(n - 3) // 4} with {n} contributors, got {f}")
+        raise InputError(
+            f"f: expected 0 to {(n - 3) // 4} with {n} contributors, got {f}",
+            code="core.out_of_range",
+        )
     order = np.empty(n - 2 * f, np.uint64)
     _core.krum_order(gram, (n, f), order, threads, one_by_one=True)
     return order

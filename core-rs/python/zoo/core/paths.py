@@ -18,7 +18,9 @@ def require_possible(path: str | os.PathLike[str]) -> None:
         os.stat(text)  # noqa: PTH116 - a Path would be made of a name that may be none
     except ValueError:
         got = "a zero byte" if "\0" in text else "an unpaired surrogate"
-        raise InputError(f"{text[:60]!a}: expected a path, got text with {got}") from None
+        raise InputError(
+            f"{text[:60]!a}: expected a path, got text with {got}", code="core.impossible_path"
+        ) from None
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise too_long(text) from None
@@ -31,4 +33,6 @@ def too_long(text: str) -> InputError:
     what = "names of at most 255 bytes in a path, got one"
     if size <= 255:
         size, what = len(os.fsencode(text)), "a path of at most 4,095 bytes, got one"
-    return InputError(f"{start}: too long for a path: expected {what} of {size:,}")
+    return InputError(
+        f"{start}: too long for a path: expected {what} of {size:,}", code="core.path_too_long"
+    )

@@ -73,6 +73,7 @@ def sign_product(
         raise InputError(
             f"scales has the wrong shape: expected {(rows,)} or (1,), got {scales_view.shape}",
             hint="products with group scales or masks are not supported: unpack them",
+            code="core.wrong_shape",
         )
     y = np.empty((tokens, rows), np.float32) if out is None else out
     y_view = borrow("out", y, "float32", writable=True)

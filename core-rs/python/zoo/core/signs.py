@@ -271,5 +271,8 @@ def _borrow_scales(
     memory = borrow("scales", scales, "float32", ndim=len(wanted))
     if memory.shape != wanted:
         expected = expected if scale != "group" else str(wanted)
-        raise InputError(f"scales has the wrong shape: expected {expected}, got {memory.shape}")
+        raise InputError(
+            f"scales has the wrong shape: expected {expected}, got {memory.shape}",
+            code="core.wrong_shape",
+        )
     return memory, scale

@@ -100,6 +100,7 @@ def architecture_of(source: Source) -> str:
             f"'{source.path}': general.architecture: expected one of "
             f"{', '.join(ARCHITECTURES)}, got {shown(architecture)}",
             hint="models of other architectures can be loaded from their safetensors: org/name",
+            code="models.gguf_architecture",
         )
     return architecture
 
@@ -174,7 +175,10 @@ def _check_counts(source: Source, architecture: str) -> None:
             f"{architecture}.block_count", expected, settings.get("block_count")
         )
     if EMBEDDING not in source.tensors or len(source.tensors[EMBEDDING][1].shape) != 2:
-        raise InputError(f"'{source.path}': expected a matrix '{EMBEDDING}', got none")
+        raise InputError(
+            f"'{source.path}': expected a matrix '{EMBEDDING}', got none",
+            code="models.gguf_missing_tensor",
+        )
     rows = source.tensors[EMBEDDING][1].shape[0]
     size = source.metadata.integer(f"{architecture}.vocab_size")
     if size not in {None, rows}:
@@ -293,7 +297,8 @@ def _refuse_ignored(
         name = f"{architecture}.{key}"
         if key not in expected:
             raise InputError(
-                f"'{source.path}': {name}: this setting is not supported, got {shown(value)}"
+                f"'{source.path}': {name}: this setting is not supported, got {shown(value)}",
+                code="models.gguf_not_supported",
             )
         if not any(_is_same(value, each) for each in expected[key]):
             accepted = " or ".join(map(repr, expected[key]))

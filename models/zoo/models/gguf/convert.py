@@ -173,6 +173,7 @@ def _default_name(source: Source) -> str:
     raise InputError(
         f"'{source.path}': expected a name for the model, got none that can be used",
         hint=_command(source),
+        code="models.bad_name",
     )
 
 
@@ -182,6 +183,7 @@ def _check_name(name: str) -> None:
             f"--name: expected at most {MOST_NAME_CHARACTERS} of a-z, 0-9, '.', '_' and '-' after "
             f"a letter or digit, without '.gguf' at the end, got {name!r}",
             hint=f"--name {plain_name(name)}" if plain_name(name) else None,
+            code="models.bad_name",
         )
 
 
@@ -198,6 +200,7 @@ def _refuse_taken(source: Source, name: str, sha256: str) -> None:
         raise InputError(
             f"--name: '{name}' is the name of a listed model: expected another name",
             hint=_command(source),
+            code="models.name_taken",
         )
     folder = imported_folder() / name
     if not folder.exists():
@@ -207,4 +210,5 @@ def _refuse_taken(source: Source, name: str, sha256: str) -> None:
     raise InputError(
         f"the name '{name}' is taken: expected a new one, got that of {what}",
         hint=f"{_command(source)}, or remove {folder}",
+        code="models.name_taken",
     )

@@ -108,6 +108,7 @@ def refuse_changed_folder(name: str) -> None:
                 f"'{path}' was changed since the import: expected {size:,} bytes, got "
                 + ("no file" if got is None else f"{got:,}"),
                 hint=f"remove {folder} and import the file again, or choose another --name",
+                code="models.changed_since_import",
             )
 
 
@@ -181,6 +182,7 @@ def partial_folder() -> Generator[Path]:
         raise StorageError(
             f"cannot write a model to '{folder}': {reason}",
             hint=_hint(error),
+            code="models.not_writable",
         ) from error
 
 

@@ -146,7 +146,8 @@ def _weights(
         raise InputError(
             f"'{source.path}': unexpected tensor '{extra[0]}'"
             + (f" and {len(extra) - 1} more" if len(extra) > 1 else "")
-            + f": expected those of a model of architecture {architecture_of(source)} alone"
+            + f": expected those of a model of architecture {architecture_of(source)} alone",
+            code="models.gguf_unexpected_tensor",
         )
     return tuple(Weight(name, shapes[name], tuple(tensors[name])) for name in shapes)
 
@@ -165,4 +166,7 @@ def _refuse_missing(
         present = tensors.get(name, [])
         absent = [key for key in keys if key not in present and f"{key}.weight" not in present]
         what = f"'{absent[0]}'" if absent else f"one for '{name}'"
-        raise InputError(f"'{source.path}': expected a tensor {what}, got none")
+        raise InputError(
+            f"'{source.path}': expected a tensor {what}, got none",
+            code="models.gguf_missing_tensor",
+        )

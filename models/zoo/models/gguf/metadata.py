@@ -75,7 +75,10 @@ class Metadata:
 
     def unlike(self, key: str, expected: str, got: object) -> InputError:
         """Returns the error for a value."""
-        return InputError(f"'{self.path}': {key}: expected {expected}, got {shown(got)}")
+        return InputError(
+            f"'{self.path}': {key}: expected {expected}, got {shown(got)}",
+            code="models.gguf_setting",
+        )
 
     def _array(self, key: str, kinds: str, expected: str) -> "NDArray[Any] | None":
         """Returns an array with values of NumPy's `kinds`; a list is no array of numbers."""

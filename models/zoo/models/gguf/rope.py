@@ -33,7 +33,8 @@ def rope_rule(source: Source, theta: float, head_dim: int) -> dict[str, Any] | N
     if tensor.type != "F32" or tensor.shape != (head_dim // 2,) or not head_dim // 2:
         raise InputError(
             f"'{source.path}': tensor '{FACTORS}': expected type F32 and shape [{head_dim // 2}], "
-            f"half the {head_dim} dimensions of a head, got {tensor.type} and {list(tensor.shape)}"
+            f"half the {head_dim} dimensions of a head, got {tensor.type} and {list(tensor.shape)}",
+            code="models.gguf_rope",
         )
     factors = source.read(FACTORS).view("<f4").astype(np.float64)
     if bool(np.all(factors == 1)):
@@ -46,7 +47,8 @@ def rope_rule(source: Source, theta: float, head_dim: int) -> dict[str, Any] | N
     if not largest > 1 or not bool(np.allclose(factors, expected, rtol=1e-4)):
         raise InputError(
             f"'{source.path}': tensor '{FACTORS}': expected the factors of Llama 3's rule for "
-            f"rotary frequencies, got others up to {largest:g}"
+            f"rotary frequencies, got others up to {largest:g}",
+            code="models.gguf_rope",
         )
     return {
         "rope_type": "llama3",

@@ -160,7 +160,8 @@ def chat_template(source: Source) -> str | None:
     if len(template) > MOST_TEMPLATE_CHARACTERS:
         raise InputError(
             f"{where}: expected a text of at most {MOST_TEMPLATE_CHARACTERS:,} characters, "
-            f"got {len(template):,}"
+            f"got {len(template):,}",
+            code="models.bad_chat_template",
         )
     environment = ImmutableSandboxedEnvironment(
         extensions=["jinja2.ext.loopcontrols"], trim_blocks=True, lstrip_blocks=True
@@ -170,13 +171,18 @@ def chat_template(source: Source) -> str | None:
             template.replace("{% generation %}", "").replace("{% endgeneration %}", "")
         )
     except (TemplateError, RecursionError) as error:
-        raise InputError(f"{where}: expected a Jinja template: {error}") from error
+        raise InputError(
+            f"{where}: expected a Jinja template: {error}", code="models.bad_chat_template"
+        ) from error
     reached = [node.attr for node in tree.find_all(nodes.Getattr)]
     reached += [str(node.value) for node in tree.find_all(nodes.Const)]
     inside = [name for name in reached if name.startswith("__")]
     if inside or any(tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends))):
         what = repr(inside[0]) if inside else "another template"
-        raise InputError(f"{where}: expected a template for chats alone, got one that uses {what}")
+        raise InputError(
+            f"{where}: expected a template for chats alone, got one that uses {what}",
+            code="models.bad_chat_template",
+        )
     return template
 
 

@@ -136,7 +136,10 @@ def dequantised(source: Source, name: str) -> "NDArray[np.float32]":
     block, block_bytes = GGML_QUANT_SIZES[kind]
     content = source.read(name)
     if 0 in tensor.shape:
-        raise InputError(f"'{source.path}': tensor '{name}' is empty: {list(tensor.shape)}")
+        raise InputError(
+            f"'{source.path}': tensor '{name}' is empty: {list(tensor.shape)}",
+            code="models.gguf_tensor_shape",
+        )
     rows = content.reshape(*tensor.shape[:-1], tensor.shape[-1] // block * block_bytes)
     with np.errstate(all="ignore"):
         return np.asarray(dequantize(rows, kind), np.float32).reshape(tensor.shape)
@@ -161,7 +164,8 @@ def _refuse_unknown(source: Source, kind: str) -> None:
     except NotImplementedError:
         names = (name for name, (_, tensor) in source.tensors.items() if tensor.type == kind)
         raise InputError(
-            f"'{source.path}': tensor '{next(names)}': values of type {kind} cannot be read"
+            f"'{source.path}': tensor '{next(names)}': values of type {kind} cannot be read",
+            code="models.gguf_tensor_type",
         ) from None
 
 
@@ -206,7 +210,8 @@ def _arranged(
     if arranged.shape != weight.shape:
         raise InputError(
             f"'{source.path}': tensor {names}: expected a shape for '{weight.name}' of "
-            f"{list(weight.shape)}, got {shapes}"
+            f"{list(weight.shape)}, got {shapes}",
+            code="models.gguf_tensor_shape",
         )
     return arranged
 
@@ -222,7 +227,8 @@ def _rounded(
     if not bool(torch.isfinite(tensor).all()):
         raise InputError(
             f"'{source.path}': tensor '{weight.tensors[0]}': expected finite values, "
-            "got infinity or NaN"
+            "got infinity or NaN",
+            code="models.not_finite",
         )
     content: NDArray[np.uint8] = tensor.reshape(-1).view(torch.uint8).numpy()
     return content

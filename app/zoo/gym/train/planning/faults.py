@@ -111,7 +111,12 @@ def _settled(config: TrainConfig) -> TrainConfig:
 
 
 def joined(errors: Sequence[GymError]) -> GymError:
-    """Returns several errors as one, with their messages and hints in order."""
-    kind = InputError if any(isinstance(error, InputError) for error in errors) else type(errors[0])
+    """Returns several errors as one, with their messages and hints in order.
+
+    Its class and code are those of the first `InputError`; if there is none, of the first error.
+    """
+    first = next((error for error in errors if isinstance(error, InputError)), errors[0])
+    kind = InputError if isinstance(first, InputError) else type(first)
     hints = dict.fromkeys(error.hint for error in errors if error.hint)
-    return kind("\n".join(error.message for error in errors), hint="; ".join(hints) or None)
+    lines = "\n".join(error.message for error in errors)
+    return kind(lines, hint="; ".join(hints) or None, code=first.code)

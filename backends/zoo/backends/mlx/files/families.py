@@ -51,7 +51,9 @@ def build(where: str, config: Mapping[str, Any]) -> Any:  # noqa: ANN401
     if kind not in FAMILIES:
         names = ", ".join(sorted(FAMILIES))
         raise InputError(
-            f"{where}: model_type: expected one of {names} on MLX, got {kind!r}", hint=HINT
+            f"{where}: model_type: expected one of {names} on MLX, got {kind!r}",
+            hint=HINT,
+            code="mlx.model_not_supported",
         )
     settings = settings_of(where, config)
     module = import_module(f"mlx_lm.models.{FAMILIES[kind]}")
@@ -59,7 +61,9 @@ def build(where: str, config: Mapping[str, Any]) -> Any:  # noqa: ANN401
         model: Any = module.Model(module.ModelArgs.from_dict(settings))
     except (TypeError, ValueError, KeyError) as error:
         raise InputError(
-            f"{where}: this model cannot be built on MLX: {error}", hint=HINT
+            f"{where}: this model cannot be built on MLX: {error}",
+            hint=HINT,
+            code="mlx.model_not_supported",
         ) from error
     if config.get("tie_word_embeddings") and "lm_head" in model:
         model.sanitize({})  # some remove a tied head only when they see that the files lack it
@@ -93,6 +97,7 @@ def _refuse_windows(where: str, config: Mapping[str, Any]) -> None:
         f"{where}: sliding_window: expected none on MLX for {config['model_type']}, got "
         f"{config['sliding_window']}",
         hint=HINT,
+        code="mlx.model_not_supported",
     )
 
 
@@ -110,6 +115,7 @@ def _flatten_rotary(where: str, config: dict[str, Any]) -> None:
         raise InputError(
             f"{where}: rope_type: expected one of {', '.join(sorted(ROTARY))} on MLX, got {kind!r}",
             hint=HINT,
+            code="mlx.model_not_supported",
         )
     config["rope_theta"] = rotary["rope_theta"]
     config["rope_scaling"] = None if kind == "default" else rotary

@@ -127,7 +127,10 @@ class Weights:
         codes = expected == mx.uint32
         if codes != (value.dtype == mx.uint32):
             kinds = "codes in U32" if codes else "weights"
-            raise InputError(f"{self.folder}: {name}: expected {kinds}, got {value.dtype}")
+            raise InputError(
+                f"{self.folder}: {name}: expected {kinds}, got {value.dtype}",
+                code="backends.weight_type",
+            )
         if codes:
             mx.eval(value)
             return value
@@ -182,4 +185,7 @@ def _refuse_nan(folder: Path, name: str, value: mx.array) -> None:
         flat = mx.isfinite(value.flatten())
         index = int(mx.argmin(flat).item())
         odd = value.flatten()[index].item()
-        raise InputError(f"{folder}: {name}: value {index} is {odd}: expected finite weights")
+        raise InputError(
+            f"{folder}: {name}: value {index} is {odd}: expected finite weights",
+            code="backends.not_finite",
+        )

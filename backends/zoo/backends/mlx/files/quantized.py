@@ -35,12 +35,17 @@ def stored_quantization(folder: Path, config: Mapping[str, Any]) -> dict[str, An
     if not settings:
         return None
     if not isinstance(settings, dict):
-        raise InputError(f"{where}: expected an object, got {settings!r:.80}", hint=ORIGINAL)
+        raise InputError(
+            f"{where}: expected an object, got {settings!r:.80}",
+            hint=ORIGINAL,
+            code="backends.bad_config",
+        )
     if method := settings.get("quant_method"):
         raise InputError(
             f"{folder}: bases that are quantised by {method} are not supported on MLX: expected "
             "plain weights, or those of mlx-lm",
             hint=f"{ORIGINAL}: quantization_bit=4 quantises it on loading",
+            code="backends.codes_not_supported",
         )
     for layer, codes in {"": settings, **settings}.items():
         if isinstance(codes, dict):
@@ -60,6 +65,7 @@ def _check_settings(where: str, settings: Mapping[str, Any]) -> None:
             raise InputError(
                 f"{where}: {key}: expected {', '.join(map(str, values))} on MLX, got {got!r}",
                 hint=ORIGINAL,
+                code="backends.codes_not_supported",
             )
 
 
@@ -83,6 +89,7 @@ def check_quantization(
             f"{folder}: expected a base that is not quantised for finetuning_type full, got one "
             f"in {stored['bits']} bits",
             hint="finetuning_type=lora trains an adapter on it",
+            code="backends.already_quantised",
         )
     if spec is None:
         return
@@ -91,6 +98,7 @@ def check_quantization(
             f"{folder}: quantization_bit: expected a base that is not quantised, got one that "
             "mlx-lm has quantised",
             hint=f"leave quantization_bit out, or {ORIGINAL}",
+            code="backends.already_quantised",
         )
 
 
@@ -133,7 +141,8 @@ def prepare(model: nn.Module, spec: QuantizationSpec, head: str) -> dict[str, An
         if size is None:
             raise InputError(
                 f"quantization_bit: {name}: expected a multiple of {GROUPS[-1]} inputs on MLX, "
-                f"got {inputs}"
+                f"got {inputs}",
+                code="mlx.not_whole_groups",
             )
         return {"group_size": size, "bits": spec.bits}
 

@@ -75,6 +75,7 @@ def add_adapter(
             f"{key}: peft cannot read back an adapter on {type(model).__name__}: it would "
             f"lose {lost[0]!r}",
             hint=f"choose other layers, whose names end with {endings}, or finetuning_type=full",
+            code="torch.adapter_not_readable",
         )
     if list(spec.targets) == [ALL] and not isinstance(spec, LoraSpec):
         warn_of_experts(model, key)
@@ -116,6 +117,7 @@ def _no_experts(model: nn.Module, config: Any) -> InputError:  # noqa: ANN401
     return InputError(
         f"{key}: expected linear layers, got the stacked experts of {type(model).__name__}",
         hint=f"adapt the other layers alone: lora_target={','.join(layers)}",
+        code="backends.not_linear",
     )
 
 

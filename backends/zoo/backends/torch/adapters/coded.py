@@ -47,6 +47,7 @@ def code_factors(model: "PeftModel", bits: Bits) -> None:
                 raise InputError(
                     f"delta_bits: expected an adapter of linear layers alone, got {name!r}",
                     hint="name linear layers in lora_target",
+                    code="backends.not_linear",
                 )
             _code(layer.lora_A[ADAPTER], bits, None)
             _code(layer.lora_B[ADAPTER], bits, float(layer.scaling[ADAPTER]))

@@ -44,6 +44,7 @@ def peft_config(model: nn.Module, spec: NewAdapter) -> "PeftConfig":
                 "additional_target: expected other modules with finetuning_type oft, got the "
                 "embedding, which is the head as well",
                 hint="finetuning_type lora trains both as one",
+                code="torch.shared_with_head",
             )
         return OFTConfig(
             r=spec.rank, oft_block_size=spec.block_size, module_dropout=spec.dropout, **shared

@@ -54,14 +54,24 @@ def continue_adapter(
 def _require_lora(file: Path, settings: Any) -> None:  # noqa: ANN401
     where = f"{file}: training on top of it"
     if settings.peft_type.value != "LORA":
-        raise InputError(f"{where}: expected a LoRA adapter, got {settings.peft_type.value}")
+        raise InputError(
+            f"{where}: expected a LoRA adapter, got {settings.peft_type.value}",
+            code="torch.adapter_not_continued",
+        )
     if settings.bias != "none":
-        raise InputError(f"{where}: expected bias 'none', got {settings.bias!r}")
+        raise InputError(
+            f"{where}: expected bias 'none', got {settings.bias!r}",
+            code="torch.adapter_not_continued",
+        )
     if settings.init_lora_weights not in (True, False, "gaussian"):
         raise InputError(
             f"{where}: expected an adapter that leaves its base as it was, got init_lora_weights "
             f"{settings.init_lora_weights!r}",
+            code="torch.adapter_not_continued",
         )
     for key, what in LEFT_OUT.items():
         if getattr(settings, key):
-            raise InputError(f"{where}: {key}: {what} cannot be trained further")
+            raise InputError(
+                f"{where}: {key}: {what} cannot be trained further",
+                code="torch.adapter_not_continued",
+            )

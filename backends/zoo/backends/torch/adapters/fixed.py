@@ -50,4 +50,5 @@ def _no_linear(name: str, got: str) -> InputError:
         f"lora_fixed_a: {name!r}: expected a linear layer with a weight in the model's files, got "
         f"{got}",
         hint="lora_target can name the layers to adapt",
+        code="torch.weight_not_in_files",
     )

@@ -44,16 +44,23 @@ def load_adapter(model: nn.Module, folder: Path) -> "PeftModel":
 
     config_file, file = folder / CONFIG_FILE, folder / WEIGHTS_FILE
     if not config_file.is_file():
-        raise NotAvailableError(f"{folder}: no {CONFIG_FILE} there: expected a PEFT adapter folder")
+        raise NotAvailableError(
+            f"{folder}: no {CONFIG_FILE} there: expected a PEFT adapter folder",
+            code="backends.no_adapter",
+        )
     if not file.is_file():
         raise InputError(
             f"{folder}: no {WEIGHTS_FILE} there",
             hint="pickled adapters are not loaded; save it again as safetensors",
+            code="backends.no_adapter_weights",
         )
     settings = read_adapter_config(config_file)
     kind = settings["peft_type"]
     if kind not in PEFT_TYPE_TO_CONFIG_MAPPING:
-        raise InputError(f"{config_file}: peft_type: unknown kind of adapter {kind!r}")
+        raise InputError(
+            f"{config_file}: peft_type: unknown kind of adapter {kind!r}",
+            code="backends.adapter_not_supported",
+        )
     if settings.get("use_dora"):
         check_codes(model)
     read_header(file)
@@ -78,12 +85,14 @@ def _refuse_kind(config_file: Path, config: Any) -> None:  # noqa: ANN401
     if config.is_prompt_learning or config.is_adaption_prompt:
         raise InputError(
             f"{config_file}: peft_type: expected an adapter on layers, got "
-            f"{config.peft_type.value}, which acts on the prompt"
+            f"{config.peft_type.value}, which acts on the prompt",
+            code="backends.adapter_not_supported",
         )
     if getattr(config, "alora_invocation_tokens", None):
         raise InputError(
             f"{config_file}: alora_invocation_tokens: expected one that acts on every token, "
-            "got one that waits for some of the prompt"
+            "got one that waits for some of the prompt",
+            code="backends.adapter_not_supported",
         )
 
 
@@ -99,6 +108,7 @@ def _require_targets(folder: Path, settings: dict[str, Any], model: nn.Module) -
             f"{folder}: adapter does not fit this model: expected layers of "
             f"{type(model).__name__}, got {', '.join(sorted(targets))}",
             hint=f"this model has layers that end with {', '.join(endings)}",
+            code="backends.adapter_does_not_fit",
         )
 
 
@@ -118,7 +128,10 @@ def _refuse_nan(file: Path, model: "PeftModel") -> None:
     tensors: dict[str, Tensor] = get_peft_model_state_dict(model, save_embedding_layers=False)
     for name, tensor in tensors.items():
         if not bool(torch.isfinite(tensor).all()):
-            raise InputError(f"{file}: {name}: expected finite weights, got a NaN or an infinity")
+            raise InputError(
+                f"{file}: {name}: expected finite weights, got a NaN or an infinity",
+                code="backends.not_finite",
+            )
 
 
 def save_adapter(model: "PeftModel", folder: Path, *, base: str) -> None:

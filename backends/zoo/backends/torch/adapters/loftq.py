@@ -82,6 +82,7 @@ def start_from_loss(
         raise InputError(
             "loftq_init: expected layers in 4 bits, got none of them among lora_target",
             hint="the embedding and the head are never quantised",
+            code="torch.no_layers_in_codes",
         )
     named: Any = model.peft_config[ADAPTER]
     named.loftq_config = {
@@ -115,7 +116,8 @@ class _Originals:
         if name is None:
             raise InputError(
                 f"loftq_init: {self._folder}: expected the weight of {layer!r} as it is in the "
-                "files, got one that is joined or split when it is loaded"
+                "files, got one that is joined or split when it is loaded",
+                code="torch.weight_not_in_files",
             )
         tensor: Tensor = self._tensors[name][...]
         return tensor.float()
@@ -157,7 +159,8 @@ def on_named_base(folder: Path, spec: LoadSpec) -> LoadSpec:
     if got := next((what for what, stated in differing.items() if stated), None):
         raise InputError(
             f"{file}: {KEY}: expected the base in {expected.bits} bits ({expected.kind}, double: "
-            f"{str(expected.double).lower()}) that the adapter was made for, got {got}"
+            f"{str(expected.double).lower()}) that the adapter was made for, got {got}",
+            code="torch.other_codes_of_base",
         )
     return replace(spec, quantization=expected)
 
@@ -171,5 +174,6 @@ def _base_of(settings: Mapping[str, Any], where: Path) -> QuantizationSpec | Non
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{where}: {KEY}: expected the bits, kind and double of a quantised base, got "
-            f"{base!r:.80}"
+            f"{base!r:.80}",
+            code="torch.bad_adapter_config",
         ) from error

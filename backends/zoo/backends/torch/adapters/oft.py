@@ -39,6 +39,7 @@ def _check(name: str, layer: Any, spec: OftSpec) -> None:  # noqa: ANN401
         raise InputError(
             f"oft_target: expected linear layers, got {type(base).__name__} {name!r}",
             hint="oft_target=all is every linear layer below the head",
+            code="backends.not_linear",
         )
     check_blocks(name, layer.in_features, spec)
 
@@ -56,11 +57,13 @@ def check_blocks(name: str, inputs: int, spec: OftSpec) -> None:
             raise InputError(
                 f"{key}: expected a divisor of the {inputs} inputs of {name!r}, got {value}",
                 hint=f"the nearest one is {nearest}; oft_target names the layers",
+                code="torch.block_does_not_divide",
             )
     if (spec.block_size or inputs // spec.rank) < 2:
         raise InputError(
             f"oft_rank: expected at most {inputs // 2}, so that a block of {name!r} can rotate, "
-            f"got {spec.rank}"
+            f"got {spec.rank}",
+            code="torch.rank_too_large",
         )
 
 

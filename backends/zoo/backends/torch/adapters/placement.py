@@ -34,6 +34,7 @@ def require_layers(
             raise InputError(
                 f"{key}: expected names that layers end with, got {target!r}",
                 hint=f"this model has layers that end with {known}",
+                code="backends.no_such_module",
             )
 
 

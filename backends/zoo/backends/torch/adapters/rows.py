@@ -126,13 +126,15 @@ class RowAdapters:
         module = self._layers.get(layer)
         if module is None:
             raise InputError(
-                f"adapter {name!r}: expected linear layers below the head, got {layer!r}"
+                f"adapter {name!r}: expected linear layers below the head, got {layer!r}",
+                code="torch.not_for_rows",
             )
         sides = (module.in_features, module.out_features)
         if (A.shape[1], B.shape[1]) != sides or len(A) != len(B):
             raise InputError(
                 f"adapter {name!r}: {layer!r}: expected factors [r, {sides[0]}] and "
-                f"[r, {sides[1]}], got {list(A.shape)} and {list(B.shape)}"
+                f"[r, {sides[1]}], got {list(A.shape)} and {list(B.shape)}",
+                code="backends.adapter_does_not_fit",
             )
         return torch.tensor(A.T, device=self._device), torch.tensor(B, device=self._device)
 
@@ -144,7 +146,8 @@ class RowAdapters:
         expected = [[outputs, -(-inputs // 8)]] * len(planes) + [[scales]]
         if shapes != expected:
             raise InputError(
-                f"adapter {name!r}: {layer!r}: expected bits and scales {expected}, got {shapes}"
+                f"adapter {name!r}: {layer!r}: expected bits and scales {expected}, got {shapes}",
+                code="backends.adapter_does_not_fit",
             )
         return RowSigns(signs, self._device)
 
@@ -166,7 +169,9 @@ class RowAdapters:
             if self._embedding.max_norm is None:
                 return int(rows), int(size)
         raise InputError(
-            f"adapter {name!r}: expected signs of linear layers and plain embeddings, got {layer!r}"
+            f"adapter {name!r}: expected signs of linear layers and plain embeddings, "
+            f"got {layer!r}",
+            code="torch.not_for_rows",
         )
 
     def _vector(self, name: str, parameter: str, change: "Array") -> Tensor:
@@ -179,12 +184,14 @@ class RowAdapters:
         if value is None or not fits or not self._is_called(target):
             raise InputError(
                 f"adapter {name!r}: expected vectors of norms and of biases below the head, got "
-                f"{parameter!r}"
+                f"{parameter!r}",
+                code="torch.not_for_rows",
             )
         if change.shape != tuple(value.shape):
             raise InputError(
                 f"adapter {name!r}: {parameter!r}: expected {list(value.shape)}, got "
-                f"{list(change.shape)}"
+                f"{list(change.shape)}",
+                code="backends.adapter_does_not_fit",
             )
         return torch.tensor(change, device=self._device)
 

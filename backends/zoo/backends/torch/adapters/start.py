@@ -89,6 +89,7 @@ def _require_linear(model: "PeftModel") -> None:
             raise InputError(
                 f"pissa_init: expected linear layers, got {kind}",
                 hint="lora_target can name the layers to adapt",
+                code="backends.not_linear",
             )
 
 
@@ -107,7 +108,8 @@ def check_rank(layers: Iterable[Any], rank: int, key: str) -> None:
     if rank > smallest:
         raise InputError(
             f"lora_rank: expected at most {smallest} with {key}, the smallest side of a layer, "
-            f"got {rank}"
+            f"got {rank}",
+            code="torch.rank_too_large",
         )
 
 

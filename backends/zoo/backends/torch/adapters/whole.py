@@ -39,6 +39,7 @@ def find_whole(model: nn.Module, names: Sequence[str]) -> list[str]:
             raise InputError(
                 f"{KEY}: expected names that modules end with, got {name!r}",
                 hint=f"outside of its layers this model has {', '.join(known)}",
+                code="backends.no_such_module",
             )
         for full, module in matching:
             _check(full, module)
@@ -48,10 +49,16 @@ def find_whole(model: nn.Module, names: Sequence[str]) -> list[str]:
 
 def _check(name: str, module: nn.Module) -> None:
     if not any(True for _ in module.parameters()):
-        raise InputError(f"{KEY}: expected modules with weights, got {name!r}")
+        raise InputError(
+            f"{KEY}: expected modules with weights, got {name!r}",
+            code="torch.module_without_weights",
+        )
     frozen = any(not p.is_floating_point() for p in module.parameters())
     if frozen or any(isinstance(part, Int8Linear) for part in module.modules()):
-        raise InputError(f"{KEY}: expected modules that are not quantised, got {name!r}")
+        raise InputError(
+            f"{KEY}: expected modules that are not quantised, got {name!r}",
+            code="backends.already_quantised",
+        )
 
 
 def _outside(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:

@@ -100,12 +100,15 @@ def layers_of(module: LossModule) -> list[nn.Module]:
     """
     name, layers = type(module.model).__name__, find_layers(module.model)
     if not layers:
-        raise InputError(f"sharding: expected a model with layers, got {name}")
+        raise InputError(
+            f"sharding: expected a model with layers, got {name}", code="torch.cannot_be_divided"
+        )
     for layer in layers:
         if any(isinstance(part, nn.ModuleList) for part in layer.modules()):
             raise InputError(
                 f"sharding: expected layers whose every weight takes part in each pass, got "
                 f"{name}, whose layers have lists of modules",
                 hint="sharding=none",
+                code="torch.cannot_be_divided",
             )
     return layers

@@ -89,6 +89,7 @@ class DividedPolicy(TorchPolicy):
             raise GuardError(
                 f"sharding: expected the logits of the whole {name}, got others, by {apart:.3g}",
                 hint="sharding=none",
+                code="torch.logits_differ",
             )
 
     def _passed(self, work: Callable[[], T], *, learns: bool = False) -> T:

@@ -175,7 +175,7 @@ def _quantized(folder: Path, config: Any, files: list[Path], extra: dict[str, An
     options = {"config": config, **FROM_FILES, **extra}
     loaded = kind.from_pretrained(None, state_dict=tensors, **options)
     if faults:
-        raise InputError(f"{folder}: {faults[0]}")
+        raise InputError(f"{folder}: {faults[0]}", code="backends.not_finite")
     return loaded
 
 
@@ -195,4 +195,7 @@ def _refuse_nan(folder: Path, name: str, tensor: Tensor) -> None:
     index = first_not_finite(tensor)
     if index is not None:
         value = tensor.flatten()[index].item()
-        raise InputError(f"{folder}: {name}: value {index} is {value}: expected finite weights")
+        raise InputError(
+            f"{folder}: {name}: value {index} is {value}: expected finite weights",
+            code="backends.not_finite",
+        )

@@ -41,6 +41,7 @@ def _train(groups: list[dict[str, nn.Parameter]], name: str, key: str) -> None:
         raise InputError(
             f"{key}: expected modules that these layers have, got {name!r}",
             hint=f"this model has {endings}",
+            code="backends.no_such_module",
         )
     for parameter in chosen_parameters:
         parameter.requires_grad = True
@@ -68,7 +69,8 @@ def _range(layers: int, count: int) -> tuple[int, int]:
     """
     if abs(layers) > count:
         raise InputError(
-            f"freeze_trainable_layers: expected at most the model's {count} layers, got {layers}"
+            f"freeze_trainable_layers: expected at most the model's {count} layers, got {layers}",
+            code="torch.too_many_layers",
         )
     return (count - layers, count) if layers >= 0 else (0, -layers)
 
@@ -83,4 +85,5 @@ def _blocks(model: nn.Module) -> list[nn.Module]:
     raise InputError(
         f"finetuning_type: {type(model).__name__} has no list of {count} layers to freeze",
         hint="finetuning_type=full trains all weights",
+        code="torch.no_list_of_layers",
     )

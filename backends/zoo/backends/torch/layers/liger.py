@@ -38,6 +38,7 @@ def use_liger(folder: Path, model: Any) -> int:  # noqa: ANN401
             f"{folder}: enable_liger_kernel: {type(model).__name__} has no layers that Liger's "
             "kernels replace: expected RMSNorm or SwiGLU",
             hint="leave enable_liger_kernel out",
+            code="torch.no_liger_kernels",
         )
     after_TV = model(input_ids=ids_BT, use_cache=False).logits[0].float()
     if not same_logits(after_TV, before_TV, next(model.parameters()).dtype):
@@ -46,6 +47,7 @@ def use_liger(folder: Path, model: Any) -> int:  # noqa: ANN401
             f"{folder}: enable_liger_kernel: with Liger's kernels the logits of "
             f"{type(model).__name__} differ by {difference:.3g}",
             hint="leave enable_liger_kernel out",
+            code="torch.liger_differs",
         )
     return changed
 

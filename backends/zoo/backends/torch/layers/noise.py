@@ -55,7 +55,10 @@ def noisy_embeddings(
         hook.remove()
     if not calls:
         name = type(model).__name__
-        raise InputError(f"neftune_noise_alpha: {name} does not use its embedding layer")
+        raise InputError(
+            f"neftune_noise_alpha: {name} does not use its embedding layer",
+            code="torch.embedding_not_used",
+        )
 
 
 def _row_tokens(batch: "DeviceBatch") -> Tensor:

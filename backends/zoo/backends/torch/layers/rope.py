@@ -24,18 +24,28 @@ def scale_rope(folder: Path, config: Any, spec: RopeSpec) -> None:  # noqa: ANN4
     positions = whole_number(config, "max_position_embeddings")
     what = f"{folder}: rope_scaling"
     if not isinstance(rope, dict) or not rope or positions is None:
-        raise InputError(f"{what}: {config.model_type} has no rotary positions: expected some")
+        raise InputError(
+            f"{what}: {config.model_type} has no rotary positions: expected some",
+            code="torch.cannot_scale_rope",
+        )
     if any(isinstance(value, dict) for value in rope.values()):
         kinds = f"{config.model_type} has several kinds of them"
-        raise InputError(f"{what}: expected one kind of rotary positions: {kinds}")
+        raise InputError(
+            f"{what}: expected one kind of rotary positions: {kinds}",
+            code="torch.cannot_scale_rope",
+        )
     if (kind := rope.get("rope_type", "default")) != "default":
-        raise InputError(f"{what}: expected unscaled positions, got those of kind {kind!r}")
+        raise InputError(
+            f"{what}: expected unscaled positions, got those of kind {kind!r}",
+            code="torch.cannot_scale_rope",
+        )
     factor = -(-spec.tokens // positions)
     if factor < 2:
         raise InputError(
             f"{what}: expected a cutoff_len above the {positions:,} tokens that the model reads "
             f"without it, got {spec.tokens:,}",
             hint="without rope_scaling, nothing is lost",
+            code="torch.cutoff_too_short",
         )
     scaled = {**rope, "rope_type": spec.kind, "factor": float(factor)}
     if spec.kind != "linear":
@@ -71,5 +81,6 @@ def check_scaled(folder: Path, model: nn.Module, spec: RopeSpec) -> None:
         scalings = " and ".join(sorted(kinds)) or "none"
         raise InputError(
             f"{folder}: rope_scaling: {type(model).__name__} does not scale its positions: "
-            f"expected {spec.kind}, got {scalings}"
+            f"expected {spec.kind}, got {scalings}",
+            code="torch.cannot_scale_rope",
         )

@@ -87,7 +87,8 @@ def find_router_loss(model: Any, weight: float) -> RouterLoss | None:  # noqa: A
     if not abs(float(ours) - float(theirs)) <= limit * abs(float(theirs)):
         raise InputError(
             f"moe_aux_loss_coef: the router loss of {type(model).__name__} is unknown: expected "
-            f"{float(theirs):.6g} as in transformers, got {float(ours):.6g}"
+            f"{float(theirs):.6g} as in transformers, got {float(ours):.6g}",
+            code="torch.unknown_router_loss",
         )
     return router_loss
 
@@ -111,6 +112,7 @@ def _no_router_loss(model: Any) -> InputError:  # noqa: ANN401
         "moe_aux_loss_coef: expected a mixture of experts with a router loss, got "
         f"{type(model).__name__}",
         hint="moe_aux_loss_coef=0",
+        code="torch.no_router_loss",
     )
 
 
@@ -147,4 +149,5 @@ def check_router(module: "LossModule") -> None:
             "moe_aux_loss_coef: has no effect: expected trained weights in or below a router, got "
             "none",
             hint="lora_target=all, or finetuning_type=full",
+            code="torch.no_trained_router",
         )

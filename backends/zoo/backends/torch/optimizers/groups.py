@@ -43,13 +43,15 @@ def check_groups(parameters: Mapping[str, nn.Parameter], spec: OptimizerSpec) ->
         raise InputError(
             f"loraplus_lr_ratio: expected adapters on linear layers, got one on {module}",
             hint="leave the embedding out of lora_target, or train it whole: additional_target",
+            code="backends.not_linear",
         )
     fitting = {_group_of(name, spec) for name in parameters}
     for group in spec.groups:
         if parameters and group not in fitting:
             raise InputError(
                 f"optimizer: group {group.suffix!r}: expected the ending of a trained parameter's "
-                f"name, such as {next(iter(parameters))!r}"
+                f"name, such as {next(iter(parameters))!r}",
+                code="backends.no_such_group",
             )
 
 

@@ -55,7 +55,10 @@ class NamedOptimizer:
         for name, parameter in self.parameters.items():
             if parameter.dtype.itemsize < 4:
                 kind = str(parameter.dtype).removeprefix("torch.")
-                raise GuardError(f"{name}: expected a trained parameter in float32, got {kind}")
+                raise GuardError(
+                    f"{name}: expected a trained parameter in float32, got {kind}",
+                    code="torch.not_in_single_precision",
+                )
         self.name = spec.name
         inputs = Inputs(self.parameters, spec, axes)
         self.optimizers, self.notes = make_optimizers(inputs), notes_of(inputs)
@@ -149,15 +152,24 @@ class NamedOptimizer:
         with safe_open(file, "pt") as opened:
             written = (opened.metadata() or {}).get("optimizer", PLAIN)
         if written != self.name:
-            raise InputError(f"{file}: optimizer: expected the state of {self.name}, got {written}")
+            raise InputError(
+                f"{file}: optimizer: expected the state of {self.name}, got {written}",
+                code="backends.other_checkpoint",
+            )
         tensors = load_file(file)
         for optimizer in self._by_turns():
             if STEPS not in tensors:
-                raise InputError(f"{file}: {STEPS}: expected the number of steps, got none")
+                raise InputError(
+                    f"{file}: {STEPS}: expected the number of steps, got none",
+                    code="torch.damaged_checkpoint",
+                )
             optimizer.resume_at(int(tensors.pop(STEPS)))
         for name, parts in _by_parameter(tensors).items():
             if name not in self.parameters:
-                raise InputError(f"{file}: {name}: in only one of the checkpoint and this policy")
+                raise InputError(
+                    f"{file}: {name}: in only one of the checkpoint and this policy",
+                    code="backends.other_checkpoint",
+                )
             parameter = self.parameters[name]
             owner = self._owner(parameter)
             if is_librarys(owner):

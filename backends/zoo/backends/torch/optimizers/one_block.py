@@ -49,7 +49,10 @@ class OneBlockAdamW(torch.optim.AdamW):
                 blocks.setdefault(block, []).append(parameter)
         self.blocks, self.spec, self.steps = list(blocks.values()), spec, 0
         if not blocks:
-            raise InputError("optim: badam: expected trained blocks of the model, got none")
+            raise InputError(
+                "optim: badam: expected trained blocks of the model, got none",
+                code="torch.no_trained_blocks",
+            )
         check_first(len(blocks), spec)
         for name, parameter in parameters.items():
             parameter.requires_grad = name.startswith(ALWAYS)
@@ -86,7 +89,9 @@ def check_first(count: int, spec: BlockSpec) -> None:
     """
     if (spec.start or 0) >= count:
         expected = f"expected 0 to {count - 1}, the blocks that are trained"
-        raise InputError(f"badam_start_block: {expected}, got {spec.start}")
+        raise InputError(
+            f"badam_start_block: {expected}, got {spec.start}", code="torch.no_such_block"
+        )
 
 
 def place_of(turn: int, count: int, spec: BlockSpec) -> int:

@@ -32,7 +32,10 @@ def split_projected(
     """
     chosen = split_linear(parameters)[0] if targets == ALL else _named(parameters, targets, key)
     if not chosen:
-        raise InputError(f"{key}: expected trained matrices in the blocks of the model, got none")
+        raise InputError(
+            f"{key}: expected trained matrices in the blocks of the model, got none",
+            code="torch.no_trained_blocks",
+        )
     return chosen, {name: p for name, p in parameters.items() if name not in chosen}
 
 
@@ -57,6 +60,7 @@ def _named(
             raise InputError(
                 f"{key}: expected modules with trained matrices, got {target!r}",
                 hint=f"this model has {endings}",
+                code="backends.no_such_module",
             )
     return {name: p for name, p in matrices.items() if any(is_in(t, name) for t in targets)}
 

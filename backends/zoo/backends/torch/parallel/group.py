@@ -88,7 +88,8 @@ def lost_process(ranks: Ranks | Place) -> Generator[None]:
     except RuntimeError as error:  # that of gloo has no class of its own
         reason = next(iter(str(error).splitlines()), "")
         raise LostProcessError(
-            f"process {ranks.rank + 1} of {ranks.size} lost the connection to the others: {reason}"
+            f"process {ranks.rank + 1} of {ranks.size} lost the connection to the others: {reason}",
+            code="torch.lost_process",
         ) from error
 
 

@@ -68,6 +68,7 @@ def check_unchanged(folder: Path, spec: LoadSpec) -> None:
         raise InputError(
             f"{folder}: DoRA and PiSSA read weights: expected 4, 16 or 32 bits, got files in 8",
             hint="use the original model with quantization_bit=4, or plain LoRA",
+            code="torch.codes_not_readable",
         )
     for value, what in (
         (spec.in_place, "trained in place"),
@@ -80,6 +81,7 @@ def check_unchanged(folder: Path, spec: LoadSpec) -> None:
                 f"{folder}: a base that bitsandbytes has quantised cannot be {what}: expected "
                 "plain weights",
                 hint="use the original model, or train an adapter: finetuning_type=lora",
+                code="backends.already_quantised",
             )
 
 
@@ -101,12 +103,14 @@ def check_quantized(folder: Path, method: str, spec: QuantizationSpec | None) ->
             f"{folder}: bases that are quantised by {method} are not supported: expected plain "
             "weights, or bitsandbytes",
             hint=f"{original}: quantization_bit=4 quantises it on loading",
+            code="backends.codes_not_supported",
         )
     if spec is not None:
         raise InputError(
             f"{folder}: quantization_bit: expected a base that is not quantised, got one that "
             f"{method} has quantised",
             hint=f"leave quantization_bit out, or {original}",
+            code="backends.already_quantised",
         )
     if method == BY_BITSANDBYTES:
         require_library()

@@ -67,7 +67,7 @@ def check_codes(spec: QuantizationSpec) -> None:
         InputError: they are MLX's, or of other bits.
     """
     for text, hint in refused_codes(spec):
-        raise InputError(text, hint=hint)
+        raise InputError(text, hint=hint, code="backends.setting_not_supported")
 
 
 def kept_layers(folder: Path, config: Any) -> list[str]:  # noqa: ANN401
@@ -94,6 +94,7 @@ def kept_layers(folder: Path, config: Any) -> list[str]:  # noqa: ANN401
             f"of plain linear layers, as stacked experts: expected at most {1 - LEAST_SHARE:.0%}, "
             "as only linear layers are quantised",
             hint="train it without quantization_bit",
+            code="torch.too_few_linear_weights",
         )
     return sorted(re.escape(name) for name in excluded)
 
@@ -156,6 +157,7 @@ def check_shapes(folder: Path, model: nn.Module) -> None:
             raise InputError(
                 f"{folder}: {name}.weight: shape mismatch: expected {expected}, got {got}",
                 hint="config.json and the weights belong to different models",
+                code="backends.weights_do_not_fit",
             )
 
 

@@ -56,6 +56,7 @@ def check_codes(model: nn.Module) -> None:
         raise InputError(
             f"DoRA and PiSSA read weights: expected 4, 16 or 32 bits, got 8 in {name!r}",
             hint="quantization_bit=4, or plain LoRA",
+            code="torch.codes_not_readable",
         )
 
 

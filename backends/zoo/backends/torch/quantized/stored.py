@@ -86,6 +86,6 @@ def stored_tensors(files: Sequence[Path], faults: list[str]) -> dict[str, Stored
             if info.dtype not in TYPES:
                 expected = ", ".join(TYPES)
                 text = f"{path}: {name}: expected {expected} to quantise, got {info.dtype}"
-                raise InputError(text)
+                raise InputError(text, code="backends.weight_type")
             tensors[name] = StoredTensor(file, name, info, faults)
     return tensors

@@ -70,6 +70,7 @@ def _require_mapped(folder: Path, model: nn.Module, mapped: MappedFiles) -> None
             f"{share:.0%} of them: they are loaded as {held}",
             hint="give the type of the files as dtype: bf16 or f32; models that join or split "
             "tensors when they are loaded cannot be streamed",
+            code="torch.weights_converted",
         )
 
 

@@ -51,7 +51,9 @@ class MappedFiles:
 
     def __init__(self, files: Iterable[Path]) -> None:
         if RELEASE is None or PREFETCH is None:
-            raise NotAvailableError("stream_layers: not available on this system")
+            raise NotAvailableError(
+                "stream_layers: not available on this system", code="torch.no_streaming"
+            )
         self.tensors: dict[str, Tensor] = {}
         self._places: dict[int, tuple[mmap.mmap, int, int]] = {}
         for path in files:

@@ -61,7 +61,9 @@ def _small_experts(config: Config) -> dict[str, Any]:
 def _soft_caps(config: Config) -> dict[str, Any]:
     for name in ("attn_logit_softcapping", "final_logit_softcapping", "sliding_window"):
         if getattr(config, name) is None:  # llama.cpp would take Gemma's own
-            raise InputError(f"config: {name}: expected a number, got none")
+            raise InputError(
+                f"config: {name}: expected a number, got none", code="models.bad_config"
+            )
     return {
         "attn_logit_softcapping": config.attn_logit_softcapping,
         "final_logit_softcapping": config.final_logit_softcapping,
@@ -71,7 +73,10 @@ def _soft_caps(config: Config) -> dict[str, Any]:
 
 def _window(config: Config) -> dict[str, Any]:
     if config.sliding_window is None:
-        raise InputError("config: sliding_window: expected a number of tokens, got none")
+        raise InputError(
+            "config: sliding_window: expected a number of tokens, got none",
+            code="models.bad_config",
+        )
     return {"attention.sliding_window": config.sliding_window}
 
 
@@ -127,6 +132,7 @@ def family_of(config: Config) -> Family:
             f"model type {kind!r}: expected one that can be written as GGUF: "
             f"{', '.join(sorted(FAMILIES))}",
             hint="--format hf writes a folder that transformers loads",
+            code="models.not_for_gguf",
         )
     family = FAMILIES[kind]
     for name, values in (family.allowed or {}).items():
@@ -134,7 +140,8 @@ def family_of(config: Config) -> Family:
             accepted = " or ".join(map(repr, values))
             raise InputError(
                 f"config: {name}: expected {accepted}, which is what llama.cpp computes for "
-                f"{family.architecture}, got {value!r}"
+                f"{family.architecture}, got {value!r}",
+                code="models.not_for_gguf",
             )
     return family
 
@@ -174,9 +181,15 @@ def _check_numbers(values: Mapping[str, Any]) -> None:
     """
     for name, value in values.items():
         if isinstance(value, float) and not 0 < value < math.inf:
-            raise InputError(f"config: {name}: expected a number above 0, got {value!r}")
+            raise InputError(
+                f"config: {name}: expected a number above 0, got {value!r}",
+                code="models.bad_config",
+            )
         if isinstance(value, int) and not isinstance(value, bool) and not 0 < value < 1 << 31:
-            raise InputError(f"config: {name}: expected a whole number above 0, got {value!r}")
+            raise InputError(
+                f"config: {name}: expected a whole number above 0, got {value!r}",
+                code="models.bad_config",
+            )
 
 
 def head_width(config: Config) -> int:
@@ -201,7 +214,8 @@ def rope_factors(config: Config) -> "NDArray[np.float32] | None":
     if (low, high, positions) != (LOW, HIGH, POSITIONS):
         raise InputError(
             f"config: rope_parameters: expected Llama 3's {LOW:g}, {HIGH:g} and {POSITIONS}, got "
-            f"{low:g}, {high:g} and {positions:g}"
+            f"{low:g}, {high:g} and {positions:g}",
+            code="models.not_for_gguf",
         )
     lengths = 2 * math.pi * theta ** (np.arange(0, width, 2) / width)
     share = np.clip((positions / lengths - low) / (high - low), 0, 1)
@@ -237,7 +251,9 @@ def _rope(config: Config, family: Family, head_dim: int) -> dict[str, Any]:
     if family.architecture in {"llama", "phi3"}:
         values["rope.dimension_count"] = round(head_dim * share)
     elif share != 1:
-        raise InputError(f"config: partial_rotary_factor: expected 1, got {share:g}")
+        raise InputError(
+            f"config: partial_rotary_factor: expected 1, got {share:g}", code="models.not_for_gguf"
+        )
     _check_local_rope(config, family)
     if kind == "linear":
         scaling = {"rope.scaling.type": "linear", "rope.scaling.factor": float(rope["factor"])}
@@ -245,7 +261,8 @@ def _rope(config: Config, family: Family, head_dim: int) -> dict[str, Any]:
     if kind not in {"default", "llama3"} or (kind == "llama3" and family.architecture != "llama"):
         raise InputError(
             f"config: rope_type: expected default, linear or Llama's llama3, got {kind!r}, which "
-            "llama.cpp computes in another way"
+            "llama.cpp computes in another way",
+            code="models.not_for_gguf",
         )
     return values
 
@@ -258,7 +275,8 @@ def _check_local_rope(config: Config, family: Family) -> None:
         found = local.get("rope_type", "default"), float(local.get("rope_theta", 10_000.0))
         if found != ("default", 10_000.0):
             raise InputError(
-                f"config: rope_parameters: expected 10000 for sliding layers, got {found[1]:g}"
+                f"config: rope_parameters: expected 10000 for sliding layers, got {found[1]:g}",
+                code="models.not_for_gguf",
             )
 
 
@@ -270,7 +288,8 @@ def _check_gemma(config: Config, family: Family, head_dim: int) -> None:
     scalar = config.hidden_size // config.num_attention_heads if largest else head_dim
     if config.query_pre_attn_scalar != scalar:
         raise InputError(
-            f"config: query_pre_attn_scalar: expected {scalar}, got {config.query_pre_attn_scalar}"
+            f"config: query_pre_attn_scalar: expected {scalar}, got {config.query_pre_attn_scalar}",
+            code="models.not_for_gguf",
         )
     period = 2 if family.architecture == "gemma2" else 6
     expected = [
@@ -280,5 +299,6 @@ def _check_gemma(config: Config, family: Family, head_dim: int) -> None:
     if list(config.layer_types) != expected:
         raise InputError(
             f"config: layer_types: expected full attention in each layer number {period}, got "
-            "another pattern"
+            "another pattern",
+            code="models.not_for_gguf",
         )

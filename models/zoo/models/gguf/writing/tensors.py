@@ -75,12 +75,16 @@ def plan_tensors(
             raise InputError(
                 f"weight {weight!r}: expected a tensor for each expert, got all in one",
                 hint="save the model with transformers' save_pretrained, which divides them",
+                code="models.weights_not_for_gguf",
             )
         _check_heads(weight, shape, config)
         _add(tensors, _named(weight, names), shape, (weight,), _arrangement(weight, config, family))
     for group, numbered in experts.items():
         if sorted(numbered) != list(range(len(numbered))):
-            raise InputError(f"weights {group!r}: expected those of all experts, got some")
+            raise InputError(
+                f"weights {group!r}: expected those of all experts, got some",
+                code="models.weights_not_for_gguf",
+            )
         parts = tuple(numbered[number] for number in range(len(numbered)))
         shape = (len(parts), *shapes[parts[0]])
         _add(tensors, _named(group, names), shape, parts, _same)
@@ -98,7 +102,8 @@ def _check_heads(weight: str, shape: tuple[int, ...], config: Config) -> None:
         if part in weight and shape[0] != heads * head_width(config):
             raise InputError(
                 f"weight {weight!r}: expected {heads} heads of {head_width(config)} rows, got "
-                f"{shape[0]:,} rows"
+                f"{shape[0]:,} rows",
+                code="models.weights_not_for_gguf",
             )
 
 
@@ -115,6 +120,7 @@ def _named(weight: str, names: Any) -> str:  # noqa: ANN401
         raise InputError(
             f"weight {weight!r}: expected one that a GGUF file of this architecture has",
             hint="--format hf writes a folder that transformers loads",
+            code="models.weights_not_for_gguf",
         )
     return name
 
@@ -127,7 +133,10 @@ def _add(
     arrange: "Callable[[Array], Array]",
 ) -> None:
     if name in tensors:
-        raise InputError(f"weights {tensors[name].parts[0]!r} and {parts[0]!r} are both {name!r}")
+        raise InputError(
+            f"weights {tensors[name].parts[0]!r} and {parts[0]!r} are both {name!r}",
+            code="models.weights_not_for_gguf",
+        )
     tensors[name] = Tensor(name, shape, parts, arrange)
 
 

@@ -123,6 +123,7 @@ def require_types(kinds: "set[str]", command: str) -> None:
             f"{', '.join(sorted(kinds & BY_LIBGGUF))}: expected the package libgguf (extra gguf), "
             "got nothing",
             hint=f"{command}, or --quantization q8_0, which needs none",
+            code="models.missing_package",
         )
 
 
@@ -156,7 +157,10 @@ def _refuse_not_finite(values: "NDArray[np.float32]", name: str) -> None:
     import numpy as np
 
     if not np.isfinite(values).all():
-        raise InputError(f"tensor {name!r}: expected finite values, got infinity or NaN")
+        raise InputError(
+            f"tensor {name!r}: expected finite values, got infinity or NaN",
+            code="models.not_finite",
+        )
 
 
 def _part(values: "NDArray[np.float32]", kind: str, name: str) -> "NDArray[np.uint8]":
@@ -171,6 +175,7 @@ def _part(values: "NDArray[np.float32]", kind: str, name: str) -> "NDArray[np.ui
             raise InputError(
                 f"tensor {name!r}: expected values within float16, got {np.abs(values).max():g}",
                 hint="--quantization bf16 keeps the range",
+                code="models.beyond_half_precision",
             )
         return half.view(np.uint8)
     if kind in BY_LIBGGUF:

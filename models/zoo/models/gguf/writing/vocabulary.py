@@ -96,6 +96,7 @@ def _kind(parts: Mapping[str, Any]) -> str:
         f"tokenizer: expected BPE over bytes, or over words that begin with '{SPACE}', got "
         f"{model['type']} of another kind, which llama.cpp would read otherwise",
         hint="--format hf writes a folder that transformers loads",
+        code="models.tokenizer_not_for_gguf",
     )
 
 
@@ -137,6 +138,7 @@ def _check_added(parts: Mapping[str, Any]) -> None:
                 f"tokenizer: token {token['content']!r}: expected one that takes no blanks and may "
                 f"stand within a word, got {' and '.join(flags)}, which llama.cpp leaves out",
                 hint="--format hf writes a folder that transformers loads",
+                code="models.tokenizer_not_for_gguf",
             )
 
 
@@ -157,7 +159,8 @@ def _words(parts: Mapping[str, Any], rows: int, kind: str) -> tuple[list[str], l
     if vocab and max(vocab.values()) >= rows:
         raise InputError(
             f"tokenizer: expected tokens below {rows:,}, the rows of the embedding, got "
-            f"{max(vocab.values()):,}"
+            f"{max(vocab.values()):,}",
+            code="models.bad_tokenizer",
         )
     words, types = [f"[PAD{index}]" for index in range(rows)], [UNUSED] * rows
     unknown = parts["model"].get("unk_token")
@@ -170,7 +173,9 @@ def _words(parts: Mapping[str, Any], rows: int, kind: str) -> tuple[list[str], l
         if kind == SENTENCEPIECE and word == unknown:
             types[index] = UNKNOWN
     if len(set(words)) < rows:
-        raise InputError("tokenizer: expected each token once, got one twice")
+        raise InputError(
+            "tokenizer: expected each token once, got one twice", code="models.bad_tokenizer"
+        )
     return words, types
 
 
@@ -184,7 +189,8 @@ def _byte_level(
     normalizers = {step["type"] for step in _steps(parts["normalizer"], "normalizers")}
     if normalizers - _IGNORED:
         raise InputError(
-            f"tokenizer: expected no normalizer but NFC, got {', '.join(sorted(normalizers))}"
+            f"tokenizer: expected no normalizer but NFC, got {', '.join(sorted(normalizers))}",
+            code="models.tokenizer_not_for_gguf",
         )
     merges = [
         merge if isinstance(merge, str) else " ".join(merge) for merge in parts["model"]["merges"]
@@ -228,6 +234,7 @@ def _split(parts: Mapping[str, Any], *, has_merges: bool) -> str:
         f"tokenizer: expected text that is split as {_LONE}{', '.join(_SPLITS)}, got another way, "
         "which llama.cpp has no name for",
         hint="--format hf writes a folder that transformers loads",
+        code="models.tokenizer_not_for_gguf",
     )
 
 
@@ -250,7 +257,10 @@ def _sentencepiece(parts: Mapping[str, Any], words: Sequence[str]) -> dict[str, 
         for step in normalizers
     )
     if not spaces or not is_known:
-        raise InputError("tokenizer: expected spaces as '\u2581' and no other normalizer")
+        raise InputError(
+            "tokenizer: expected spaces as '\u2581' and no other normalizer",
+            code="models.tokenizer_not_for_gguf",
+        )
     ranks: dict[str, int] = {}
     for rank, merge in enumerate(parts["model"]["merges"]):
         pair = merge.split(" ") if isinstance(merge, str) else merge
@@ -268,7 +278,8 @@ def _special(tokenizer: Tokenizer, ends: Ends, rows: int) -> dict[str, Any]:
     if len(ends.stops) > 3:
         raise InputError(
             f"tokens that end an answer: expected at most 3, which a GGUF file can name, got "
-            f"{len(ends.stops)}"
+            f"{len(ends.stops)}",
+            code="models.tokenizer_not_for_gguf",
         )
     ids |= dict(zip(("eos", "eot", "eom"), ends.stops, strict=False))
     keys: dict[str, Any] = {
@@ -290,6 +301,7 @@ def _added(tokenizer: Tokenizer) -> dict[str, Any]:
     last = full[first:] != bare and full[-1] == tokenizer.eos_token_id
     if full[first : len(full) - last] != bare:
         raise InputError(
-            "tokenizer: expected at most BOS before a text and EOS after it, got other tokens"
+            "tokenizer: expected at most BOS before a text and EOS after it, got other tokens",
+            code="models.tokenizer_not_for_gguf",
         )
     return {"tokenizer.ggml.add_bos_token": first, "tokenizer.ggml.add_eos_token": last}
