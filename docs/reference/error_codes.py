@@ -9,36 +9,66 @@ from typing import NamedTuple
 from zoo.gym.errors import EXIT_CODES
 
 ROOT = Path(__file__).parents[2]
+APP, BACKENDS, MODELS, CORE = PACKAGES = tuple(
+    ROOT / name
+    for name in ("app/zoo/gym", "backends/zoo/backends", "models/zoo/models", "core-rs/python/zoo")
+)
+ENGINES = {"llamacpp", "mlx", "openai", "torch"}
+BLOCKS = ("body", "orelse", "finalbody")
 CLASSES = {kind.__name__: code for kind, code in EXIT_CODES.items()}
 
 
 class Raised(NamedTuple):
-    """A place that creates an error: its room, code, class, and words with `{...}` for values."""
+    """A place that creates an error.
+
+    Attributes:
+        place: file and line.
+        rooms: those whose codes it may have, its own first.
+        code: the error's; None if it has none.
+        kind: its class.
+        words: its message with `{...}` for values.
+    """
 
     place: str
-    room: str
+    rooms: tuple[str, ...]
     code: str | None
     kind: str
     words: str
 
 
-def raised(folder: Path = ROOT / "app/zoo/gym") -> Iterator[Raised]:
+def raised() -> Iterator[Raised]:
     """Yields each place in the source that creates one of our errors, by file and line.
 
     A place that only passes on another error's code, as `code=error.code` does, is left out;
     `code=error.code or "room.reason"` is not.
     """
-    trees = {path: ast.parse(path.read_text("utf-8")) for path in sorted(folder.rglob("*.py"))}
+    paths = [path for package in PACKAGES for path in sorted(package.rglob("*.py"))]
+    trees = {path: ast.parse(path.read_text("utf-8")) for path in paths}
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
     kinds = _kinds([node for node in nodes if isinstance(node, ast.ClassDef)])
     for path, tree in trees.items():
-        room = path.relative_to(folder).parts[0].removesuffix(".py")
+        texts = dict(_texts(tree.body, {}))
         for call, kind in sorted(_calls(tree, kinds), key=lambda pair: pair[0].lineno):
             value = next((key.value for key in call.keywords if key.arg == "code"), None)
-            words = _words(call.args[0]) if call.args else ""
+            words = _words(call.args[0], texts.get(call)) if call.args else ""
             place = f"{path.relative_to(ROOT)}:{call.lineno}"
             for code in [None] if value is None else _codes(value):
-                yield Raised(place, room, code, kind, words)
+                yield Raised(place, rooms_of(path), code, kind, words)
+
+
+def rooms_of(path: Path) -> tuple[str, ...]:
+    """Returns the rooms whose codes a file of the source may have, its own first.
+
+    Engines share the codes of `backends`, and have those of `models` for the same faults.
+    """
+    package = next(package for package in PACKAGES if path.is_relative_to(package))
+    first = path.relative_to(package).parts[0].removesuffix(".py")
+    if package in (APP, CORE):
+        return (first,)
+    if package == MODELS:
+        return (MODELS.name,)
+    engine = {first.removesuffix("_files")} & ENGINES
+    return (*engine, BACKENDS.name, MODELS.name)
 
 
 def _kinds(classes: Iterable[ast.ClassDef]) -> dict[str, str]:
@@ -85,8 +115,25 @@ def _codes(value: ast.expr) -> list[str]:
     return [str(part.value) for part in parts if isinstance(part, ast.Constant)]
 
 
-def _words(node: ast.expr) -> str:
+def _texts(
+    body: Iterable[ast.stmt], known: Mapping[str, ast.expr]
+) -> Iterator[tuple[ast.expr, Mapping[str, ast.expr]]]:
+    """Yields each call, with what the names of its block and those around it were set to."""
+    for statement in body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            known = {**known, statement.targets[0].id: statement.value}
+        parts = [statement, *getattr(statement, "handlers", []), *getattr(statement, "cases", [])]
+        blocks = [getattr(part, name, []) for part in parts for name in BLOCKS]
+        for block in blocks:
+            yield from _texts(block, known)
+        if not any(blocks):
+            yield from ((call, known) for call in ast.walk(statement) if isinstance(call, ast.Call))
+
+
+def _words(node: ast.expr, names: Mapping[str, ast.expr] | None = None) -> str:
     """Returns a message with `{...}` in place of its values."""
+    if isinstance(node, ast.Name) and names is not None:
+        node = names.get(node.id, node)
     if isinstance(node, ast.Constant):
         return str(node.value)
     if isinstance(node, ast.JoinedStr):
