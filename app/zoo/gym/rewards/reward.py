@@ -8,9 +8,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from zoo.gym.data.records import Message, Tools
+
+if TYPE_CHECKING:
+    from zoo.gym.config.reward import RewardSettings
+
+S = TypeVar("S", bound="RewardSettings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +138,14 @@ class Reward(ABC):
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+class Configured(Reward, Generic[S]):
+    """A reward that is made from its settings, which name it."""
+
+    settings: S
+
+    @property
+    def name(self) -> str:
+        """The name of the reward."""
+        return self.settings.label

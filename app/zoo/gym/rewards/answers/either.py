@@ -6,19 +6,14 @@ from dataclasses import dataclass, field
 from zoo.gym.config.reward import AnswerSettings
 from zoo.gym.rewards.answers.exact import Exact
 from zoo.gym.rewards.answers.numeric import Numeric, has_number
-from zoo.gym.rewards.reward import Reward, Sample, Score, Task
+from zoo.gym.rewards.reward import Configured, Sample, Score, Task
 
 
 @dataclass(frozen=True)
-class Either(Reward):
+class Either(Configured[AnswerSettings]):
     """`numeric` for a row whose answer is a number, `exact` for the others."""
 
     settings: AnswerSettings = field(default_factory=AnswerSettings)
-
-    @property
-    def name(self) -> str:
-        """The name of the reward."""
-        return self.settings.label
 
     @property
     def description(self) -> str:

@@ -13,7 +13,7 @@ from zoo.gym.rewards.answers.final import (
 )
 from zoo.gym.rewards.answers.notation import characters
 from zoo.gym.rewards.description import excerpt
-from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
+from zoo.gym.rewards.reward import Configured, Sample, Score, Task, no_reward
 
 _CHOICE = re.compile(r"\(?([a-z])\)", re.IGNORECASE)
 _AROUND = " \t\n\"'`*$"
@@ -22,15 +22,10 @@ _STOPS = re.compile(r"^[.\s]+(?!\d)|[.\s]+$")
 
 
 @dataclass(frozen=True)
-class Exact(Reward):
+class Exact(Configured[ExactSettings]):
     """1 if the final answer is one that the row accepts, else 0."""
 
     settings: ExactSettings = field(default_factory=ExactSettings)
-
-    @property
-    def name(self) -> str:
-        """The name of the reward."""
-        return self.settings.label
 
     @property
     def description(self) -> str:

@@ -14,11 +14,11 @@ from zoo.gym.rewards.answers.final import (
 from zoo.gym.rewards.answers.last_number import last_number, only_number
 from zoo.gym.rewards.answers.numbers import Number, parse_number
 from zoo.gym.rewards.description import excerpt
-from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
+from zoo.gym.rewards.reward import Configured, Sample, Score, Task, no_reward
 
 
 @dataclass(frozen=True)
-class Numeric(Reward):
+class Numeric(Configured[NumericSettings]):
     r"""1 if the last number of the final answer is the row's number, else 0.
 
     A number with a percent sign counts both as the fraction and as the number before the sign:
@@ -27,11 +27,6 @@ class Numeric(Reward):
     """
 
     settings: NumericSettings = field(default_factory=NumericSettings)
-
-    @property
-    def name(self) -> str:
-        """The name of the reward."""
-        return self.settings.label
 
     @property
     def description(self) -> str:

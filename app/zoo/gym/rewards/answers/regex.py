@@ -10,10 +10,10 @@ from typing import Any
 from zoo.gym.config.reward import RegexSettings
 from zoo.gym.rewards.answers.either import Either
 from zoo.gym.rewards.processes.workers import Workers
-from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
+from zoo.gym.rewards.reward import Configured, Sample, Score, Task, no_reward
 
 
-class Regex(Reward):
+class Regex(Configured[RegexSettings]):
     """Compares the group of the last match with the row's answer; without a group, 1 for a match.
 
     The whole response is searched, with its reasoning. The group is the one named `answer`, or the
@@ -23,22 +23,17 @@ class Regex(Reward):
     def __init__(self, settings: RegexSettings) -> None:
         import re
 
-        self._settings = settings
+        self.settings = settings
         self._compares = re.compile(settings.pattern).groups > 0
         argv = [sys.executable, "-P", "-m", "zoo.gym.rewards.answers.regex_child"]
         argv += [settings.pattern, str(settings.timeout_s)]
         self._workers = Workers(argv, timeout_s=settings.timeout_s)
 
     @property
-    def name(self) -> str:
-        """The name of the reward."""
-        return self._settings.label
-
-    @property
     def description(self) -> str:
         """What it searches."""
         rule = "finds the row's answer" if self._compares else "matches"
-        return f"1 if {self._settings.pattern} {rule}, else 0"
+        return f"1 if {self.settings.pattern} {rule}, else 0"
 
     def missing(self, task: Task) -> str | None:
         """Returns `no answer` for a row without one, if there is a group to compare with it."""

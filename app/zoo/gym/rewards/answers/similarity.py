@@ -9,24 +9,19 @@ from dataclasses import dataclass, field
 
 from zoo.gym.config.reward import SimilaritySettings
 from zoo.gym.rewards.answers.final import accepted_answers, without_reasoning
-from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
+from zoo.gym.rewards.reward import Configured, Sample, Score, Task, no_reward
 
 _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
-class Similarity(Reward):
+class Similarity(Configured[SimilaritySettings]):
     """The F1 of the longest common subsequence of words with the reference output, 0 to 1.
 
     A row without a reference output is compared with its answer; with the nearest of several.
     """
 
     settings: SimilaritySettings = field(default_factory=SimilaritySettings)
-
-    @property
-    def name(self) -> str:
-        """The name of the reward."""
-        return self.settings.label
 
     @property
     def description(self) -> str:
@@ -45,7 +40,7 @@ class Similarity(Reward):
     def _expected(self, task: Task) -> tuple[str, ...]:
         if self.settings.to == "answer":
             return accepted_answers(task.answer)
-        return references(task)
+        return (task.reference,) if task.reference.strip() else accepted_answers(task.answer)
 
 
 def _one(sample: Sample, expected: tuple[str, ...]) -> Score:
@@ -53,11 +48,6 @@ def _one(sample: Sample, expected: tuple[str, ...]) -> Score:
         return no_reward("the row has no text to compare with")
     text = words(without_reasoning(sample.response))
     return Score(max(f1(text, words(reference)) for reference in expected))
-
-
-def references(task: Task) -> tuple[str, ...]:
-    """Returns the texts that a response may resemble."""
-    return (task.reference,) if task.reference.strip() else accepted_answers(task.answer)
 
 
 def words(text: str) -> list[str]:

@@ -21,7 +21,7 @@ from zoo.gym.rewards.answers.final import (
 )
 from zoo.gym.rewards.description import excerpt
 from zoo.gym.rewards.processes.workers import Workers
-from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
+from zoo.gym.rewards.reward import Configured, Sample, Score, Task, no_reward
 
 MOST_PROCESSES = 4
 
@@ -29,7 +29,7 @@ _MOST_CHARACTERS = 20_000
 """Characters at the end of a response that are searched for its answer."""
 
 
-class Symbolic(Reward):
+class Symbolic(Configured[MathSettings]):
     """1 if the final answer equals one that the row accepts, else 0.
 
     Raises:
@@ -43,18 +43,13 @@ class Symbolic(Reward):
                 hint=install_command("eval"),
                 code="rewards.missing_package",
             )
-        self._settings = settings
+        self.settings = settings
         argv = [sys.executable, "-P", "-m", "zoo.gym.rewards.answers.symbolic_child"]
         self._workers = Workers(
             [*argv, str(settings.timeout_s)],
             timeout_s=settings.timeout_s,
             count=min(os.cpu_count() or 1, MOST_PROCESSES),
         )
-
-    @property
-    def name(self) -> str:
-        """The name of the reward."""
-        return self._settings.label
 
     @property
     def description(self) -> str:

@@ -14,7 +14,7 @@ from zoo.gym.config.reward import GraderSettings
 from zoo.gym.data.rendering.template import openai_turn
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rewards.code.sandbox import Limits, Outcome, Program, run_all, run_program
-from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
+from zoo.gym.rewards.reward import Configured, Sample, Score, no_reward
 
 _GRADED = "Graded: "
 
@@ -27,7 +27,7 @@ raise Graded(repr(float(grade(*json.loads({arguments!r})))))
 
 
 @dataclass(frozen=True)
-class PythonGrader(Reward):
+class PythonGrader(Configured[GraderSettings]):
     """The number that the function `grade` of a source returns for each response.
 
     Raises:
@@ -52,19 +52,9 @@ class PythonGrader(Reward):
             )
 
     @property
-    def name(self) -> str:
-        """The name of the reward."""
-        return self.settings.label
-
-    @property
     def description(self) -> str:
         """What it calls."""
         return "the number that grade(sample, item) returns"
-
-    def missing(self, task: Task) -> str | None:
-        """Returns None: a grader reads whatever a row has."""
-        del task
-        return None
 
     def score(self, samples: Sequence[Sample]) -> list[Score]:
         """Returns the number for each sample; an error or a limit gives no reward."""

@@ -8,11 +8,11 @@ from zoo.gym.errors import NotAvailableError
 from zoo.gym.rewards.code.row_tests import problem_of, row_tests
 from zoo.gym.rewards.code.sandbox import Limits, Outcome, Program, run_all, run_program
 from zoo.gym.rewards.code.solution import solution_of
-from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
+from zoo.gym.rewards.reward import Configured, Sample, Score, Task, no_reward
 
 
 @dataclass(frozen=True)
-class UnitTests(Reward):
+class UnitTests(Configured[TestsSettings]):
     """1 if all tests of the row pass, else 0; with `partial` the share that passes.
 
     Code that exceeds a limit or ends the process has failed all tests.
@@ -32,11 +32,6 @@ class UnitTests(Reward):
                 "change and send your files",
                 code="rewards.no_sandbox",
             )
-
-    @property
-    def name(self) -> str:
-        """The name of the reward."""
-        return self.settings.label
 
     @property
     def description(self) -> str:

@@ -11,10 +11,10 @@ from zoo.gym.config.reward import EnvironmentSettings
 from zoo.gym.rewards.answers.final import final_answer, marked_answer, without_reasoning
 from zoo.gym.rewards.environments.package import FIELD, require_package
 from zoo.gym.rewards.processes.workers import Workers
-from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
+from zoo.gym.rewards.reward import Configured, Sample, Score, Task, no_reward
 
 
-class Environment(Reward):
+class Environment(Configured[EnvironmentSettings]):
     """The score by the environment of each row, mostly from 0 to 1, often with partial credit.
 
     The final answer counts; where the task's answer has several lines, all of the response without
@@ -26,14 +26,9 @@ class Environment(Reward):
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         require_package()
-        self._settings = settings
+        self.settings = settings
         argv = [sys.executable, "-P", "-m", "zoo.gym.rewards.environments.child"]
         self._workers = Workers([*argv, str(settings.timeout_s)], timeout_s=settings.timeout_s)
-
-    @property
-    def name(self) -> str:
-        """The name of the reward."""
-        return self._settings.label
 
     @property
     def description(self) -> str:

@@ -5,22 +5,17 @@ from dataclasses import dataclass, field
 
 from zoo.gym.config.reward import FormatSettings
 from zoo.gym.rewards.answers.final import boxed_answer, without_reasoning
-from zoo.gym.rewards.reward import Reward, Sample, Score
+from zoo.gym.rewards.reward import Configured, Sample, Score
 
 
 @dataclass(frozen=True)
-class Form(Reward):
+class Form(Configured[FormatSettings]):
     """1 if the response has the form, else 0.
 
     The opening tag of a think block may be missing: some chat templates write it in the prompt.
     """
 
     settings: FormatSettings = field(default_factory=FormatSettings)
-
-    @property
-    def name(self) -> str:
-        """The name of the reward."""
-        return self.settings.label
 
     @property
     def description(self) -> str:

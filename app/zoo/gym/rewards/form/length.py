@@ -4,22 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zoo.gym.config.reward import LengthSettings
-from zoo.gym.rewards.reward import Reward, Sample, Score, no_reward
+from zoo.gym.rewards.reward import Configured, Sample, Score, no_reward
 
 
 @dataclass(frozen=True)
-class Length(Reward):
+class Length(Configured[LengthSettings]):
     """0 up to `most - margin`, from there linear to -1 at `most`, and -1 beyond.
 
     The paper's L_max is `most`, its L_cache `margin`.
     """
 
     settings: LengthSettings
-
-    @property
-    def name(self) -> str:
-        """The name of the reward."""
-        return self.settings.label
 
     @property
     def description(self) -> str:

@@ -12,10 +12,10 @@ from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.rewards.functions.batch import lacking
 from zoo.gym.rewards.functions.calling import refuse_columns
 from zoo.gym.rewards.processes.workers import Workers
-from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
+from zoo.gym.rewards.reward import Configured, Sample, Score, Task, no_reward
 
 
-class FileFunction(Reward):
+class FileFunction(Configured[FunctionSettings]):
     """Calls `f(query, response)` or `f(query, response, answer)` for each sample.
 
     A function of TRL's form, `f(completions, **columns)`, is called once for all of them.
@@ -29,7 +29,7 @@ class FileFunction(Reward):
     """
 
     def __init__(self, settings: FunctionSettings) -> None:
-        self._settings = settings
+        self.settings = settings
         path, _, name = settings.function.rpartition(":")
         if path.endswith(".py"):
             file = Path(path).expanduser().absolute()
@@ -54,14 +54,9 @@ class FileFunction(Reward):
         return self._sources
 
     @property
-    def name(self) -> str:
-        """The name of the function."""
-        return self._settings.label
-
-    @property
     def description(self) -> str:
         """Which function it calls."""
-        return f"the result of {self._settings.function}"
+        return f"the result of {self.settings.function}"
 
     def missing(self, task: Task) -> str | None:
         """Returns the first column that the function needs and the row lacks."""
@@ -85,7 +80,7 @@ class FileFunction(Reward):
             replies = reply.get("replies", [reply] * len(fields))
         if lost := next((reply for reply in replies if reply.get("unstarted")), None):
             raise InterruptedRunError(
-                f"reward: '{self._settings.function}': {lost['failed']}",
+                f"reward: '{self.settings.function}': {lost['failed']}",
                 hint="put the old files back and resume the run, or start a new one",
                 code="rewards.function_failed",
             )

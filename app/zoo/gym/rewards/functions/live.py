@@ -11,13 +11,13 @@ from zoo.gym.rewards.description import describe
 from zoo.gym.rewards.functions.batch import batch_function, lacking
 from zoo.gym.rewards.functions.calling import Call, call, caller, further_parameters, refuse_columns
 from zoo.gym.rewards.functions.file import fields_of, score_of
-from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
+from zoo.gym.rewards.reward import Configured, Sample, Score, Task, no_reward
 
 TIMEOUT_S = 300.0
 """The time limit of one call: a thread cannot be killed, so a hanging one ends the run."""
 
 
-class LiveFunction(Reward):
+class LiveFunction(Configured[LiveSettings]):
     """Calls a function of this process for each sample, or once for all, in a thread.
 
     Args:
@@ -29,25 +29,18 @@ class LiveFunction(Reward):
     """
 
     def __init__(self, settings: LiveSettings, timeout_s: float = TIMEOUT_S) -> None:
-        self._name, self._timeout_s = settings.label, timeout_s
+        self.settings, self._timeout_s = settings, timeout_s
         try:
             self._batch = batch_function(settings.function)
             self._call: Call | None = None if self._batch else caller(settings.function)
             self._further = [] if self._batch else further_parameters(settings.function)
         except ValueError as error:
-            raise InputError(
-                f"reward: {self._name}: {error}", code="rewards.bad_function"
-            ) from None
-
-    @property
-    def name(self) -> str:
-        """The name of the function."""
-        return self._name
+            raise InputError(f"reward: {self.name}: {error}", code="rewards.bad_function") from None
 
     @property
     def description(self) -> str:
         """Which function it calls."""
-        return f"the result of the function {self._name}"
+        return f"the result of the function {self.name}"
 
     def score(self, samples: Sequence[Sample]) -> list[Score]:
         """Returns the result of each call.
@@ -83,7 +76,7 @@ class LiveFunction(Reward):
             return score_of(results.get(timeout=self._timeout_s))
         except Empty:
             raise InterruptedRunError(
-                f"the reward function {self._name} did not return within {self._timeout_s:g} s: "
+                f"the reward function {self.name} did not return within {self._timeout_s:g} s: "
                 f"{describe(sample, no_reward('no result'))}",
                 hint="write it to a file and use reward=path.py:function, which can be stopped",
                 code="rewards.function_failed",

@@ -12,13 +12,13 @@ from zoo.gym.config.reward import JudgeSettings
 from zoo.gym.errors import InputError
 from zoo.gym.rewards.answers.final import accepted_answers, without_reasoning
 from zoo.gym.rewards.description import excerpt
-from zoo.gym.rewards.reward import Reward, Sample, Score, no_reward
+from zoo.gym.rewards.reward import Configured, Sample, Score, no_reward
 from zoo.gym.wiring import wired
 
 _SCORE = re.compile(r"\bscore\b[*_ \t]*[:=][*_ \t]*([-+]?\d{1,9}(?:\.\d{1,9})?)", re.IGNORECASE)
 
 
-class Judge(Reward):
+class Judge(Configured[JudgeSettings]):
     """The score that the judge gives, from 0 for the lowest to 1 for the highest.
 
     A response without a readable score has no reward.
@@ -29,7 +29,7 @@ class Judge(Reward):
     """
 
     def __init__(self, settings: JudgeSettings) -> None:
-        self._settings = settings
+        self.settings = settings
         self._stack = ExitStack()
         self._session = self._stack.enter_context(
             wired("chat of a judge")(
@@ -41,15 +41,10 @@ class Judge(Reward):
         )
 
     @property
-    def name(self) -> str:
-        """The name of the reward."""
-        return self._settings.label
-
-    @property
     def description(self) -> str:
         """Who judges, and how."""
-        scale = f"{self._settings.lowest:g} to {self._settings.highest:g}"
-        return f"the score from {scale} that {self._settings.model} gives, as 0 to 1"
+        scale = f"{self.settings.lowest:g} to {self.settings.highest:g}"
+        return f"the score from {scale} that {self.settings.model} gives, as 0 to 1"
 
     def score(self, samples: Sequence[Sample]) -> list[Score]:
         """Returns the judge's score of each sample."""
@@ -60,16 +55,16 @@ class Judge(Reward):
             verdict = self._session.answer(self._prompt(sample))
         except InputError as error:  # longer than the judge can read
             return no_reward(error.message)
-        return read_verdict(verdict, self._settings.lowest, self._settings.highest)
+        return read_verdict(verdict, self.settings.lowest, self.settings.highest)
 
     def _prompt(self, sample: Sample) -> str:
         accepted = accepted_answers(sample.task.answer)
-        return Template(self._settings.prompt).substitute(
+        return Template(self.settings.prompt).substitute(
             query=sample.task.query,
             response=without_reasoning(sample.response),
             answer=accepted[0] if accepted else sample.task.reference,
-            lowest=f"{self._settings.lowest:g}",
-            highest=f"{self._settings.highest:g}",
+            lowest=f"{self.settings.lowest:g}",
+            highest=f"{self.settings.highest:g}",
         )
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from zoo.gym.config.reward import ModelSettings
 from zoo.gym.data import EncodeOptions, Message, Record, load_tokenizer, split_thinking
 from zoo.gym.data.rows import encode_row, make_encoder
 from zoo.gym.errors import InputError
-from zoo.gym.rewards.reward import Reward, Sample, Score, no_reward
+from zoo.gym.rewards.reward import Configured, Sample, Score, no_reward
 
 if TYPE_CHECKING:
     from zoo.backends.base import RewardModel
@@ -17,7 +17,7 @@ DATE = "2024-07-26"
 """The date that a chat template prints: scores do not depend on the day."""
 
 
-class ModelReward(Reward):
+class ModelReward(Configured[ModelSettings]):
     """The number that the reward model gives to a chat with the response, as it was trained.
 
     Raises:
@@ -29,7 +29,7 @@ class ModelReward(Reward):
         from zoo.gym.engine import open_engine
         from zoo.models.folder import model_positions, vocabulary_size
 
-        self._settings = settings
+        self.settings = settings
         folder = model_folder("reward", settings.model)
         self._positions = model_positions(folder)
         options = EncodeOptions(cutoff_len=1 << 30, date=DATE, vocabulary=vocabulary_size(folder))
@@ -37,14 +37,9 @@ class ModelReward(Reward):
         self._model: RewardModel = open_engine().load_reward_model(folder)
 
     @property
-    def name(self) -> str:
-        """The name of the reward."""
-        return self._settings.label
-
-    @property
     def description(self) -> str:
         """Which model scores."""
-        return f"the score of the reward model {self._settings.model}"
+        return f"the score of the reward model {self.settings.model}"
 
     def score(self, samples: Sequence[Sample]) -> list[Score]:
         """Returns the score of each sample; no reward for one that is too long for the model."""
