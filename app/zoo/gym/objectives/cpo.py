@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from zoo.gym.objectives.constants import WINDOW_UNITS
+from zoo.gym.objectives.logprob_loss import LogprobLoss
 from zoo.gym.objectives.pairs import (
     MOST_EXPONENT,
     better_nll,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CpoLoss:
+class CpoLoss(LogprobLoss):
     """The mean over pairs, plus the likelihood of better answers.
 
     Attributes:
@@ -53,14 +54,6 @@ class CpoLoss:
     gamma: float = 0.5
     label_smoothing: float = 0.0
     alpha: float = 0.0
-    coupled = False
-
-    @property
-    def needs(self) -> "frozenset[Stat]":
-        """Only log-probabilities."""
-        from zoo.backends.base import Stat
-
-        return frozenset({Stat.LOGPROBS})
 
     def __call__(
         self, xp: "ArrayNamespace", stats: "Mapping[Stat, Array]", batch: "Mapping[str, Array]"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from zoo.gym.data.units import RATING
 from zoo.gym.objectives.constants import REF_LOGPROBS, WINDOW_UNITS
+from zoo.gym.objectives.logprob_loss import LogprobLoss
 from zoo.gym.objectives.weights import row_weights
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ WINDOW_BAD = "window_bad"
 
 
 @dataclass(frozen=True)
-class KtoLoss:
+class KtoLoss(LogprobLoss):
     """The mean over rated answers.
 
     Attributes:
@@ -48,14 +49,6 @@ class KtoLoss:
     loss: Literal["kto", "apo_zero_unpaired"] = "kto"
     good_weight: float = 1.0
     bad_weight: float = 1.0
-    coupled = False
-
-    @property
-    def needs(self) -> "frozenset[Stat]":
-        """Only log-probabilities."""
-        from zoo.backends.base import Stat
-
-        return frozenset({Stat.LOGPROBS})
 
     def __call__(
         self, xp: "ArrayNamespace", stats: "Mapping[Stat, Array]", batch: "Mapping[str, Array]"

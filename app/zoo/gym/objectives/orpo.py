@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zoo.gym.objectives.constants import WINDOW_UNITS
+from zoo.gym.objectives.logprob_loss import LogprobLoss
 from zoo.gym.objectives.pairs import better_nll, mean_logprobs, reward_metrics, sides
 from zoo.gym.objectives.weights import pair_weights
 
@@ -28,7 +29,7 @@ LEAST = -1e-6
 
 
 @dataclass(frozen=True)
-class OrpoLoss:
+class OrpoLoss(LogprobLoss):
     """The likelihood of better answers and the odds ratio.
 
     Attributes:
@@ -36,14 +37,6 @@ class OrpoLoss:
     """
 
     beta: float = 0.1
-    coupled = False
-
-    @property
-    def needs(self) -> "frozenset[Stat]":
-        """Only log-probabilities."""
-        from zoo.backends.base import Stat
-
-        return frozenset({Stat.LOGPROBS})
 
     def __call__(
         self, xp: "ArrayNamespace", stats: "Mapping[Stat, Array]", batch: "Mapping[str, Array]"

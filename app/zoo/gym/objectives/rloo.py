@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.objectives.constants import WINDOW_ROWS
 from zoo.gym.objectives.grpo import ADVANTAGES, OLD_LOGPROBS
+from zoo.gym.objectives.logprob_loss import LogprobLoss
 from zoo.gym.objectives.weights import row_weights
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LeaveOneOutLoss:
+class LeaveOneOutLoss(LogprobLoss):
     """The clipped policy-gradient loss with the ratio of whole answers, averaged over answers.
 
     Attributes:
@@ -27,15 +28,6 @@ class LeaveOneOutLoss:
 
     epsilon: float = 0.2
     epsilon_high: float = 0.2
-
-    coupled = False
-
-    @property
-    def needs(self) -> "frozenset[Stat]":
-        """Only log-probabilities."""
-        from zoo.backends.base import Stat
-
-        return frozenset({Stat.LOGPROBS})
 
     def __call__(
         self, xp: "ArrayNamespace", stats: "Mapping[Stat, Array]", batch: "Mapping[str, Array]"

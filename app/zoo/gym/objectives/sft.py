@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zoo.gym.objectives.constants import WINDOW_TOKENS
+from zoo.gym.objectives.logprob_loss import LogprobLoss
 
 if TYPE_CHECKING:
     from zoo.backends.base import Array, ArrayNamespace, LossAndMetrics, Stat
 
 
 @dataclass(frozen=True)
-class SupervisedLoss:
+class SupervisedLoss(LogprobLoss):
     """Mean of -log p over the window's learned tokens, however it is split into micro-batches.
 
     Dividing by the window's count, not by each micro-batch's, keeps every token's weight equal
@@ -27,14 +28,6 @@ class SupervisedLoss:
     """
 
     dft: bool = False
-    coupled = False
-
-    @property
-    def needs(self) -> "frozenset[Stat]":
-        """Only log-probabilities."""
-        from zoo.backends.base import Stat
-
-        return frozenset({Stat.LOGPROBS})
 
     def __call__(
         self, xp: "ArrayNamespace", stats: "Mapping[Stat, Array]", batch: "Mapping[str, Array]"

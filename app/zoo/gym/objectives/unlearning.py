@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from zoo.gym.data.units import RATING
 from zoo.gym.objectives.constants import REF_LOGPROBS
+from zoo.gym.objectives.logprob_loss import LogprobLoss
 from zoo.gym.objectives.pairs import mean_logprobs
 from zoo.gym.objectives.weights import row_weights
 
@@ -32,7 +33,7 @@ WINDOW_RETAIN_TOKENS = "window_retain_tokens"
 
 
 @dataclass(frozen=True)
-class UnlearningLoss:
+class UnlearningLoss(LogprobLoss):
     """The mean over answers to forget, plus the weighted mean over tokens to retain.
 
     Attributes:
@@ -46,14 +47,6 @@ class UnlearningLoss:
     beta: float = 0.1
     gamma: float = 0.0
     retain: float = 1.0
-    coupled = False
-
-    @property
-    def needs(self) -> "frozenset[Stat]":
-        """Only log-probabilities."""
-        from zoo.backends.base import Stat
-
-        return frozenset({Stat.LOGPROBS})
 
     def __call__(
         self, xp: "ArrayNamespace", stats: "Mapping[Stat, Array]", batch: "Mapping[str, Array]"
