@@ -146,19 +146,16 @@ class GymApp(App[None]):
 
     async def action_go(self, mode: str) -> None:
         """Shows a place; asks first where a form is left."""
-        from zoo.gym.tui.dialogs.confirm import ConfirmDialog
+        from zoo.gym.tui.dialogs.confirm import ConfirmDialog, if_yes
         from zoo.gym.tui.screens.base import GymScreen
 
         if not (isinstance(self.screen, GymScreen) and self.screen.has_entries):
             await self.go(mode)
             return
 
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self.run_worker(self.go(mode))
-
         question, consequence = "Leave this form?", "What stands in its fields is discarded."
-        self.push_screen(ConfirmDialog(question, consequence, yes="Yes, leave it"), answered)
+        dialog = ConfirmDialog(question, consequence, yes="Yes, leave it")
+        self.push_screen(dialog, if_yes(lambda: self.run_worker(self.go(mode))))
 
     async def go(self, mode: str) -> None:
         """Shows a place, and closes what is open there."""

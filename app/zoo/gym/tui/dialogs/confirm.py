@@ -1,5 +1,6 @@
 """A question before something is ended or deleted."""
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -60,3 +61,13 @@ class ConfirmDialog(ModalScreen[bool]):
 
     def action_nothing(self) -> None:
         """Keeps the app's own keys from working while the question is open."""
+
+
+def if_yes(act: Callable[[], object]) -> Callable[[bool | None], None]:
+    """Returns what calls `act` after a yes."""
+
+    def answered(yes: bool | None) -> None:
+        if yes:
+            act()
+
+    return answered

@@ -1,7 +1,6 @@
 """The models on this machine and the listed ones: what fits, downloads, imports."""
 
 import re
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,7 +19,7 @@ from zoo.gym.errors import GymError
 from zoo.gym.jobs.command import ask_command
 from zoo.gym.terminal import visible
 from zoo.gym.tui.dialogs.browse import BrowseDialog
-from zoo.gym.tui.dialogs.confirm import ConfirmDialog
+from zoo.gym.tui.dialogs.confirm import ConfirmDialog, if_yes
 from zoo.gym.tui.models import text as texts
 from zoo.gym.tui.models.downloads import Downloads, Transfer, downloads_of
 from zoo.gym.tui.own_app import app_of
@@ -241,12 +240,8 @@ Bars compare what a training needs with the memory that is free now.
         transfer = Transfer(str(model["name"]), words, model["download_bytes"])
         question, consequence = texts.question(model, transfer)
 
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self._queue(transfer)
-
         dialog = ConfirmDialog(question, consequence, yes="Yes, download it")
-        self.app.push_screen(dialog, answered)
+        self.app.push_screen(dialog, if_yes(lambda: self._queue(transfer)))
 
     def _queue(self, transfer: Transfer) -> None:
         self.downloads.add(transfer)
@@ -278,7 +273,11 @@ Bars compare what a training needs with the memory that is free now.
             self.query_one("#add").add_class("-shown")
             self._problem("add-problem", _message(error))
             return
-        self._folders[path] = _folder_row(path, answer)
+        folder = Path(str(answer["folder"]))
+        size = sum(each.stat().st_size for each in folder.iterdir() if each.is_file())
+        row: dict[str, Any] = {"name": path, "id": answer["name"], "where": "folder"}
+        row |= {"folder": path, "revision": answer["revision"], "here_bytes": size}
+        self._folders[path] = row | {"parameters": None, "licence": None, "download_bytes": None}
         self.query_one("#path", Input).value = ""
         self._list([*self.models, self._folders[path]])
 
@@ -315,7 +314,10 @@ Bars compare what a training needs with the memory that is free now.
         is_same = [each[:2] for each in seen] == [each[:2] for each in self._seen]
         self._seen = seen
         if is_same:
-            self._show_progress()
+            # only how far the downloads are has changed
+            for at, row in enumerate(self._rows()):
+                self._table.update_cell_at(Coordinate(at, _WHERE), row[_WHERE])
+            self._show_queue()
             return
         ended = {each.name for each in transfers if each.state == "done"}
         is_new = not ended <= self._ended
@@ -350,12 +352,6 @@ Bars compare what a training needs with the memory that is free now.
         self._show_queue()
         self._show_model()
         self.refresh_bindings()
-
-    def _show_progress(self) -> None:
-        """Updates how far the downloads are; nothing else has changed."""
-        for at, row in enumerate(self._rows()):
-            self._table.update_cell_at(Coordinate(at, _WHERE), row[_WHERE])
-        self._show_queue()
 
     def _show_queue(self) -> None:
         transfers = list(self.downloads.transfers)
@@ -401,11 +397,3 @@ Bars compare what a training needs with the memory that is free now.
 
 def _message(error: GymError) -> str:
     return f"{error.message}\n{error.hint}" if error.hint else error.message
-
-
-def _folder_row(path: str, answer: Mapping[str, Any]) -> texts.Model:
-    folder = Path(str(answer["folder"]))
-    size = sum(each.stat().st_size for each in folder.iterdir() if each.is_file())
-    row: dict[str, Any] = {"name": path, "id": answer["name"], "where": "folder"}
-    row |= {"folder": path, "revision": answer["revision"], "here_bytes": size}
-    return row | {"parameters": None, "licence": None, "download_bytes": None}

@@ -13,7 +13,7 @@ from zoo.gym.jobs import Run
 from zoo.gym.jobs.command import ask_command
 from zoo.gym.jobs.state import LIVE, has_halted_worker
 from zoo.gym.terminal import visible
-from zoo.gym.tui.dialogs.confirm import ConfirmDialog
+from zoo.gym.tui.dialogs.confirm import ConfirmDialog, if_yes
 from zoo.gym.tui.dialogs.name import NameDialog
 
 if TYPE_CHECKING:
@@ -115,7 +115,9 @@ def stop(app: App[Any], run: Run) -> None:
             f"Once killed, the run can be {later}.",
             yes="Yes, kill it",
         )
-        _confirm(app, dialog, lambda: _request(app, run, jobs.kill, f"{run.id} is killed"))
+        app.push_screen(
+            dialog, if_yes(lambda: _request(app, run, jobs.kill, f"{run.id} is killed"))
+        )
         return
     dialog = ConfirmDialog(
         f"Stop run {run.id}?",
@@ -123,7 +125,7 @@ def stop(app: App[Any], run: Run) -> None:
         yes="Yes, stop it",
     )
     done = f"{run.id} {_saves(run)} and stops"
-    _confirm(app, dialog, lambda: _request(app, run, jobs.stop, done))
+    app.push_screen(dialog, if_yes(lambda: _request(app, run, jobs.stop, done)))
 
 
 def finish(app: App[Any], run: Run) -> None:
@@ -136,7 +138,7 @@ def finish(app: App[Any], run: Run) -> None:
         yes="Yes, finish it",
     )
     done = f"{run.id} makes its result"
-    _confirm(app, dialog, lambda: _request(app, run, jobs.finish, done))
+    app.push_screen(dialog, if_yes(lambda: _request(app, run, jobs.finish, done)))
 
 
 def remove(app: App[Any], run: Run, on_done: Callable[[], object]) -> None:
@@ -150,7 +152,7 @@ def remove(app: App[Any], run: Run, on_done: Callable[[], object]) -> None:
             yes="Yes, delete it",
         )
         done = f"{run.id} is deleted: {size} freed"
-        _confirm(app, dialog, lambda: _request(app, run, jobs.remove, done, on_done))
+        app.push_screen(dialog, if_yes(lambda: _request(app, run, jobs.remove, done, on_done)))
 
     app.run_worker(work(), group="requests")
 
@@ -175,7 +177,7 @@ def retry(app: "GymApp", run: Run) -> None:
         f"zoo-gym {' '.join(words)}",
         yes="Yes, start it",
     )
-    _confirm(app, dialog, lambda: app.run_worker(work(), group="requests"))
+    app.push_screen(dialog, if_yes(lambda: app.run_worker(work(), group="requests")))
 
 
 def rename(app: App[Any], run: Run, on_done: Callable[[], object]) -> None:
@@ -187,14 +189,6 @@ def rename(app: App[Any], run: Run, on_done: Callable[[], object]) -> None:
             _request(app, run, lambda run: jobs.rename(run, name or run.id), done, on_done)
 
     app.push_screen(NameDialog(run), answered)
-
-
-def _confirm(app: App[Any], dialog: ConfirmDialog, act: Callable[[], object]) -> None:
-    def answered(yes: bool | None) -> None:
-        if yes:
-            act()
-
-    app.push_screen(dialog, answered)
 
 
 def _request(

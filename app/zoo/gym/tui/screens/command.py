@@ -13,7 +13,7 @@ from textual.widgets import Footer, Static
 from zoo.gym.errors import GymError
 from zoo.gym.jobs.command import Command, end_command, start_command
 from zoo.gym.terminal import visible
-from zoo.gym.tui.dialogs.confirm import ConfirmDialog
+from zoo.gym.tui.dialogs.confirm import ConfirmDialog, if_yes
 from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.text_log import TextLog
@@ -54,17 +54,13 @@ class CommandScreen(GymScreen):
 
     def action_close(self) -> None:
         """Goes back; asks first while the command runs."""
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self.dismiss()
-
         if self._process is None or self._process.poll() is not None:
             self.dismiss()
             return
         question = f"End zoo-gym {self.words}?"
         consequence = "It is still running. What it has done so far is discarded."
-        self.app.push_screen(ConfirmDialog(question, consequence, yes="Yes, end it"), answered)
+        dialog = ConfirmDialog(question, consequence, yes="Yes, end it")
+        self.app.push_screen(dialog, if_yes(self.dismiss))
 
     def action_copy(self) -> None:
         """Copies the output to the clipboard."""

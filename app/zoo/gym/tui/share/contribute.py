@@ -9,6 +9,7 @@ from textual.widgets import Button, Input, Select, Static
 
 from zoo.gym.errors import GymError
 from zoo.gym.terminal import visible
+from zoo.gym.tui.dialogs.confirm import if_yes
 from zoo.gym.tui.dialogs.typed import TypedDialog
 from zoo.gym.tui.share.action import Action, Field, Values, option
 from zoo.gym.tui.share.asking import Answer, ask_lines
@@ -136,7 +137,7 @@ weights themselves, which you reveal with v in the list of rounds.
             "until you reveal them.",
             word="send",
         )
-        self.app.push_screen(dialog, self._answered)
+        self.app.push_screen(dialog, if_yes(lambda: self.run_command(self.words)))
 
     def succeeded(self, answer: Answer) -> None:
         """Shows what would leave, or the receipt of what was sent."""
@@ -157,10 +158,6 @@ weights themselves, which you reveal with v in the list of rounds.
         self._show_command()
         self.state("Prepared: nothing has left this machine. ctrl+s sends, after a typed word.")
         button.focus()
-
-    def _answered(self, yes: bool | None) -> None:
-        if yes:
-            self.run_command(self.words)
 
     def _words(self, values: Values) -> list[str]:
         source = values["source"] or ("LIBRARY" if self.kind == LESSONS else "RUN")

@@ -14,7 +14,7 @@ from textual.widgets import Button, Footer, Input, Label, Select, Static
 
 from zoo.gym.errors import GymError
 from zoo.gym.terminal import visible
-from zoo.gym.tui.dialogs.confirm import ConfirmDialog
+from zoo.gym.tui.dialogs.confirm import ConfirmDialog, if_yes
 from zoo.gym.tui.paste import absolute_path, pasted_path
 from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.share.action import Action, Field, Values, command_text, missing
@@ -136,7 +136,7 @@ runs, and ends it after a yes.
             act()
             return
         dialog = ConfirmDialog(asked.question, asked.consequence, yes=asked.yes)
-        self.app.push_screen(dialog, _if_yes(act))
+        self.app.push_screen(dialog, if_yes(act))
 
     def action_copy(self) -> None:
         """Copies the command to the clipboard."""
@@ -150,7 +150,7 @@ runs, and ends it after a yes.
             return
         consequence = "It is still running. What it has not finished is discarded."
         self._question_open = ConfirmDialog("End this command?", consequence, yes="Yes, end it")
-        self.app.push_screen(self._question_open, _if_yes(self.dismiss))
+        self.app.push_screen(self._question_open, if_yes(self.dismiss))
 
     def line(self, text: str) -> None:
         """Shows a line of the command."""
@@ -230,14 +230,6 @@ class FormPathField(PathField):
         event.prevent_default()
         event.stop()
         self.value = pasted_path(event.text)
-
-
-def _if_yes(act: Callable[[], object]) -> Callable[[bool | None], None]:
-    def answered(yes: bool | None) -> None:
-        if yes:
-            act()
-
-    return answered
 
 
 def _widget(field: Field) -> Widget:

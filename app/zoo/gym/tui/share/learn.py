@@ -5,7 +5,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Button, Input, Static
 
-from zoo.gym.tui.dialogs.confirm import ConfirmDialog
+from zoo.gym.tui.dialogs.confirm import ConfirmDialog, if_yes
 from zoo.gym.tui.own_app import app_of
 from zoo.gym.tui.share.action import Action, Field, Values, option
 from zoo.gym.tui.share.asking import Answer
@@ -75,7 +75,7 @@ starts the run, after a yes. Every change of the form asks for a new estimate.
         )
         consequence = f"{leaves} Cap: {self._cap}. The run needs no window and can be stopped."
         dialog = ConfirmDialog("Start learning?", consequence, yes="Yes, start")
-        self.app.push_screen(dialog, self._answered)
+        self.app.push_screen(dialog, if_yes(lambda: self.run_command(self.words)))
 
     def succeeded(self, answer: Answer) -> None:
         """Shows the estimate, or the run that has started."""
@@ -98,10 +98,6 @@ starts the run, after a yes. Every change of the form asks for a new estimate.
         app.notify(f"run {run} has started", markup=False)
         # a worker of the app: this screen is closed on the way
         app.run_worker(app.action_watch(run))
-
-    def _answered(self, yes: bool | None) -> None:
-        if yes:
-            self.run_command(self.words)
 
     @property
     def _cap(self) -> str:

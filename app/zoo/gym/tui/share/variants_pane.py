@@ -8,7 +8,7 @@ from textual.widgets import Static
 
 from zoo.gym.humanize import human_bytes
 from zoo.gym.terminal import visible
-from zoo.gym.tui.dialogs.confirm import ConfirmDialog
+from zoo.gym.tui.dialogs.confirm import ConfirmDialog, if_yes
 from zoo.gym.tui.share.action import Action, Field, Question, Values, option
 from zoo.gym.tui.share.asking import ask_lines
 from zoo.gym.tui.share.deltas import DeltaRow, delta_rows, file_parts
@@ -114,7 +114,7 @@ Press c to store a fine-tune or a small file as the first variant.
             f"{self.server.url or self.server.base} stops answering; answers that have begun end.",
             yes="Yes, turn it off",
         )
-        self.app.push_screen(dialog, self._turn_off)
+        self.app.push_screen(dialog, if_yes(self._turn_off))
 
     def action_chat(self) -> None:
         """Opens Chat with the variant beside its base."""
@@ -163,10 +163,9 @@ Press c to store a fine-tune or a small file as the first variant.
                    lambda _: ["variants", "remove", name, "--yes"], question=lambda _: question)
         )  # fmt: skip
 
-    def _turn_off(self, yes: bool | None) -> None:
-        if yes:
-            self.server.end()
-            self._show_server()
+    def _turn_off(self) -> None:
+        self.server.end()
+        self._show_server()
 
     def _show_server(self) -> None:
         widget = self.query_one("#server", Static)
