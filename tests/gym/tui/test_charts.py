@@ -10,7 +10,7 @@ from tests.gym.tui.conftest import Drive, shows, until
 from zoo.gym.jobs import Run
 from zoo.gym.tui.app import GymApp
 from zoo.gym.tui.runs.chart import LossChart
-from zoo.gym.tui.runs.series import Series
+from zoo.gym.tui.runs.charts import Series
 from zoo.gym.tui.widgets.spark import spark
 
 

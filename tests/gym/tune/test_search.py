@@ -24,10 +24,9 @@ from zoo.gym.jobs import Run, check_name, create_run, open_run, read_status, run
 from zoo.gym.jobs.identity import read_identity
 from zoo.gym.tune import search as searching
 from zoo.gym.tune import study
-from zoo.gym.tune.recipe import write_recipe
 from zoo.gym.tune.search import Budget, Outcome, check_ends, check_reached, search
 from zoo.gym.tune.space import Range, Value
-from zoo.gym.tune.study import Plan, Trials, name_for, require_optuna, study_folder
+from zoo.gym.tune.study import Plan, Trials, name_for, require_optuna, study_folder, write_recipe
 
 RANGES = (Range("learning_rate", "float", 0.0, 1.0), Range("lora_rank", "choice", choices=(4, 8)))
 FIXED = {"dataset": ["a.jsonl"], "model_name_or_path": "zen-pico"}

@@ -226,11 +226,13 @@ def _rows(
     screen: Output,
 ) -> "list[Measure]":
     """Returns how models are measured on rows: those of a file, or those that a run held out."""
-    from zoo.gym.evaluate.held_out import measures_of_file, measures_of_run
-    from zoo.gym.evaluate.learners import learners_of
+    from zoo.gym.evaluate.held_out import learners_of, measures_of_file, measures_of_run
 
     if data is not None:
-        return measures_of_file(_file(data), limit, tokens)
+        path = given_path(data)
+        if not path.is_file():
+            raise InputError(f"--data: expected a file of rows, got '{data}'", code="cli.bad_value")
+        return measures_of_file(path, limit, tokens)
     trained = next((each for each in contenders if each.run is not None), None)
     if trained is None:
         raise InputError(
@@ -241,10 +243,3 @@ def _rows(
     if learners:
         screen.say(f"held out by {trained.name}; {', '.join(learners)} may have learned these rows")
     return measures_of_run(trained, limit, tokens, learners)
-
-
-def _file(data: str) -> Path:
-    path = given_path(data)
-    if not path.is_file():
-        raise InputError(f"--data: expected a file of rows, got '{data}'", code="cli.bad_value")
-    return path

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from zoo.gym.cli.options import Json, Offline, Switch, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import resolve_model
-from zoo.gym.doctor.disk import free_bytes as disk_free
+from zoo.gym.doctor.machine import free_bytes as disk_free
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.humanize import human_bytes
 from zoo.gym.offline import go_offline

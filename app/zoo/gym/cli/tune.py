@@ -49,7 +49,10 @@ def tune(
     from zoo.gym.tune.study import name_for, one_search, require_optuna
 
     screen = Output(as_json)
-    _check_budget(trials, minutes)
+    if trials < 1:
+        raise InputError(f"--trials: expected at least 1, got {trials}", code="cli.bad_value")
+    if minutes is not None and not 0 < minutes < 1e6:
+        raise InputError(f"--minutes: expected more than 0, got {minutes:g}", code="cli.bad_value")
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
     texts, words = split_ranges(items)
 
@@ -90,13 +93,6 @@ def _search(name: str, plan: "Plan", start: "Start", budget: "Budget", screen: O
     return _report(study, first, screen)
 
 
-def _check_budget(trials: int, minutes: float | None) -> None:
-    if trials < 1:
-        raise InputError(f"--trials: expected at least 1, got {trials}", code="cli.bad_value")
-    if minutes is not None and not 0 < minutes < 1e6:
-        raise InputError(f"--minutes: expected more than 0, got {minutes:g}", code="cli.bad_value")
-
-
 def _plan(loaded: Loaded, ranges: tuple[Range, ...]) -> "Plan":
     """Returns what a study searches: ranges, and the settings that the user gave."""
     from zoo.gym.config.items import existing
@@ -125,8 +121,7 @@ def _show(screen: Output, decides: str, outcome: "Outcome") -> None:
 
 def _report(study: "Trials", first: "Outcome", screen: Output) -> int:
     """Prints the best run and writes its settings."""
-    from zoo.gym.tune.recipe import write_recipe
-    from zoo.gym.tune.study import RUN
+    from zoo.gym.tune.study import RUN, write_recipe
 
     best, decides = study.best(), study.plan.decides
     assert first.score is not None

@@ -5,6 +5,7 @@ A later file wins over an earlier one; two values of one level for one setting a
 All errors of all sources are collected and reported together, each on its own line.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,17 +15,18 @@ from pydantic import ValidationError
 
 from zoo.gym.config import foreign, report
 from zoo.gym.config.conflicts import PAIRS
-from zoo.gym.config.environment import idle_variables
 from zoo.gym.config.keys import distributed
 from zoo.gym.config.keys.optimizer import optimizer_name
 from zoo.gym.config.keys.quantization import CONTRIBUTING, WHY_NOT_CONTRIBUTING, meaning
 from zoo.gym.config.keys.unread import ROWS_IN_MEMORY
+from zoo.gym.config.report import nearest
 from zoo.gym.config.rollouts import LIVE_REWARD, has_function
 from zoo.gym.config.stages import DEFAULT, METHODS, all_fields, config_class, place_of, stages_with
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.config.values import are_rows, listed
 from zoo.gym.errors import InputError
 from zoo.gym.files.yaml_entries import parse_value, read_entries
+from zoo.gym.paths import HOME_VARIABLE
 from zoo.gym.wiring import wired
 
 
@@ -130,7 +132,11 @@ def _load(layers: Sequence[list[Setting]]) -> Loaded:
     for layer in _with_round([_rewritten(layer, context, faults, ignored) for layer in layers]):
         settings = _sort_out(layer, faults, ignored)
         faults |= _given_twice(settings)
-        _drop_overruled(merged, settings)
+        # a stronger layer overrides a setting under its other key too
+        values = {setting.key: setting.value for setting in settings if setting.value is not None}
+        for winner, loser in PAIRS:
+            if loser in values and winner not in values:
+                merged.pop(winner, None)
         ignored += _switch_off(merged, settings)
         merged |= {
             setting.key: _over(merged.get(setting.key), setting) for setting in _values(settings)
@@ -357,14 +363,6 @@ def _alike(first_value: object, second_value: object) -> bool:
     return first == second
 
 
-def _drop_overruled(merged: dict[str, Setting], layer: Iterable[Setting]) -> None:
-    """Removes settings that a stronger layer overrides under another key."""
-    values = {setting.key: setting.value for setting in layer if setting.value is not None}
-    for winner, loser in PAIRS:
-        if loser in values and winner not in values:
-            merged.pop(winner, None)
-
-
 def _switch_off(merged: dict[str, Setting], layer: Iterable[Setting]) -> list[Ignored]:
     """Removes what weaker layers switched on and this one off; returns idle switches."""
     idle: list[Ignored] = []
@@ -464,3 +462,17 @@ def _as_error(faults: Mapping[str, str], order: Sequence[str], hints: Sequence[s
     return InputError(
         "\n".join(f"{label}: {faults[label]}" for label in labels), hint=hint, code="config.invalid"
     )
+
+
+PREFIX = "ZOO_GYM_"
+"""What a run does is in its command and its files, and can be repeated: only the home is read."""
+
+
+def idle_variables() -> Iterator[tuple[str, str]]:
+    """Yields each variable `ZOO_GYM_...` that has no effect, with the reason."""
+    for variable in sorted(os.environ):
+        if not variable.startswith(PREFIX) or variable == HOME_VARIABLE:
+            continue
+        key = nearest(variable.removeprefix(PREFIX).lower(), all_fields())
+        reason = "settings are not read from the environment"
+        yield variable, reason + (f": expected {key}=VALUE" if key else "")

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.config import TrainConfig
 from zoo.gym.data import EncodeOptions, Message, encode_prompt, load_tokenizer
-from zoo.gym.demo.closing import closing_words
 from zoo.gym.demo.words import Words, accuracy, backward, make_words, prompt
 from zoo.gym.files import write_beside
 from zoo.gym.no_network import no_network
@@ -258,3 +257,24 @@ def missed_bounds(rows: Sequence[Row]) -> Generator[str]:
 
 def _share(value: float | None) -> str:
     return "no gain" if value is None else f"{value:.1%}"
+
+
+def closing_words(folder: Path) -> list[str]:
+    """Returns the suggested next commands, with the download size of zen-nano.
+
+    Args:
+        folder: the folder with the demo's deltas.
+    """
+    from zoo.models import registry
+
+    nano = next(entry for entry in registry() if entry.alias == "zen-nano")
+    return [
+        "",
+        f"Chat with it: zoo-gym chat --delta {folder / 'lowrank-2bit.safetensors'}",
+        "These figures are for zen-pico; larger models differ. The same on zen-nano with your",
+        f"examples (asks before it downloads {nano.download_bytes / 1e9:.1f} GB, once):",
+        "",
+        "  zoo-gym train my-examples.jsonl --model zen-nano",
+        "  zoo-gym delta create last --out mine.safetensors",
+        "  zoo-gym chat --delta mine.safetensors",
+    ]

@@ -15,10 +15,8 @@ from dataclasses import dataclass, field
 from typing import IO, Any, cast
 
 from zoo.gym.doctor.capacity import Job, jobs
-from zoo.gym.doctor.disk import Place, places
 from zoo.gym.doctor.extras import Missing, missing_extras, missing_torch
-from zoo.gym.doctor.kernels import Kernels, kernels
-from zoo.gym.doctor.machine import Machine, machine
+from zoo.gym.doctor.machine import Kernels, Machine, Place, kernels, machine, places
 from zoo.gym.doctor.models import Model, models
 from zoo.gym.doctor.privacy import scrub
 from zoo.gym.doctor.self_test import CHECKS

@@ -1,7 +1,8 @@
-"""Operating system, processor and memory."""
+"""Operating system, processor, memory, free disk space without paths, and the core's kernels."""
 
 import platform
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from pathlib import Path
 
 from zoo.backends.libraries.torch_package import nvidia_there
 from zoo.backends.machine.threads import available_cores
+from zoo.gym.paths import folders
+from zoo.models import cache_folder
 
 CPUINFO = Path("/proc/cpuinfo")
 DRIVER = Path("/proc/driver/nvidia/version")
@@ -101,3 +104,50 @@ def _system() -> str:
         return f"macOS {platform.mac_ver()[0]}"
     name, libc = f"{platform.system()} {platform.release()}", " ".join(platform.libc_ver())
     return f"{name}, {libc}" if libc.strip() else name
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder by its role, and the free bytes of its disk; None if unknown."""
+
+    role: str
+    free_bytes: int | None
+
+
+def places() -> tuple[Place, ...]:
+    """Returns the places for runs and deltas, and for models."""
+    named = (("state folder", folders().data), ("model cache", cache_folder()))
+    return tuple(Place(role, free_bytes(path)) for role, path in named)
+
+
+def free_bytes(path: Path) -> int | None:
+    """Returns the free bytes of the disk that a folder is on, or would be on."""
+    path = path.absolute()
+    try:
+        existing = next(folder for folder in (path, *path.parents) if folder.exists())
+        return shutil.disk_usage(existing).free
+    except OSError:
+        return None
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The kernels of the core.
+
+    Attributes:
+        version: of the core.
+        chosen: the instruction set in use.
+        available: all that this processor supports, fastest first; all give the same bytes.
+    """
+
+    version: str
+    chosen: str
+    available: tuple[str, ...]
+
+
+def kernels() -> Kernels:
+    """Queries the core."""
+    from zoo.core import __version__, available_isas
+
+    isas = available_isas()
+    return Kernels(version=__version__, chosen=isas[0], available=isas)

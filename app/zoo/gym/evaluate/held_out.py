@@ -128,7 +128,7 @@ def measures_of_run(
         contender: the result of the run.
         limit: the most rows; None is all.
         max_new_tokens: the most tokens of an answer; None is as the run sampled.
-        learners: see `zoo.gym.evaluate.learners`.
+        learners: see `learners_of`.
 
     Raises:
         InputError: it held out no row, or its data has changed.
@@ -264,3 +264,29 @@ def _loss(rows: Rows, examples: "Sequence[Example]", base: Path) -> list[Measure
     ]
     measure = rows.measure(items, by_loss, "less is better", "loss", "loss")
     return [] if measure is None else [replace(rows.limited(measure), tokenizer=base)]
+
+
+def learners_of(contender: Contender, sources: Sequence[Contender]) -> tuple[str, ...]:
+    """Returns the names of the fine-tunes that may have learned the rows that a run held out.
+
+    Those are all but runs that held out the same rows.
+    """
+    tuned = [each for each in sources if each.tuned is not None or each.lora is not None]
+    if tuned == [contender]:
+        return ()
+    rows = _held_out_by(contender)
+    others = [each for each in tuned if each != contender]
+    return tuple(each.name for each in others if not rows <= _held_out_by(each))
+
+
+def _held_out_by(contender: Contender) -> frozenset[Record]:
+    """Returns the rows that the run of a source held out; none if they are not known."""
+    run, tuned = contender.run, contender.tuned
+    if run is None or tuned is None:
+        return frozenset()
+    try:
+        config = tuned.config
+    except InputError:  # the run learned lessons, or its settings are damaged
+        return frozenset()
+    records = () if config is None else held_out_records(run.folder, config)
+    return frozenset() if isinstance(records, str) else frozenset(records)

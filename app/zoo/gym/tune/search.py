@@ -285,19 +285,15 @@ def _finish(run: Run, trials: Trials, budget: Budget, prunes: Callable[[Event], 
     else:
         return status
     if budget.is_over():
-        raise _over(trials)
+        raise InterruptedRunError(
+            f"study '{trials.name}': the time is over after {len(trials.ended())} trials",
+            hint="the same command continues it",
+            code="tune.time_over",
+        )
     raise InterruptedRunError(
         f"study '{trials.name}' was stopped in run {run.id}",
         hint="the same command continues it",
         code="tune.stopped",
-    )
-
-
-def _over(trials: Trials) -> InterruptedRunError:
-    return InterruptedRunError(
-        f"study '{trials.name}': the time is over after {len(trials.ended())} trials",
-        hint="the same command continues it",
-        code="tune.time_over",
     )
 
 

@@ -14,10 +14,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from zoo.backends.machine.installing import install_command
 from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.files.lock import locked
+from zoo.gym.humanize import figure
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.tune.space import Range, Value
 
@@ -217,3 +220,26 @@ def name_for(data: Sequence[str]) -> str:
     stem = Path(data[0]).name.partition(".")[0] if data else ""
     letters = re.sub(r"[^A-Za-z0-9._-]", "-", stem)
     return re.sub(r"^[^A-Za-z]+", "", letters)[:MOST_LETTERS] or "study"
+
+
+FILE = "best.yaml"
+
+
+def write_recipe(trials: Trials, settings: Mapping[str, Any], score: float, run: str) -> Path:
+    """Writes the user's settings with those of the best run, and returns the file.
+
+    Args:
+        trials: the study.
+        settings: the searched settings of that run; none if the start was the best.
+        score: its held-out figure.
+        run: its id.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    plan = trials.plan
+    head = f"# study {trials.name}, run {run}: held-out {plan.decides} {figure(score)}\n"
+    content = yaml.safe_dump({**plan.settings, **settings}, sort_keys=True, allow_unicode=True)
+    path = trials.folder / FILE
+    write_beside(path, head + content, sync=True)
+    return path

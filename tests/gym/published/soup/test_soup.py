@@ -16,7 +16,7 @@ from tests.gym.rounds.contribution.conftest import LAYERS, SHAPES
 from zoo.gym import AggregationMethod, DeltaSoup, DeltaSoupConfig, GymWarning, InputError
 from zoo.gym.delta.file.reader import load_delta
 from zoo.gym.delta.reading.weights import open_weights, read_float32
-from zoo.gym.published.soup.published import published_points
+from zoo.gym.published.soup.contributors import published_points
 from zoo.gym.published.soup.sources import source_of
 from zoo.gym.rounds.rules.aggregate import TOO_SHORT
 

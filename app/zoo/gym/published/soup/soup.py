@@ -22,9 +22,8 @@ from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.published.soup.coding import coding_for, private_coding
 from zoo.gym.published.soup.combining import combined
 from zoo.gym.published.soup.config import DeltaSoupConfig
-from zoo.gym.published.soup.contributors import Contribution, ContributorProfile
+from zoo.gym.published.soup.contributors import Contribution, ContributorProfile, published_points
 from zoo.gym.published.soup.private import drawn
-from zoo.gym.published.soup.published import published_points
 from zoo.gym.published.soup.result import AggregateResult, Scratch
 from zoo.gym.published.soup.sources import base_folder, source_of
 from zoo.gym.rounds.contribution.write import write_contribution

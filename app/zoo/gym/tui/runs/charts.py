@@ -1,11 +1,14 @@
-"""What a run's chart draws: its losses, another figure, or a figure beside that of another run."""
+"""What a run's chart draws: its losses, another figure, or a figure beside that of another run.
+
+The figures are read from its log from the first event on, which is then followed.
+"""
 
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from zoo.gym.jobs import Run
-from zoo.gym.tui.runs.history import History
-from zoo.gym.tui.runs.series import Series
+from zoo.gym.jobs import EventReader, Run
+from zoo.gym.jobs.figures import figures_of
+from zoo.gym.tui.runs.history import History, Point
 
 if TYPE_CHECKING:
     from zoo.gym.tui.runs.chart import LossChart
@@ -58,3 +61,39 @@ class Charts:
         other = self._other_series.points.get(self.figure, []) if self._other_series else []
         chart.name_figure(self.figure, self.run.id, self.other.id if self.other else "")
         chart.show(own, other, joined=True)
+
+
+class Series:
+    """The points of each figure by name: `train/loss`, `eval/loss`, `train/reward` ...
+
+    Args:
+        run: whose log is followed.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.points: dict[str, list[Point]] = {}
+        self._reader = EventReader(run.events.path)
+
+    def read(self) -> None:
+        """Takes what is new; steps that are trained again replace those before.
+
+        Raises:
+            OSError: the log cannot be read.
+        """
+        events = self._reader.read()
+        if self._reader.restarted:
+            self.points = {}
+        for event in events:
+            if (figures := figures_of(event)) is not None:
+                for name, value in figures.values.items():
+                    points = self.points.setdefault(name, [])
+                    while points and points[-1][0] >= figures.step:
+                        points.pop()
+                    points.append((figures.step, value))
+
+    def next_name(self, name: str, by: int) -> str:
+        """Returns the figure that stands `by` places after another; training's come first."""
+        names = sorted(self.points, key=lambda each: (not each.startswith("train/"), each))
+        if not names:
+            return name
+        return names[(names.index(name) + by) % len(names)] if name in names else names[0]
