@@ -42,12 +42,6 @@ READ_BY = {
 """The values of `finetuning_type` that read a setting."""
 
 
-OF_ADAPTER = frozenset(
-    {"lora_rank", "lora_alpha", "lora_dropout", "lora_target"}
-    | {"use_rslora", "use_dora", "loftq_init"}
-)
-"""Settings that an adapter which is trained further has of its own."""
-
 OF_START = ("pissa_init", "pissa_iter", "additional_target", "lora_fixed_a", "base_identity")
 """Settings of adapters that begin with the training."""
 

@@ -8,8 +8,8 @@ from safetensors.numpy import save_file
 
 from zoo.gym.delta.codecs.options import Dense
 from zoo.gym.delta.planning.base import plan_base
-from zoo.gym.delta.planning.plan import WHOLE, plan_deltas, term_of
-from zoo.gym.delta.planning.sizes import payload_bytes
+from zoo.gym.delta.planning.plan import WHOLE, plan_shapes, term_of
+from zoo.gym.delta.planning.sizes import dense_terms, linear_shapes, payload_bytes
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.models import family_entry, pico_folder
 
@@ -39,7 +39,8 @@ HEADER_SHARE = {"lowrank 2 bit": 0.06, "lowrank 1 bit": 0.09}
 @pytest.mark.slow
 @pytest.mark.parametrize("alias", DESIGNED)
 def test_payloads_are_the_designed_bytes_and_headers_a_small_share(alias: str) -> None:
-    planned = plan_deltas(family_entry(alias).geometry, alias)
+    shape = family_entry(alias).geometry
+    planned = plan_shapes(linear_shapes(shape), dense_terms(shape, Dense("sign")), alias)
     assert {plan.name: plan.payload_bytes for plan in planned} == DESIGNED[alias]
     for plan in planned:
         share = plan.file_bytes / plan.payload_bytes - 1

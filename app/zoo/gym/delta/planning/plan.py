@@ -13,10 +13,10 @@ from zoo.gym.delta.codecs.options import Coding, Dense, LowRank, form_of
 from zoo.gym.delta.file.header import Base, DeltaHeader
 from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms, Term
 from zoo.gym.delta.file.writer import file_bytes
-from zoo.gym.delta.planning.sizes import dense_terms, linear_shapes, payload_bytes
+from zoo.gym.delta.planning.sizes import payload_bytes
 
 if TYPE_CHECKING:
-    from zoo.models import Geometry
+    pass
 
 RANK = 16
 
@@ -53,18 +53,6 @@ class Planned:
     file_bytes: int
 
 
-def plan_deltas(geometry: "Geometry", base_id: str, *, rank: int = RANK) -> list[Planned]:
-    """Returns the size of each kind of delta, the largest first.
-
-    Args:
-        geometry: the base's shape.
-        base_id: its name in the header.
-        rank: the rank of low-rank deltas.
-    """
-    dense = dense_terms(geometry, Dense("sign"))
-    return plan_shapes(linear_shapes(geometry), dense, base_id, rank=rank)
-
-
 def plan_shapes(
     linear: Mapping[str, tuple[int, int]],
     whole: list[TensorTerms],
@@ -72,7 +60,14 @@ def plan_shapes(
     *,
     rank: int = RANK,
 ) -> list[Planned]:
-    """Does the same for given shapes of linear layers, [out, in], and the terms of all tensors."""
+    """Returns the size of each kind of delta, the largest first.
+
+    Args:
+        linear: the shapes of the base's linear layers, [out, in].
+        whole: the terms of all tensors.
+        base_id: the base's name in the header.
+        rank: the rank of low-rank deltas.
+    """
     planned = [
         _planned(
             name,

@@ -61,7 +61,7 @@ def try_plan(
     """Writes each delta of a plan to a temporary folder, reads and applies it, and deletes it.
 
     Args:
-        planned: from `plan_deltas`; that of all tensors is skipped.
+        planned: from `plan_shapes`; that of all tensors is skipped.
         folder: a folder with free space for twice the size of the files.
         report: called with a line of progress.
 

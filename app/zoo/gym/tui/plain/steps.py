@@ -35,7 +35,6 @@ FILE = Question("File of examples", default=None)
 MODEL = Question("Model", "--model", "zen-pico")
 RUN = Question("Run", default="last")
 SETTINGS = Question("Settings, KEY=VALUE ... (none is needed)", is_pairs=True)
-RANGES = Question("Settings, KEY=LOW..HIGH or KEY=A,B,C", default=None, is_pairs=True)
 ROUND = Question("Round: its folder, address or id (empty: the open one)")
 
 STEPS = (

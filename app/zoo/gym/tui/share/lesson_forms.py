@@ -37,13 +37,8 @@ def exporting(library: str) -> Action:
     return Action(f"export {library}", text, "Export", words, fields, done=_exported)
 
 
-def importing(path: str = "", name: str = "") -> Action:
-    """Returns the form that reads lessons from a file.
-
-    Args:
-        path: the file, as far as it is known.
-        name: the name of the library, as far as it is known.
-    """
+def importing(path: str = "") -> Action:
+    """Returns the form that reads lessons from a file, which may be known already."""
 
     def words(values: Values) -> list[str]:
         released = [word for id_ in values["release"].split() for word in option("--release", id_)]
@@ -56,7 +51,7 @@ def importing(path: str = "", name: str = "") -> Action:
     text += "addresses, code or orders are held back until you have read them."
     fields = (
         Field("file", "File", path, placeholder="lessons.md", is_path=True),
-        Field("name", "Name of the library", name, placeholder="as in the file", optional=True),
+        Field("name", "Name of the library", placeholder="as in the file", optional=True),
         Field("release", "Ids of lessons held back that you take", placeholder="none",
               optional=True),
     )  # fmt: skip
