@@ -1,5 +1,6 @@
 """Formats sizes, numbers and times for people, the same in commands and app."""
 
+import datetime as dt
 import math
 import re
 
@@ -68,3 +69,8 @@ def money(usd: float) -> str:
         units, _, cents = text.partition(".")
         text = f"{units}.{cents[:2]}{cents[2:].rstrip('0')}"
     return f"{text} USD"
+
+
+def today() -> str:
+    """Returns the date of this machine, as `2026-01-31`."""
+    return dt.datetime.now().astimezone().date().isoformat()

@@ -1,6 +1,5 @@
 """A GGUF file as llama.cpp computes it, with the tokenizer and the chat template in it."""
 
-import datetime as dt
 import tempfile
 import warnings
 from collections.abc import Generator, Mapping
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from zoo.gym.data import EncodeOptions, Tokenizer, chat_stops
 from zoo.gym.data.own_tokenizer import own_tokenizer
 from zoo.gym.errors import GymWarning, InputError
+from zoo.gym.humanize import today
 from zoo.models.folder import vocabulary_size
 from zoo.models.gguf.parts import is_gguf, open_gguf
 from zoo.models.gguf.text_files import write_text_files
@@ -110,7 +110,7 @@ def open_gguf_chat(
             warnings.warn(note, GymWarning, stacklevel=6)
         options = EncodeOptions(
             cutoff_len=batcher.tokens,
-            date=dt.datetime.now().astimezone().date().isoformat(),
+            date=today(),
             vocabulary=vocabulary_size(folder),
         )
         answerer = LlamaAnswerer(batcher, next(iter(adapters), None))

@@ -4,7 +4,6 @@ A model with a chat template answers turns; one without continues the text. Prom
 exactly as in training. A long system prompt is read once for all answers.
 """
 
-import datetime as dt
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -38,6 +37,7 @@ from zoo.gym.data.own_tokenizer import own_tokenizer
 from zoo.gym.data.records import Tools
 from zoo.gym.data.templates import named_template
 from zoo.gym.errors import GymWarning, InputError
+from zoo.gym.humanize import today
 
 if TYPE_CHECKING:
     from zoo.backends.answerer import Answerer
@@ -366,12 +366,11 @@ def open_chat(
         warnings.warn(note, GymWarning, stacklevel=3)
     tokenizer = tokens.tokenizer
     threads = choose_threads(count_parameters(base))
-    today = dt.datetime.now().astimezone().date().isoformat()
     positions = model_positions(base)
     vocabulary = vocabulary_size(base)
     options = EncodeOptions(
         cutoff_len=positions or 1 << 20,
-        date=today,
+        date=today(),
         vocabulary=vocabulary,
         joint=joint_of_result(base) if tuned is None else tuned.record.joint,
     )

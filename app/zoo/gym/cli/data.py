@@ -1,6 +1,5 @@
 """`zoo-gym data`: what training would learn from files of examples."""
 
-import datetime as dt
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,6 +15,7 @@ from zoo.gym.config.items import existing
 from zoo.gym.config.stages import METHODS, config_class, load_method, stages_reading
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import GymError, InputError
+from zoo.gym.humanize import today
 from zoo.gym.paths import given_path
 from zoo.models import PICO
 
@@ -87,8 +87,7 @@ def inspect(
     data = data_files([existing(file) for file in files])
     paths = list(data.train)
     name = PICO if model is None else model
-    today = dt.datetime.now().astimezone().date().isoformat()
-    flags: dict[str, object] = {"model_name_or_path": name, "dataset": files, "date": today}
+    flags: dict[str, object] = {"model_name_or_path": name, "dataset": files, "date": today()}
     flags |= {"cutoff_len": cutoff_len, "think": think, "columns": columns, "me": me}
     out = Output(as_json)
     flags["split_special_tokens"] = split_special_tokens
@@ -143,16 +142,12 @@ def _inspected(
             errors[stage] = error
         else:
             return inspected, stages_reading(stage)
-    raise _nearest(errors)
-
-
-def _nearest(errors: "dict[str, InputError]") -> InputError:
-    """Returns the error of the method that the rows were probably written for."""
+    # the method that the rows were probably written for
     from zoo.gym.data.reading.keys import NEEDS_PREFERENCE
 
     first = next(iter(errors.values()))
     pairs = (error for stage, error in errors.items() if "pair" in load_method(stage).reads)
-    return next(pairs, first) if NEEDS_PREFERENCE in first.message else first
+    raise next(pairs, first) if NEEDS_PREFERENCE in first.message else first
 
 
 def config_for(flags: dict[str, object], stage: str | None) -> TrainConfig:

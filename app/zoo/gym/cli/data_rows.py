@@ -1,6 +1,5 @@
 """`zoo-gym data show` and `data fix`: the rows of one file, and a copy without the bad ones."""
 
-import datetime as dt
 import shlex
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -16,7 +15,7 @@ from zoo.gym.cli.sources import resolve_model, template_of
 from zoo.gym.config.items import existing
 from zoo.gym.config.stages import METHODS, load_method
 from zoo.gym.errors import InputError
-from zoo.gym.humanize import counted
+from zoo.gym.humanize import counted, today
 from zoo.models import PICO
 
 if TYPE_CHECKING:
@@ -76,8 +75,7 @@ def show(
             raise InputError(f"--{key}: expected at least 1, got {value}", code="cli.bad_value")
     path, out = existing(file), Output(as_json)
     name = PICO if model is None else model
-    today = dt.datetime.now().astimezone().date().isoformat()
-    flags: dict[str, object] = {"model_name_or_path": name, "dataset": [file], "date": today}
+    flags: dict[str, object] = {"model_name_or_path": name, "dataset": [file], "date": today()}
     flags |= {"cutoff_len": cutoff_len, "think": think, "columns": columns, "me": me}
     flags["template"] = template_of(template, out)
     folder = resolve_model(name, yes=yes, offline=offline).folder

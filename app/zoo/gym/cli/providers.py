@@ -15,9 +15,8 @@ from zoo.gym.experience.providers.table import (
     providers,
     providers_file,
     remove_provider,
-    today,
 )
-from zoo.gym.humanize import money
+from zoo.gym.humanize import money, today
 
 _ASK = "Reply with the word yes."
 

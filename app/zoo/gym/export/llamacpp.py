@@ -5,7 +5,6 @@ code as its value, loaded in our engine and compared with llama.cpp: that finds 
 the file. The difference to the source is reported beside it.
 """
 
-import datetime as dt
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,6 +27,7 @@ from zoo.gym.export.comparison import (
 )
 from zoo.gym.export.conversations import CONVERSATIONS, TEXTS, random_texts
 from zoo.gym.export.job import DATE, Job
+from zoo.gym.humanize import today
 from zoo.models.gguf.parts import open_gguf
 from zoo.models.gguf.vocabulary import end_tokens
 
@@ -219,8 +219,7 @@ def _compared_chats(job: Job, server: "LlamaServer") -> int:
     template = chat_template(job.tokenizer, DATE)
     if template is None:
         return 0
-    today = dt.datetime.now().astimezone().date().isoformat()
-    encoding, compared = replace(job.encoding, date=today), 0
+    encoding, compared = replace(job.encoding, date=today()), 0
     for conversation in CONVERSATIONS:
         chat = list(conversation)
         if not template.reads_reasoning:  # then we put it before an answer, llama.cpp leaves it out

@@ -1,6 +1,5 @@
 """Training from Python: creates the same run folder as the commands, in this process."""
 
-import datetime as dt
 import json
 import re
 import signal
@@ -20,6 +19,7 @@ from zoo.gym.config.conflicts import require_processes
 from zoo.gym.config.values import Rows
 from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.files import write_beside
+from zoo.gym.humanize import today
 from zoo.gym.jobs.run import RunResult
 
 if TYPE_CHECKING:
@@ -243,8 +243,7 @@ def quality_input(
     if opened is not None:
         config = read_settings(opened.config_file)
     else:
-        today = dt.datetime.now().astimezone().date().isoformat()
-        settings: dict[str, Any] = {"model_name_or_path": folder, "dataset": paths, "date": today}
+        settings: dict[str, Any] = {"model_name_or_path": folder, "dataset": paths, "date": today()}
         if adapter is not None:
             settings["adapter_name_or_path"] = path_of("adapter", adapter)
         config = TrainConfig(**settings)

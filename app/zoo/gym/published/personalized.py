@@ -22,7 +22,7 @@ from zoo.gym.config import load_values
 from zoo.gym.config.bitdelta import BitDeltaConfig
 from zoo.gym.config.values import listed
 from zoo.gym.errors import GymWarning, InputError
-from zoo.gym.humanize import counted
+from zoo.gym.humanize import counted, today
 from zoo.gym.published.live_model import model_name
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class PersonalizedServer:
         from zoo.gym.chat.parts import LINE_END
         from zoo.gym.data import Message, encode_prompt
         from zoo.gym.serving.answers import Answer
-        from zoo.gym.serving.variants import sampling_for, today
+        from zoo.gym.serving.variants import sampling_for
 
         sampling = check_sampling(max_new_tokens, temperature, whole_of("seed", seed))
         models = self._models

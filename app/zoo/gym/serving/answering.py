@@ -12,13 +12,14 @@ from pydantic import BaseModel, ValidationError
 from zoo.gym.data import encode_prompt
 from zoo.gym.errors import InputError
 from zoo.gym.http_guard.gate import RefusedError
+from zoo.gym.humanize import today
 from zoo.gym.serving.answers import Answer
 from zoo.gym.serving.chats import ChatBody
 from zoo.gym.serving.faults import request_error
 from zoo.gym.serving.forms import Form
 from zoo.gym.serving.replies import forced_call, require_calls
 from zoo.gym.serving.structured import constraint_for
-from zoo.gym.serving.variants import Asked, Models, sampling_for, today, vocabulary_of
+from zoo.gym.serving.variants import Asked, Models, sampling_for, vocabulary_of
 from zoo.gym.serving.wire import Body, CompletionBody, RequestError
 
 if TYPE_CHECKING:
@@ -141,7 +142,11 @@ async def _answers(
     constraint = None
     if form is not None:
         constraint = await asyncio.to_thread(constraint_for, asked, form)
-    _check_bias(asked, body)
+    size = vocabulary_of(asked)
+    if unknown := [token for token in body.logit_bias or () if not 0 <= token < size]:
+        raise RequestError(
+            f"logit_bias: expected tokens below {size}, got {unknown[0]}", param="logit_bias"
+        )
     reload = partial(models.ask, body.model, body.user_id)
     seed = secrets.randbits(62) if body.seed is None else body.seed
     answers: list[Answer] = []
@@ -157,14 +162,6 @@ async def _answers(
             f"n: expected at most {models.engine.most} answers, got {len(answers)}", param="n"
         )
     return answers
-
-
-def _check_bias(asked: Asked, body: Body) -> None:
-    size = vocabulary_of(asked)
-    if unknown := [token for token in body.logit_bias or () if not 0 <= token < size]:
-        raise RequestError(
-            f"logit_bias: expected tokens below {size}, got {unknown[0]}", param="logit_bias"
-        )
 
 
 async def compute(models: Models, answers: list[Answer]) -> None:

@@ -1,7 +1,6 @@
 """The models that a server has: a base, and fine-tunes of it, which are read when asked for."""
 
 import asyncio
-import datetime as dt
 import difflib
 import hashlib
 import re
@@ -23,6 +22,7 @@ from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.delta.sanity import warn_of_no_effect
 from zoo.gym.engine import engine_for
 from zoo.gym.errors import GymWarning, InputError, NotAvailableError
+from zoo.gym.humanize import today
 from zoo.gym.jobs import Run, run_folders
 from zoo.gym.serving.wire import RequestError
 from zoo.gym.tuned.changes import read_changes
@@ -350,11 +350,6 @@ class Models:
             return False
         is_adapter = source.artifact == "adapter"
         return is_adapter and source.base is not None and self._is_base(source.base)
-
-
-def today() -> str:
-    """Returns the date of this machine, as templates print it."""
-    return dt.datetime.now().astimezone().date().isoformat()
 
 
 def _base_of(source: Source) -> Hashable:

@@ -1,6 +1,5 @@
 """The rows that a delta is measured on."""
 
-import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from zoo.gym.cli.output import Output
 from zoo.gym.config import TrainConfig
 from zoo.gym.config.items import existing
 from zoo.gym.errors import InputError
+from zoo.gym.humanize import today
 
 if TYPE_CHECKING:
     from zoo.gym.delta import QualityInput
@@ -30,12 +30,11 @@ def held_out_examples(
     files = files_in([existing(path) for path in data])
     measuring = Measuring()
     if files:
-        today = dt.datetime.now().astimezone().date().isoformat()
         names = tuple(map(str, files))
         settings: dict[str, Any] = {"model_name_or_path": str(folder), "dataset": names}
         if source.path.is_dir():
             settings["adapter_name_or_path"] = str(source.path)  # whose tokenizer is used
-        new = TrainConfig(**settings, date=today)
+        new = TrainConfig(**settings, date=today())
         run = source.run.folder if source.run else None
         record = Record(source)
         measuring = rows_of_files(files, source.config or new, folder, run, record.tokenizer)

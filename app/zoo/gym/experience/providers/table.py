@@ -5,7 +5,6 @@ package keyring; keys are put there with its own program. The file has only the 
 variables. No prices are shipped: they change, and a stale one misleads.
 """
 
-import datetime as dt
 import os
 import re
 from collections.abc import Mapping
@@ -205,11 +204,6 @@ def _provider(name: str, fields: Mapping[str, object]) -> Provider:
     except InputError as error:
         lines = "\n".join(f"{name}: {line}" for line in error.message.splitlines())
         raise InputError(lines, hint=error.hint, code=error.code) from None
-
-
-def today() -> str:
-    """Returns the date of a price that is entered now."""
-    return dt.datetime.now().astimezone().date().isoformat()
 
 
 def read_key(variable: str) -> Secret:

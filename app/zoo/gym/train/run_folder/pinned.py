@@ -1,6 +1,5 @@
 """Pins the settings of a run, so that they do not depend on the date or the current folder."""
 
-import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +8,7 @@ from zoo.gym.config import Ignored
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.config.tuning import MERGE
 from zoo.gym.errors import InputError
+from zoo.gym.humanize import today
 from zoo.gym.paths import given_path
 from zoo.gym.train.planning.continued import with_adapter
 from zoo.gym.train.planning.faults import check_packages
@@ -43,7 +43,7 @@ def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
     data = dataset_files(config)
     update: dict[str, object] = {
         "model_name_or_path": _pinned_name(model),
-        "date": config.date or dt.datetime.now().astimezone().date().isoformat(),
+        "date": config.date or today(),
     }
     for key, files in (("dataset", data.train), ("eval_dataset", data.validation)):
         update[key] = tuple(_absolute(str(path)) for path in files)
