@@ -7,8 +7,9 @@ bfloat16 rounds away what a small fine-tune changes. Weights are never merged in
 import json
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
@@ -105,7 +106,8 @@ def write(job: Job, out: Path) -> Report:
     with new_folder(out, replace=job.options.force) as folder:
         write_model(job, folder, dtype)
         checked = _check(job, folder, dtype) if job.options.check else None
-        _write_card(job, folder, checked)
+        how = f"Merged with zoo-gym from the base and a fine-tune. {measured_line(checked)}"
+        write_rebuilt_card(folder, job.base, job.record.stored, how)
     notes = tuple(job.own.notes)
     command = f"zoo-gym chat --model {shlex.quote(str(out))}"
     return Report(out, "hf", {"dtype": dtype}, checked, notes, command)
@@ -180,14 +182,7 @@ def _check(job: Job, folder: Path, dtype: Dtype) -> dict[str, Any]:
 
     loaded = comparison_dtype(job)
 
-    def logprobs(prompts: Sequence[Sequence[int]], most: int) -> list[dict[int, float]]:
-        return next_logprobs(folder, prompts, most, dtype=loaded)
-
     limit = MAX_KL if loaded == "f32" else MAX_KL_AS_STORED
     hint = "--dtype f32" if dtype != "f32" else REPORT
+    logprobs = partial(next_logprobs, folder, dtype=loaded)
     return check(job, "transformers", logprobs, max_kl=limit, hint=hint)
-
-
-def _write_card(job: Job, folder: Path, checked: dict[str, Any] | None) -> None:
-    how = f"Merged with zoo-gym from the base and a fine-tune. {measured_line(checked)}"
-    write_rebuilt_card(folder, job.base, job.record.stored, how)

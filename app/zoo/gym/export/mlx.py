@@ -6,7 +6,8 @@ each as its value, loaded in our engine and compared with MLX: that finds what i
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -155,10 +156,7 @@ def _check(job: Job, folder: Path) -> dict[str, Any]:
     elif dtype != "f32":
         limit, hint = MAX_KL, "--dtype f32"
 
-    def logprobs(prompts: Sequence[Sequence[int]], most: int) -> list[dict[int, float]]:
-        return mlx_files.next_logprobs(folder, prompts, most)
-
-    measured = check(job, "MLX", logprobs, max_kl=limit, hint=hint)
+    measured = check(job, "MLX", partial(mlx_files.next_logprobs, folder), max_kl=limit, hint=hint)
     if bits is not None:
         measured["kl_to_own_values"] = _kl_to_own_values(job, folder, bits)
     return measured

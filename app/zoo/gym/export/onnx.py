@@ -4,7 +4,7 @@ Both share one file of weights. The line for TensorRT is printed; nothing here r
 """
 
 import shlex
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,10 +121,7 @@ def _check(job: Job, folder: Path) -> dict[str, Any]:
     check_prompts(job, Tuned(Source("model", folder), folder))
     graphs = open_graphs(folder)
 
-    def logprobs(prompts: Sequence[Sequence[int]], most: int) -> list[dict[int, float]]:
-        return next_logprobs(graphs, prompts, most)
-
-    measured = check(job, "onnxruntime", logprobs)
+    measured = check(job, "onnxruntime", partial(next_logprobs, graphs))
     apart = cache_difference(graphs, prompts_of(job))
     if not apart <= MAX_LOGPROB:
         raise InputError(

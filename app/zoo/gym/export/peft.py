@@ -7,7 +7,7 @@ written from its codes. Left out: what is not of low rank, which only whole weig
 import json
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,7 +152,6 @@ def _check(job: Job, folder: Path) -> dict[str, Any]:
     check_prompts(job, Tuned(Source("adapter", folder), job.base.folder))
     base, dtype = job.base.folder, comparison_dtype(job)
 
-    def logprobs(prompts: Sequence[Sequence[int]], most: int) -> list[dict[int, float]]:
-        return next_logprobs(base, prompts, most, folder, dtype)
-
-    return check(job, "peft", logprobs)
+    return check(
+        job, "peft", lambda prompts, most: next_logprobs(base, prompts, most, folder, dtype)
+    )

@@ -3,7 +3,7 @@
 It has no cache: it computes all tokens at once. The container may hold pickles; ours holds none.
 """
 
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,4 @@ def _check(job: Job, folder: Path) -> dict[str, Any]:
 
     check_prompts(job, Tuned(Source("model", folder), folder))
 
-    def logprobs(prompts: Sequence[Sequence[int]], most: int) -> list[dict[int, float]]:
-        return next_logprobs(folder, prompts, most)
-
-    return check(job, "torch.export", logprobs)
+    return check(job, "torch.export", partial(next_logprobs, folder))
