@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, TypeAlias
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
@@ -14,6 +14,7 @@ from zoo.gym.tui.chat.compare import Span
 from zoo.gym.tui.chat.server import Answer
 from zoo.gym.tui.chat.sources import Source
 from zoo.gym.tui.chat.turns import Turn, shown_text
+from zoo.gym.tui.widgets.text_log import SCROLL_KEYS
 
 Entry: TypeAlias = tuple[str, Answer | None, Sequence[Span]]
 
@@ -34,12 +35,7 @@ class Column(VerticalScroll):
             the answer to a prompt that this model did not get.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "scroll_down", show=False),
-        Binding("k", "scroll_up", show=False),
-        Binding("g", "scroll_home", show=False),
-        Binding("G", "scroll_end", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = SCROLL_KEYS
 
     def __init__(self, title: str, hint: str, entries: Sequence[Entry]) -> None:
         super().__init__(classes="panel")

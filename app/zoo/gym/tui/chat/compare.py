@@ -127,7 +127,7 @@ def votes_file() -> Path:
 
 def read_score(first: str, second: str) -> Score:
     """Returns the votes on a pair so far."""
-    pair = _pair(first, second)
+    pair = (first, second) if first <= second else (second, first)
     return _scores().get(pair, Score(pair))
 
 
@@ -152,10 +152,6 @@ def add_vote(first: str, second: str, winner: str | None) -> Score:
     ]
     write_beside(path, json.dumps({"pairs": pairs}, indent=1) + "\n")
     return score
-
-
-def _pair(first: str, second: str) -> tuple[str, str]:
-    return (first, second) if first <= second else (second, first)
 
 
 def _scores() -> dict[tuple[str, str], Score]:

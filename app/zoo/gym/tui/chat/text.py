@@ -131,13 +131,10 @@ def vote_text(turn: Turn | None, base: str) -> str:
     if not turn.is_over:
         return "Blind vote: A and B are answering."
     if turn.voted:
-        return _result(turn.blind, base)
+        pair = turn.blind
+        labels = {source.model(base): source.label for source in pair}
+        score = read_score(pair[0].model(base), pair[1].model(base))
+        return f"A was {pair[0].label}, B was {pair[1].label}. Votes: {score.words(labels)}."
     if turn.can_be_voted:
         return "Which answer is better?   a  A   b  B   =  equally good"
     return "Nothing to vote on: the answers are equal, or one is not complete."
-
-
-def _result(pair: tuple[Source, Source], base: str) -> str:
-    labels = {source.model(base): source.label for source in pair}
-    score = read_score(pair[0].model(base), pair[1].model(base))
-    return f"A was {pair[0].label}, B was {pair[1].label}. Votes: {score.words(labels)}."

@@ -31,7 +31,8 @@ def talk(run: "Run | None" = None) -> int:
             return 130
         if answer in {"q", "quit", "exit"}:
             return 0
-        step = _step(answer)
+        at = int(answer) if answer.isascii() and answer.isdigit() else 0
+        step = STEPS[at - 1] if 1 <= at <= len(STEPS) else None
         if step is None:
             _list()
             continue
@@ -72,11 +73,6 @@ def _ask(text: str) -> str:
         print()
         raise EOFError
     return line.strip()
-
-
-def _step(answer: str) -> Step | None:
-    at = int(answer) if answer.isascii() and answer.isdigit() else 0
-    return STEPS[at - 1] if 1 <= at <= len(STEPS) else None
 
 
 def _list() -> None:

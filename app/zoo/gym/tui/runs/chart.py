@@ -74,7 +74,9 @@ class LossChart(PlotextPlot):
             plot.xlim(first, last)
             plot.ylim(max(0.0, low - room) if low >= 0 else low - room, high + room)
             plot.yfrequency(max(3, self.size.height // 4))
-            plot.xticks(_ticks(first, last))
+            # whole steps at equal distances, both ends included
+            parts = min(_TICKS - 1, last - first)
+            plot.xticks([first + round(i * (last - first) / parts) for i in range(parts + 1)])
         self._draw(losses, held_out)
         self.refresh()
 
@@ -88,12 +90,6 @@ class LossChart(PlotextPlot):
             x, y = zip(*thinned(held_out, most), strict=True)
             draw, marker = (self.plt.plot, "braille") if self._joined else (self.plt.scatter, "x")
             draw(x, y, marker=marker, color=_rgb(colours["warning"]))
-
-
-def _ticks(first: int, last: int) -> list[float]:
-    """Returns whole steps at equal distances, both ends included."""
-    parts = min(_TICKS - 1, last - first)
-    return [first + round(i * (last - first) / parts) for i in range(parts + 1)]
 
 
 def _rgb(colour: str) -> tuple[int, int, int]:

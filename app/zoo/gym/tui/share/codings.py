@@ -137,9 +137,6 @@ instead; ctrl+s then writes the file again with it.
             "--offline",
         ]
 
-    def _mark(self, options: str) -> str:
-        return f"* {options}" if options == self._written else f"  {options}"
-
     def _add(self, coding: Coding) -> None:
         self.codings[coding.options] = (coding.size, coding.kl, "", "")
         self._show()
@@ -147,7 +144,7 @@ instead; ctrl+s then writes the file again with it.
     def _show(self) -> None:
         table = self.query_one(RowTable)
         rows = [
-            tuple(map(cell, COLUMNS, (self._mark(name), *row)))
+            tuple(map(cell, COLUMNS, (f"* {name}" if name == self._written else f"  {name}", *row)))
             for name, row in self.codings.items()
         ]
         table.display = True

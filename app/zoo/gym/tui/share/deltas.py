@@ -49,8 +49,12 @@ def deltas_folder() -> Path:
 
 def delta_rows() -> list[DeltaRow]:
     """Returns all small files, newest first, then the runs that are done."""
+    places = (deltas_folder(), Path.cwd())
+    paths = {path.resolve() for parent in places for path in parent.glob(f"*{ENDING}")}
+    paths |= {path.resolve() for path in folders().runs.glob(f"*/*{ENDING}")}
+    rows = [DeltaRow(path, path.stat().st_size, path.stat().st_mtime) for path in paths]
     return [
-        *_files(),
+        *sorted(rows, key=lambda row: -row.at),
         *(DeltaRow(Path(run.folder), at=run.updated, run=run) for run in done_runs()),
     ]
 
@@ -125,14 +129,6 @@ def check_parts(answer: Mapping[str, Any]) -> str:
     if bad:
         return f"Failed: {', '.join(bad)}. Do not use this file."
     return f"{sum(check['ok'] is True for check in answer['checks'])} checks hold."
-
-
-def _files() -> list[DeltaRow]:
-    places = (deltas_folder(), Path.cwd())
-    paths = {path.resolve() for place in places for path in place.glob(f"*{ENDING}")}
-    paths |= {path.resolve() for path in folders().runs.glob(f"*/*{ENDING}")}
-    rows = [DeltaRow(path, path.stat().st_size, path.stat().st_mtime) for path in paths]
-    return sorted(rows, key=lambda row: -row.at)
 
 
 def _has_weights(run: Run) -> bool:

@@ -132,7 +132,7 @@ i to read lessons that somebody else has learned.
         self.open_form(
             Action(f"compare versions of {name}", text, "Compare",
                    lambda v: ["experience", "diff", v["before"], v["after"]], fields,
-                   done=_compared)
+                   done=lambda answer: "\n".join(diff_parts(answer.value)))
         )  # fmt: skip
 
     def action_gate(self) -> None:
@@ -197,10 +197,6 @@ def _local(model: object) -> str:
     """Returns the name of a model of this machine; empty for another one."""
     here = {canonical(name): name for name, _ in available_models()}
     return here.get(canonical(str(model)), "") if model else ""
-
-
-def _compared(answer: Answer) -> str:
-    return "\n".join(diff_parts(answer.value))
 
 
 def _deletion(values: Values) -> Question:

@@ -199,13 +199,13 @@ somebody else created, by its folder or address.
         """Opens what publishes the result."""
         text = "Combines what was revealed by the rule of the terms, and publishes the result "
         text += "with the weight of each contribution and each refusal."
-        self._simple("aggregate", text, "Compute", [], done=_published)
+        self._simple("aggregate", text, "Compute", [], done=lambda answer: published(answer.value))
 
     def action_verify(self) -> None:
         """Opens the verification."""
         text = "Computes the round again on this machine, from the signed log alone, and compares "
         text += "each figure and each byte."
-        self._simple("verify", text, "Verify", [], done=_verified)
+        self._simple("verify", text, "Verify", [], done=lambda answer: verdict(answer.value))
 
     def action_apply(self) -> None:
         """Opens what makes the result a base."""
@@ -254,14 +254,6 @@ def _open_words(values: Values) -> list[str]:
 
 def _opened(answer: Answer) -> str:
     return f"It is in the list now, in phase {answer.value['phase']}. Esc goes back."
-
-
-def _published(answer: Answer) -> str:
-    return published(answer.value)
-
-
-def _verified(answer: Answer) -> str:
-    return verdict(answer.value)
 
 
 def _applied(answer: Answer) -> str:

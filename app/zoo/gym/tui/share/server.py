@@ -57,10 +57,10 @@ class Server:
     def _take(self, line: str) -> None:
         if line.startswith("token: "):
             return  # a secret: its file is named instead
-        if found := _ADDRESS.fullmatch(line):
-            self.url = found[2]
-        if found := _TOKEN_FILE.search(line):
-            self.token_file = found[1]
+        if match := _ADDRESS.fullmatch(line):
+            self.url = match[2]
+        if match := _TOKEN_FILE.search(line):
+            self.token_file = match[1]
         if line.startswith("models: "):
             self.models = line.removeprefix("models: ")
         self.lines.append(line)

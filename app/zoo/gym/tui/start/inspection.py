@@ -17,10 +17,12 @@ def inspection_words(inspected: Mapping[str, Any], *, stage_given: bool = False)
     """
     tokens, rows = inspected["tokens"], inspected["rows"]
     formats = ", ".join(dict.fromkeys(str(name) for name in inspected["files"].values()))
+    cut = inspected["truncated"]
+    at = f"truncated to {inspected['cutoff_len']:,}"
     lines = [
         f"{rows:,} {'example' if rows == 1 else 'examples'}; detected format: {formats}",
         f"Tokens per example: median {tokens['p50']:,}, longest {tokens['longest']:,}; "
-        + _cut(inspected),
+        + (f"{cut:,} {'is' if cut == 1 else 'are'} {at}" if cut else "none is truncated"),
     ]
     stages = inspected.get("stages", [])
     if stages and DEFAULT not in stages and not stage_given:
@@ -29,12 +31,6 @@ def inspection_words(inspected: Mapping[str, Any], *, stage_given: bool = False)
         )
     lines += [f"Warning: {warning}" for warning in inspected["warnings"]]
     return "\n".join(lines + _problems(inspected["problems"]))
-
-
-def _cut(inspected: Mapping[str, Any]) -> str:
-    cut = inspected["truncated"]
-    at = f"truncated to {inspected['cutoff_len']:,}"
-    return f"{cut:,} {'is' if cut == 1 else 'are'} {at}" if cut else "none is truncated"
 
 
 def _problems(problems: list[Any]) -> list[str]:

@@ -12,6 +12,13 @@ from zoo.gym.terminal import visible
 
 MOST_LINES = 2000
 
+SCROLL_KEYS: list[BindingType] = [
+    Binding("j", "scroll_down", show=False),
+    Binding("k", "scroll_up", show=False),
+    Binding("g", "scroll_home", show=False),
+    Binding("G", "scroll_end", show=False),
+]
+
 
 class TextLog(RichLog):
     """Keeps the last lines, and wraps them again when the width changes."""
@@ -21,12 +28,7 @@ class TextLog(RichLog):
     TextLog { overflow-x: hidden; scrollbar-gutter: stable; }
     TextLog:focus { background-tint: transparent; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "scroll_down", show=False),
-        Binding("k", "scroll_up", show=False),
-        Binding("g", "scroll_home", show=False),
-        Binding("G", "scroll_end", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = SCROLL_KEYS
 
     def __init__(self) -> None:
         super().__init__(wrap=True, min_width=1, max_lines=4 * MOST_LINES)
