@@ -116,15 +116,11 @@ def make_folder(path: Path) -> None:
     for folder in reversed(chain):
         folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         if is_ours(folder):
-            _close_to_others(folder)
-
-
-def _close_to_others(folder: Path) -> None:
-    """Closes a folder to others if an earlier version or a loose umask left it open."""
-    with suppress(OSError):  # another user's folder
-        mode = stat.S_IMODE(folder.stat().st_mode)
-        if mode & ~PRIVATE_FOLDER:
-            folder.chmod(PRIVATE_FOLDER)
+            # an earlier version or a loose umask may have left it open to others
+            with suppress(OSError):  # another user's folder
+                mode = stat.S_IMODE(folder.stat().st_mode)
+                if mode & ~PRIVATE_FOLDER:
+                    folder.chmod(PRIVATE_FOLDER)
 
 
 def ensure_folder(path: Path) -> Path:

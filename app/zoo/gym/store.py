@@ -140,7 +140,8 @@ class RunIndex:
         except OSError:
             return _in_memory()
         except sqlite3.Error as error:
-            if _name(error).startswith(_NOT_OURS + _NO_ROOM):
+            # errors of the Python module itself have no name of SQLite's
+            if str(getattr(error, "sqlite_errorname", "")).startswith(_NOT_OURS + _NO_ROOM):
                 return _in_memory()
         return self._anew_or_in_memory()
 
@@ -164,11 +165,6 @@ class RunIndex:
 
 def _in_memory() -> sqlite3.Connection:
     return _prepared(sqlite3.connect(":memory:"))
-
-
-def _name(error: sqlite3.Error) -> str:
-    """Returns SQLite's name of an error; errors of the Python module itself have none."""
-    return str(getattr(error, "sqlite_errorname", ""))
 
 
 def _is_sound(row: tuple[object, ...]) -> bool:

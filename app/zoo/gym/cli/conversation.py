@@ -52,7 +52,9 @@ def converse(
     out.say(HELP)
     while True:
         try:
-            prompt = _typed()
+            print("> ", end="", file=sys.stderr, flush=True)
+            line = sys.stdin.readline()
+            prompt = line.strip() if line else None  # None: the input has ended
             if prompt is None or prompt in ("/quit", "/exit"):
                 return turns
             if prompt in commands:
@@ -176,10 +178,3 @@ def keep_odd_bytes() -> None:
     """
     if isinstance(sys.stdin, TextIOWrapper) and sys.stdin.errors != "surrogateescape":
         sys.stdin.reconfigure(errors="surrogateescape")
-
-
-def _typed() -> str | None:
-    """Returns the text typed at a prompt, stripped; None at the end of input."""
-    print("> ", end="", file=sys.stderr, flush=True)
-    line = sys.stdin.readline()
-    return line.strip() if line else None

@@ -153,16 +153,10 @@ def _say_plan(screen: Output, job: "Job", kind: str, found: "Preview", target: P
         words.append(f"tensors: {counts}; {facts['bits_per_weight']:.2f} bits a weight")
     for tensor, got in (facts.get("fallbacks") or {}).items():
         words.append(f"too narrow for its type: {tensor} is {got}")
-    for line in _shortened(words):
+    for line in words if len(words) <= 8 else [*words[:8], f"... and {len(words) - 8} more"]:
         screen.say(line)
     for note in job.own.notes:
         screen.say(f"note: {note}")
-
-
-def _shortened(lines: list[str], most: int = 8) -> list[str]:
-    if len(lines) <= most:
-        return lines
-    return [*lines[:most], f"... and {len(lines) - most} more"]
 
 
 def _report(screen: Output, report: "Report") -> None:

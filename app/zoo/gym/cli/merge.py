@@ -16,7 +16,6 @@ from zoo.gym.offline import go_offline
 if TYPE_CHECKING:
     from zoo.gym.merge.inputs import Input
     from zoo.gym.merge.methods import Settings
-    from zoo.gym.merge.run import Merged
     from zoo.gym.merge.soup import Mean
     from zoo.models import Resolved
 
@@ -80,7 +79,11 @@ def merge(
     least = min((each.loss for each in means), default=None)
     figures = {} if least is None else {"held-out loss, nats per token": least}
     merged = merge_models(chosen, model, settings, folder, dtype, figures)
-    _show(merged, screen)
+    for note in merged.notes:
+        screen.say(note)
+    for name, distance in merged.distances.items():
+        screen.answer(f"{distance:.2%} of its weights away from {name}")
+    screen.answer(str(merged.folder))
     answer = {
         "folder": str(merged.folder),
         "model": str(merged.folder),
@@ -153,14 +156,6 @@ def _searched(
         screen.answer(f"loss {mean.loss:.4f}  {' + '.join(mean.names)}: {verdict}")
 
     return greedy_soup(inputs, rows, folder, watch)
-
-
-def _show(merged: "Merged", screen: Output) -> None:
-    for note in merged.notes:
-        screen.say(note)
-    for name, distance in merged.distances.items():
-        screen.answer(f"{distance:.2%} of its weights away from {name}")
-    screen.answer(str(merged.folder))
 
 
 def _numbers(text: str | None) -> list[float] | None:

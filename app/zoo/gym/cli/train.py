@@ -120,7 +120,11 @@ def train_as(
     if first is not None:
         out.say(PHASES)
         if detach:
-            raise _two_runs()
+            raise InputError(
+                "reward: auto on pairs takes two runs: expected no --detach",
+                hint="train the reward model with --stage rm, then give its result: reward=FOLDER",
+                code="cli.two_runs",
+            )
         model = _run_of(replace(loaded, config=first, ignored=()), out, yes=yes)
         status = _followed(model, out)
         if status.state != "done":
@@ -179,14 +183,6 @@ def _checked(loaded: Loaded, out: Output, *, quiet: bool = False) -> Loaded:
 
 def _events(run: Run) -> list[Event]:
     return tail_events(run.events.path)[0]
-
-
-def _two_runs() -> InputError:
-    return InputError(
-        "reward: auto on pairs takes two runs: expected no --detach",
-        hint="train the reward model with --stage rm, then give its result: reward=FOLDER",
-        code="cli.two_runs",
-    )
 
 
 def _run_of(

@@ -70,7 +70,8 @@ def trial(
         seed=seed,
         domain=f"reasoning-gym: {', '.join(environment)}",
     )
-    config = _capped(config)
+    paid = [model for model in named_models(config).on_servers if model.price is not None]
+    config = config.model_copy(update={"max_usd": MOST_USD}) if paid else config
     resolve_local({"model": model, "teacher": teacher}, yes=yes, offline=False)
     _require_able(config)
     with tempfile.TemporaryDirectory() as folder:
@@ -78,12 +79,6 @@ def trial(
         named = config.model_copy(update={"name": f"trial-{environment[0]}"[:40].replace("_", "-")})
         prepared = prepare_files(named, files)
     return begin(out, prepared, yes=yes, detach=detach)
-
-
-def _capped(config: ExperienceConfig) -> ExperienceConfig:
-    """Returns the settings with the cap of a trial, where a model costs anything."""
-    paid = [model for model in named_models(config).on_servers if model.price is not None]
-    return config.model_copy(update={"max_usd": MOST_USD}) if paid else config
 
 
 def _require_able(config: ExperienceConfig) -> None:

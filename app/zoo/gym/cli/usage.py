@@ -2,7 +2,7 @@
 
 import difflib
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, get_args, get_origin
 
 import cyclopts
@@ -99,15 +99,11 @@ def _unknown_option(error: cyclopts.UnknownOptionError, command: str) -> str:
     if f"{command} {name}" in ABSENT:
         return f"{name}: {ABSENT[f'{command} {name}']}"
     options = [option for argument in error.argument_collection for option in argument.names]
-    return f"{name}: no such option" + _did_you_mean(_nearest_option(name, options))
-
-
-def _nearest_option(name: str, options: Iterable[str]) -> list[str]:
     from zoo.gym.config.report import nearest
 
     by_plain = {_plain(option): option for option in reversed(list(options))}
     close = nearest(_plain(name), by_plain)
-    return [by_plain[close]] if close else []
+    return f"{name}: no such option" + _did_you_mean([by_plain[close]] if close else [])
 
 
 def _bad_value(error: cyclopts.CoercionError) -> str:

@@ -9,7 +9,7 @@ from zoo.gym.delta.codecs.lowrank import code_factors
 from zoo.gym.delta.codecs.options import Dense, LowRank
 from zoo.gym.delta.codecs.tensor import Encoded, encode_tensor
 from zoo.gym.delta.file.terms import TensorTerms
-from zoo.gym.delta.reading.adapter import Adapter, read_factors
+from zoo.gym.delta.reading.adapter import Adapter
 from zoo.gym.delta.reading.weights import (
     CONSTANTS,
     FLOATS,
@@ -38,15 +38,6 @@ def adapter_names(adapter: Adapter, base: Weights) -> list[str]:
     for name in sorted(adapter.factors):
         _check_target(adapter, base, name, tied=tied)
     return sorted(adapter.factors)
-
-
-def encode_adapted(adapter: Adapter, name: str, coding: LowRank) -> Encoded | None:
-    """Encodes what an adapter changes in a linear layer; None if that is zero.
-
-    Raises:
-        InputError: a value is not finite, or a group's values overflow float16.
-    """
-    return encode_factors(name, *read_factors(adapter, name), coding)
 
 
 def encode_factors(

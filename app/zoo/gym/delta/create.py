@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from zoo.gym.arguments import StrPath, instance_of, model_folder, path_of, text_of
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.data.own_tokenizer import TOKENIZER_KEY, own_parts
-from zoo.gym.delta.changes import adapter_names, encode_adapted, encode_weight, weight_names
+from zoo.gym.delta.changes import adapter_names, encode_factors, encode_weight, weight_names
 from zoo.gym.delta.codecs.options import (
     Coding,
     LowRank,
@@ -48,7 +48,7 @@ from zoo.gym.delta.origin.record import (
 )
 from zoo.gym.delta.progress import Watch, ignore, passing
 from zoo.gym.delta.quality import QualityInput, check_other, measure_quality, rows_digest
-from zoo.gym.delta.reading.adapter import Adapter, is_adapter, read_adapter
+from zoo.gym.delta.reading.adapter import Adapter, is_adapter, read_adapter, read_factors
 from zoo.gym.delta.reading.identity import IdentityHasher, base_name, check_named_base, whole_base
 from zoo.gym.delta.reading.parents import parents_of
 from zoo.gym.delta.reading.prefetch import reading_ahead
@@ -364,7 +364,7 @@ def _encode(
 ) -> Encoded | None:
     if isinstance(coding, LowRank):
         assert adapter is not None
-        return encode_adapted(adapter, name, coding)
+        return encode_factors(name, *read_factors(adapter, name), coding)
     return encode_weight(base_weights, tuned_weights, name, coding)
 
 

@@ -3,7 +3,7 @@
 Calls are capped and repeated as those of lessons are.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
@@ -17,7 +17,6 @@ from zoo.gym.chat.answer_lines import line_of
 from zoo.gym.chat.rows import Question
 from zoo.gym.chat.rows import Reply as RowReply
 from zoo.gym.chat.session import Answered
-from zoo.gym.data.records import Message
 from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.evaluate.answering import Ask
 from zoo.gym.evaluate.items import Item, Line, Measure
@@ -139,10 +138,6 @@ def _line(item: Item, reply: Reply) -> Line:
 
 
 def _call(item: Item, measure: Measure, number: int) -> Call:
-    messages = [_turn(turn) for turn in item.task.messages]
+    messages = [{"role": turn.role, "content": turn.content} for turn in item.task.messages]
     slot = Slot("infer", 0, 0, number, 0)
     return Call(slot, messages, Sampling(max_new_tokens=measure.max_new_tokens))
-
-
-def _turn(turn: Message) -> Mapping[str, str]:
-    return {"role": turn.role, "content": turn.content}

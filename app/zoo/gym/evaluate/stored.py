@@ -40,20 +40,15 @@ def store(result: "Result", answers: Path, first: "Result | None" = None) -> Non
     path = answers.with_suffix(".json")
     stored = result.as_json() | {"answers": answers.name}
     if first is not None:
-        stored |= {_COMPARED: _comparison(first, result)}
+        from zoo.gym.evaluate.results import compare
+
+        figure = {key: first.as_json()[key] for key in ("source", "value", "interval", "unit")}
+        difference = compare(first, result).as_json()
+        stored |= {_COMPARED: figure | {key: difference[key] for key in ("difference", "sentence")}}
     elif earlier := (read_json_object(path) or {}).get(_COMPARED):
         stored |= {_COMPARED: earlier}
     text = json.dumps(stored, ensure_ascii=False, indent=1)
     write_beside(path, f"{text}\n", sync=True)
-
-
-def _comparison(first: "Result", second: "Result") -> dict[str, object]:
-    """Returns the figure of the source that a result is compared with, and the difference."""
-    from zoo.gym.evaluate.results import compare
-
-    figure = {key: first.as_json()[key] for key in ("source", "value", "interval", "unit")}
-    difference = compare(first, second).as_json()
-    return figure | {key: difference[key] for key in ("difference", "sentence")}
 
 
 def stored_results(run: Run) -> Iterator[dict[str, object]]:

@@ -58,15 +58,6 @@ KIND = "experience"
 _REPORT_CONTEXT = "experience report"
 
 
-def work(run: Run) -> Mapping[str, object]:
-    """Does the work of a run in a worker.
-
-    Raises:
-        GymError: see `learn_in`.
-    """
-    return learn_in(run, read_settings(run))
-
-
 def read_settings(run: Run) -> ExperienceConfig:
     """Returns the settings of a run.
 
@@ -174,7 +165,7 @@ def capped(run: Run, changes: Sequence[str]) -> dict[str, object]:
     return {KIND: changed.model_dump(mode="json")}
 
 
-RUN = KindOfRun(work, CAPS, capped, trains=False)
+RUN = KindOfRun(lambda run: learn_in(run, read_settings(run)), CAPS, capped, trains=False)
 """What a run of lessons does."""
 
 

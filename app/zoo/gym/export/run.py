@@ -179,11 +179,6 @@ def default_path(job: Job, name: str, found: Preview, beside: Path) -> Path:
     return beside / f"{Path(job.label).name}{tag}{format_of(name).suffix}"
 
 
-def _near(name: str) -> str | None:
-    close = difflib.get_close_matches(name.lower(), FORMATS, n=1)
-    return f"--format {close[0]}" if close else None
-
-
 _ENDINGS = {".gguf": "gguf", ".onnx": "onnx", ".safetensors": "hf", ".pt2": "program"}
 """What a file's ending means; only the first one is a file here, the others are folders."""
 
@@ -294,8 +289,9 @@ def format_of(name: str) -> Format:
     if name in FORMATS:
         return FORMATS[name]
     refuse(name)
+    close = difflib.get_close_matches(name.lower(), FORMATS, n=1)
     raise InputError(
         f"format: expected one of {', '.join(FORMATS)}, got {name!r}",
-        hint=_near(name),
+        hint=f"--format {close[0]}" if close else None,
         code="export.bad_format",
     )

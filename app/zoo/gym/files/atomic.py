@@ -136,20 +136,12 @@ _PRIVATE = re.compile(r"\..+\.(?P<pid>\d+)-(?P<born_ms>\d+)-[0-9a-f]{8}\.tmp")
 
 def private_path(path: Path) -> Path:
     """Returns an unused name next to `path`, after removing leftovers of dead processes."""
-    remove_leftovers(path.parent)
+    with suppress(OSError):  # what cannot be removed stays and does no harm
+        for entry in leftovers(path.parent):
+            _remove(entry)
     writer = this_process()
     born_ms = int(writer.create_time * 1000)
     return path.parent / f".{path.name}.{writer.pid}-{born_ms}-{secrets.token_hex(4)}.tmp"
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Removes private files and folders in `folder` whose process no longer runs.
-
-    Whatever cannot be removed stays and does no harm.
-    """
-    with suppress(OSError):
-        for entry in leftovers(folder):
-            _remove(entry)
 
 
 def leftovers(folder: Path) -> list[Path]:

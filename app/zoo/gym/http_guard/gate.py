@@ -94,7 +94,8 @@ class Gate(Generic[Role]):
             RefusedError: it is another server's, or of a page that may not ask.
         """
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        if _without_port(host) not in self.names:
+        name, colon, port = host.rpartition(":")
+        if (name if colon and port.isdigit() else host) not in self.names:
             raise RefusedError(421, f"host: expected a name of this server, got {host[:80]!r}")
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1") not in self.origins:
@@ -173,11 +174,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
-
-
-def _without_port(host: str) -> str:
-    name, colon, port = host.rpartition(":")
-    return name if colon and port.isdigit() else host
 
 
 def _digest(token: bytes) -> bytes:

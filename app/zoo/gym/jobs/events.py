@@ -8,7 +8,7 @@ import errno
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from io import FileIO
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias, cast
@@ -64,7 +64,7 @@ class EventLog:
                 self._heal(file)
                 head = {"v": VERSION, "seq": self._next_seq, "t": round(time.time(), 3)}
                 event = head | {"kind": kind} | fields
-                self._append(file, _encode(event))
+                self._append(file, plain_json(event).encode("utf-8", "backslashreplace") + b"\n")
         except OSError as error:
             raise storage_error(error, self.path) from error
         if self.on_event is not None:
@@ -199,7 +199,3 @@ def _parse(line: str | bytes) -> object:
         return json.loads(line) if line else None
     except (ValueError, RecursionError):
         return None
-
-
-def _encode(event: Mapping[str, object]) -> bytes:
-    return plain_json(event).encode("utf-8", "backslashreplace") + b"\n"

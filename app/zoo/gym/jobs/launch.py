@@ -175,15 +175,12 @@ def _not_started(run: Run, got: str, log_bytes: int) -> GymError:
         if held:
             fields = {"message": message, "hint": hint, "code": "jobs.not_started"}
             run.events.emit("end", state="failed", exit_code=1, **fields)
-    tail = _log_tail(run.worker_log, log_bytes)
-    return GymError(f"{message}\n{tail}" if tail else message, hint=hint, code="jobs.not_started")
-
-
-def _log_tail(log: Path, start_bytes: int) -> str:
+    log = run.worker_log
     with log.open("rb") as file:
-        file.seek(max(start_bytes, _size_bytes(log) - _TAIL_BYTES))
+        file.seek(max(log_bytes, _size_bytes(log) - _TAIL_BYTES))
         lines = file.read().decode("utf-8", "replace").splitlines()
-    return "\n".join(lines[-_TAIL_LINES:])
+    tail = "\n".join(lines[-_TAIL_LINES:])
+    return GymError(f"{message}\n{tail}" if tail else message, hint=hint, code="jobs.not_started")
 
 
 def _size_bytes(path: Path) -> int:

@@ -207,16 +207,12 @@ class _Wandb:
     def close(self) -> None:
         with suppress(OSError):  # its process is gone, as after a signal to the group
             self._run.finish()
-        _await_written(self._folder)
-
-
-def _await_written(folder: Path) -> None:
-    """Waits until W&B's own process has written its file, which `finish` does not wait for."""
-    deadline, sizes = time.monotonic() + _WRITING_S, [0, 0, 0]
-    while (len(set(sizes)) > 1 or sizes[0] <= _HEADER_BYTES) and time.monotonic() < deadline:
-        time.sleep(_POLL_S)
-        files = folder.glob("wandb/offline-run-*/*.wandb")
-        sizes = [*sizes[1:], sum(file.stat().st_size for file in files)]
+        # `finish` does not wait until W&B's own process has written its file
+        deadline, sizes = time.monotonic() + _WRITING_S, [0, 0, 0]
+        while (len(set(sizes)) > 1 or sizes[0] <= _HEADER_BYTES) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+            files = self._folder.glob("wandb/offline-run-*/*.wandb")
+            sizes = [*sizes[1:], sum(file.stat().st_size for file in files)]
 
 
 def _started(run: Run, folder: Path, settings: Mapping[str, Any]) -> Any:  # noqa: ANN401

@@ -57,7 +57,9 @@ def first_fault(
     """
     # an unknown name is often a misspelling of the one that is missing
     first = min(faults, key=lambda fault: fault["type"] == "missing")
-    form = _form_at(first, data)
+    # the part of the location that is the name of a form, as `literal['auto']`
+    stays = _kept(first, data)
+    form = stays.index(False) if False in stays else None
     same = [
         fault
         for fault in faults
@@ -76,29 +78,23 @@ def first_fault(
     return keys, f"expected {listed}, got {got}"
 
 
-def _form_at(fault: "ErrorDetails", data: object) -> int | None:
-    """Returns which part of the location is the name of a form, as `literal['auto']`."""
-    kept = _kept(fault, data)
-    return kept.index(False) if False in kept else None
-
-
 def _keys(fault: "ErrorDetails", data: object) -> Keys:
     """Returns the location without the names of forms."""
     parts = zip(fault["loc"], _kept(fault, data), strict=True)
-    return tuple(part for part, kept in parts if kept)
+    return tuple(part for part, stays in parts if stays)
 
 
 def _kept(fault: "ErrorDetails", data: Any) -> list[bool]:  # noqa: ANN401 - of any form
     """Returns for each part of the location whether it is a key or an index of the request."""
-    kept: list[bool] = []
+    stays: list[bool] = []
     for part in fault["loc"]:
         is_key = isinstance(data, dict) and part in data
         is_index = isinstance(data, list) and isinstance(part, int)
-        is_missing = fault["type"] == "missing" and len(kept) == len(fault["loc"]) - 1
-        kept.append(is_key or is_index or is_missing)
+        is_missing = fault["type"] == "missing" and len(stays) == len(fault["loc"]) - 1
+        stays.append(is_key or is_index or is_missing)
         if is_key or is_index:
             data = cast("Any", data)[part]
-    return kept
+    return stays
 
 
 def _words(fault: "ErrorDetails", keys: Keys, kind: type[BaseModel]) -> str | None:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     )
     from zoo.backends.optimizer_spec import OptimizerSpec
     from zoo.backends.ranks import Ranks
-    from zoo.backends.rope import RopeSpec
     from zoo.backends.spec import OftSpec, Train
 
 
@@ -85,13 +84,15 @@ def choose_precision(engine: "Backend", folder: Path, plan: Plan, work: "Workloa
 def load_spec(config: TrainConfig) -> "LoadSpec":
     """Returns the part of `config` that matters for loading; a method may change it."""
     from zoo.backends.base import LoadSpec
+    from zoo.backends.rope import RopeSpec
 
+    kind = config.rope_scaling
     return LoadSpec(
         train=train_spec(config),
         adapter=config.first_adapter,
         dtype=config.dtype,
         quantization=quantization_spec(config),
-        rope=rope_spec(config),
+        rope=None if kind is None else RopeSpec(kind, config.cutoff_len),
         gradient_checkpointing=bool(config.gradient_checkpointing),
         offload_activations=config.activation_offloading,
         liger=config.enable_liger_kernel,
@@ -202,14 +203,6 @@ def quantization_spec(config: TrainConfig) -> "QuantizationSpec | None":
         double=config.doubles,
         method=config.quantization_method or ("bnb" if config.names_codes_of_bnb else "auto"),
     )
-
-
-def rope_spec(config: TrainConfig) -> "RopeSpec | None":
-    """Returns how positions are scaled, or None."""
-    from zoo.backends.rope import RopeSpec
-
-    kind = config.rope_scaling
-    return None if kind is None else RopeSpec(kind, config.cutoff_len)
 
 
 def lora_spec(config: TrainConfig) -> "LoraSpec":

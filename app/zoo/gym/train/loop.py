@@ -112,6 +112,8 @@ def fit(job: Job) -> Progress:
         progress.step, progress.tokens = step, progress.tokens + window.learned_tokens
         progress.training_s += wall_s
         progress.training_cpu_s += ranks.total({"cpu_s": cpu_s})["cpu_s"]
+        # the seconds left are estimated from the average so far, evaluations included
+        spent_s = progress.training_s + progress.evaluation_s
         job.emit(
             "step",
             step=step,
@@ -123,7 +125,7 @@ def fit(job: Job) -> Progress:
             skipped=info.skipped,
             tokens=progress.tokens,
             tokens_per_s=window.learned_tokens / max(wall_s, 1e-9),
-            eta_s=remaining_s(progress, steps),
+            eta_s=spent_s / progress.step * (steps - progress.step),
         )
 
         if method.held_out and is_due(step, config.eval_steps, steps):
@@ -243,12 +245,6 @@ def step_rate(plan: Plan, step: int) -> float:
 def is_due(step: int, every: int | None, steps: int) -> bool:
     """Returns whether something that happens every `every` steps and after the last is due."""
     return step == steps or (every is not None and step % every == 0)
-
-
-def remaining_s(progress: Progress, steps: int) -> float:
-    """Returns the estimated seconds left, evaluations included, from the average so far."""
-    spent_s = progress.training_s + progress.evaluation_s
-    return spent_s / progress.step * (steps - progress.step)
 
 
 def evaluate(job: Job, progress: Progress) -> None:

@@ -102,7 +102,8 @@ def run_session(
             config, base.folder, lambda dataset: run_split(folder, config, dataset, data)
         )
     remember_form(run.env_file, *rows.form, resumes=run.checkpoints.exists())
-    must = must_pack(config, run.env_file)
+    # packing as given when the run began: later settings have what was chosen
+    must = bool(remembered(run.env_file, "packing_given", lambda: config.packing is True))
     facts = facts_of(config, base.folder, rows)
     plan = resumed_plan(make_plan(config, facts), run.env_file, len(rows.held_out))
     device = stored_device(run.env_file, config.backend)
@@ -247,11 +248,6 @@ def check_models(config: TrainConfig, folder: Path, env_file: Path) -> None:
         check_same_base(env_file, resolve(name, offline=True).folder, key)
     check_same_files(env_file, config)
     load_method(config.stage).check_models(config, folder)
-
-
-def must_pack(config: TrainConfig, env_file: Path) -> bool:
-    """Returns whether packing was given when the run began; later settings have what was chosen."""
-    return bool(remembered(env_file, "packing_given", lambda: config.packing is True))
 
 
 def resumed_plan(plan: Plan, env_file: Path, held_out_rows: int) -> Plan:

@@ -97,7 +97,11 @@ def create(
     measuring = sampled(measuring, model.folder, rows, screen)
     steps, quality = _distillation(distill, tuned, config), quality_of(measuring, control)
     if budget is not None and quality is None:
-        raise _without_rows()
+        raise InputError(
+            "--max-bytes: expected held-out rows to measure codings on, got none",
+            hint="give some that it has not learned with --data",
+            code="cli.no_examples",
+        )
     if dry_run:
         coding = options_of(config) if max_bytes is None else f"what keeps most in {max_bytes}"
         if steps is not None:
@@ -169,14 +173,6 @@ def _budget(max_bytes: str, config: DeltaConfig) -> int:
             code="cli.bad_value",
         )
     return budget
-
-
-def _without_rows() -> InputError:
-    return InputError(
-        "--max-bytes: expected held-out rows to measure codings on, got none",
-        hint="give some that it has not learned with --data",
-        code="cli.no_examples",
-    )
 
 
 def _say_candidate(screen: Output) -> "Callable[[Candidate], None]":

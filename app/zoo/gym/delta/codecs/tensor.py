@@ -59,7 +59,8 @@ def encode_tensor(name: str, base: Values, tuned: Values, coding: Dense) -> Enco
         if coding.codec == "sparse":
             coded = _code_sparse(base, tuned)
         elif len(shape) < 2:
-            coded = _code_raw(base, tuned)
+            change = change_of(base, tuned)
+            coded = (RawTerm(), {"raw": change}) if change.any() else None
         else:
             matrix = rows_and_columns(shape)
             coded = code_matrix(base.reshape(matrix), tuned.reshape(matrix), coding)
@@ -71,11 +72,6 @@ def encode_tensor(name: str, base: Values, tuned: Values, coding: Dense) -> Enco
         return None
     term, arrays = coded
     return Encoded(TensorTerms(name=name, shape=shape, terms=(term,)), arrays)
-
-
-def _code_raw(base: Values, tuned: Values) -> "tuple[RawTerm, Parts] | None":
-    change = change_of(base, tuned)
-    return (RawTerm(), {"raw": change}) if change.any() else None
 
 
 def _code_sparse(base: Values, tuned: Values) -> "tuple[SparseTerm, Parts] | None":

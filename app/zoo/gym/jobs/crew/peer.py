@@ -69,7 +69,11 @@ def work(run: Run, rank: int, crew: Crew) -> int:
     for name in (signal.SIGINT, signal.SIGTERM):  # the first process decides
         signal.signal(name, signal.SIG_IGN)
     try:
-        _session(run, crew)
+        from zoo.gym.train.run_folder.settings import stored_settings
+        from zoo.gym.train.session import run_session
+
+        config = stored_settings(run.config_file, run.env_file)
+        run_session(config, run, lambda: None, crew=crew)
     except Exception as error:
         reported = as_gym_error(error, run)
         if reported is None:
@@ -78,14 +82,6 @@ def work(run: Run, rank: int, crew: Crew) -> int:
         report_error(run, rank, reported)
         return exit_code(reported)
     return 0
-
-
-def _session(run: Run, crew: Crew) -> None:
-    from zoo.gym.train.run_folder.settings import stored_settings
-    from zoo.gym.train.session import run_session
-
-    config = stored_settings(run.config_file, run.env_file)
-    run_session(config, run, lambda: None, crew=crew)
 
 
 @contextmanager

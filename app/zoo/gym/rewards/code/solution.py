@@ -55,7 +55,8 @@ def _blocks(text: str) -> tuple[list[str], str | None]:
         while position < len(lines) and not _closes(lines[position], opened):
             position += 1
         code = "".join(_unindented(lines[start:position], opened[1]))
-        language = _language(opened[3])
+        word = re.match(r"[\s{.]*([\w+#-]*)", opened[3])
+        language = word[1].lower() if word else ""
         if position == len(lines) and not any(tag in _PYTHON for tag, _ in blocks):
             return ([], code) if not blocks or language in _PYTHON else (_of_python(blocks), None)
         if position < len(lines):
@@ -82,11 +83,6 @@ def _unindented(lines: Sequence[str], indent: str) -> Iterator[str]:
     for line in lines:
         blank = len(line) - len(line.lstrip(" \t"))
         yield line[min(blank, len(indent)) :]
-
-
-def _language(info: str) -> str:
-    word = re.match(r"[\s{.]*([\w+#-]*)", info)
-    return word[1].lower() if word else ""
 
 
 def _main(blocks: Sequence[str], used: set[str]) -> int:

@@ -99,7 +99,9 @@ def _write(
     ensure_folder(checkpoints)
     temporary = checkpoints / f"{folder_name(step)}.tmp"
     try:
-        _remove_strays(checkpoints)
+        for path in checkpoints.iterdir():
+            if _TEMPORARY.fullmatch(path.name):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
         _fill(temporary, step, write, reached)
         folder = _put_in_place(temporary)
         reached("renamed")
@@ -231,12 +233,6 @@ def _prune(checkpoints: Path, step: int, keep: int, also: Collection[int]) -> No
     for name, number in steps.items():
         if number not in {*newest, *also} or "." in name:
             shutil.rmtree(checkpoints / name, ignore_errors=True)  # the next checkpoint tries again
-
-
-def _remove_strays(checkpoints: Path) -> None:
-    for path in checkpoints.iterdir():
-        if _TEMPORARY.fullmatch(path.name):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _nothing(_: str) -> None:
