@@ -8,6 +8,7 @@ import pytest
 
 import zoo.gym
 import zoo.gym.delta
+from tests.codes import raises
 from zoo.gym import (
     DeltaConfig,
     TrainConfig,
@@ -98,7 +99,7 @@ def test_a_path_is_taken_where_settings_mean_one() -> None:
 
 
 def test_settings_that_contradict_each_other_are_told_in_sentences() -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("config.invalid") as caught:
         TrainConfig(
             model_name_or_path="m",
             dataset=("a",),
@@ -125,14 +126,14 @@ WRONG = [
 def test_wrong_settings_are_refused_in_sentences(
     model: Any, values: dict[str, Any], sentence: str
 ) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("config.invalid") as caught:
         model(**values)
     assert sentence in caught.value.message
 
 
 def test_a_setting_is_not_changed_in_place() -> None:
     config = DeltaConfig()
-    with pytest.raises(InputError, match="planes: settings are immutable") as caught:
+    with raises("config.immutable", "planes: settings are immutable") as caught:
         config.planes = 2  # type: ignore[misc]
     own = "settings.model_dump(exclude_unset=True)"
     assert caught.value.hint == f"DeltaConfig(**({own} | {{'planes': 2}}))"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.gym.errors import InputError, StorageError
+from tests.codes import raises
 from zoo.gym.paths import ensure_folder, folders, storage_error
 
 
@@ -35,7 +35,7 @@ def test_a_tilde_is_the_users_home(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_home_of_an_unknown_user_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_GYM_HOME", "~no-such-user/gym")
-    with pytest.raises(InputError, match="in the home of an unknown user"):
+    with raises("paths.unknown_home"):
         folders()
 
 
@@ -74,7 +74,7 @@ def test_a_folder_is_made_with_its_parents(tmp_path: Path) -> None:
 @pytest.mark.parametrize("below", ["file", "file/below"])
 def test_a_file_in_the_way_is_a_storage_error(tmp_path: Path, below: str) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match=f"cannot write '{tmp_path / below}': "):
+    with raises("paths.storage", f"cannot write '{tmp_path / below}': "):
         ensure_folder(tmp_path / below)
 
 
@@ -85,7 +85,7 @@ def test_a_folder_without_write_permission_is_a_storage_error(
         return False
 
     monkeypatch.setattr(os, "access", refuse)
-    with pytest.raises(StorageError, match="permission denied"):
+    with raises("paths.storage", "permission denied"):
         ensure_folder(tmp_path)
 
 
@@ -117,7 +117,5 @@ def test_what_cannot_be_read_is_no_lack_of_space() -> None:
 def test_a_home_that_is_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "home").touch()
     monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
-    with pytest.raises(
-        InputError, match="ZOO_GYM_HOME: expected a folder or nothing, got the file"
-    ):
+    with raises("paths.no_folder", "ZOO_GYM_HOME: expected a folder or nothing, got the file"):
         folders()

@@ -12,6 +12,7 @@ import torch
 import zoo.gym
 import zoo.gym.personalization
 import zoo.gym.quantization
+from tests.codes import raises
 from zoo.gym import (
     DeltaConfig,
     InputError,
@@ -151,7 +152,7 @@ def test_a_row_that_is_not_unicode_is_refused_by_its_number(rows: Path) -> None:
     del rows
     bad = in_memory(2)
     bad[1]["messages"][0]["content"] = "\ud800"
-    with pytest.raises(InputError, match="dataset: row 2"):
+    with raises("published.bad_rows", "dataset: row 2"):
         run_training(settings(bad))
 
 
@@ -191,15 +192,15 @@ def test_rows_of_python_move_with_the_home_of_their_run(
 
 
 def test_a_folder_of_data_is_refused_if_no_file_is_read_from_it(rows: Path) -> None:
-    with pytest.raises(InputError, match="dataset_dir: has no effect: expected a relative name"):
+    with raises("train.no_effect"):
         run_training(settings(rows, dataset_dir="anywhere"))
 
 
 def test_columns_of_rows_that_do_not_exist_are_refused_before_there_is_a_run() -> None:
-    with pytest.raises(InputError, match="dataset: columns: no column 'say': expected one of 'm"):
+    with raises("published.invalid", "dataset: columns: no column 'say': expected one of 'm"):
         run_training(settings(in_memory(3), columns={"text": "say"}))
 
 
 def test_a_folder_of_data_is_refused_next_to_rows() -> None:
-    with pytest.raises(InputError, match="dataset_dir: has no effect on rows"):
+    with raises("config.invalid", "dataset_dir: has no effect on rows"):
         settings(in_memory(3), dataset_dir="anywhere")

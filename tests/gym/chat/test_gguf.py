@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.models.gguf.adapters import write_adapter
 from zoo.backends.sampling import Sampling
 from zoo.gym import generate
 from zoo.gym.chat import open_chat
 from zoo.gym.config.reward import JudgeSettings
 from zoo.gym.data import Message
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import NotAvailableError
 from zoo.gym.experience.local import Local
 from zoo.gym.rewards.models.judge import Judge
 from zoo.gym.rewards.reward import Sample, Task
@@ -44,7 +45,7 @@ def test_an_adapter_in_gguf_changes_the_answers(file: Path, tmp_path: Path) -> N
 
 
 def test_a_fine_tune_of_another_form_is_refused(file: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a fine-tune in GGUF on a model in GGUF"):
+    with raises("chat.not_in_gguf"):
         generate(file, [PROMPT], adapter=tmp_path)
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
+from tests.codes import raises
 from zoo.backends.base import Policy, Prefix, Sampling, TokenEvent
 from zoo.gym.chat import ChatSession, open_chat
 from zoo.gym.chat.greedy import warn_of_settings
@@ -194,20 +195,20 @@ def test_an_answer_fits_into_the_model() -> None:
 
 def test_a_prompt_that_leaves_no_room_is_refused() -> None:
     chat, _ = session(positions=3)
-    with pytest.raises(InputError, match="expected fewer than 3 tokens, got 3"):
+    with raises("chat.prompt_too_long", "expected fewer than 3 tokens, got 3"):
         chat.answer("abc")
 
 
 def test_a_refused_turn_is_not_remembered() -> None:
     chat, _ = session(positions=3)
-    with pytest.raises(InputError):
+    with raises("chat.prompt_too_long"):
         chat.talk("abc")
     assert chat.messages == []
 
 
 def test_an_empty_prompt_is_refused() -> None:
     chat, parrot = session()
-    with pytest.raises(InputError, match="expected some text"):
+    with raises("chat.empty_prompt"):
         chat.answer(" ")
     assert parrot.asked == []
 
@@ -216,7 +217,7 @@ def test_a_turn_without_a_prompt_is_refused_and_does_not_answer_the_last_one() -
     chat, parrot = session()
     chat.talk("a")
     nothing: Any = None
-    with pytest.raises(InputError, match="prompt: expected text, got nothing"):
+    with raises("arguments.wrong_type", "prompt: expected text, got nothing"):
         chat.talk(nothing)
     assert (len(parrot.asked), len(chat.messages)) == (1, 2)
 
@@ -225,10 +226,10 @@ def test_a_turn_without_a_prompt_is_refused_and_does_not_answer_the_last_one() -
 def test_text_that_is_not_utf_8_is_refused(text: str) -> None:
     chat, parrot = session()
     for ask in (chat.answer, chat.talk):
-        with pytest.raises(InputError, match=r"^prompt: not UTF-8 text: got (the byte 0xe9|an u)"):
+        with raises("data.bad_encoding", r"^prompt: not UTF-8 text: got (the byte 0xe9|an u)"):
             ask(text)
     chat.system = text
-    with pytest.raises(InputError, match="system prompt: not UTF-8 text"):
+    with raises("data.bad_encoding", "system prompt: not UTF-8 text"):
         chat.talk("a")
     assert (parrot.asked, chat.messages) == ([], [])
 
@@ -242,7 +243,7 @@ def test_a_session_is_refused_before_its_model_is_loaded(tmp_path: Path) -> None
     odd: list[tuple[str, float]] = [("seed", 2**63), ("temperature", -1.0), ("max_new_tokens", 0)]
     for name, value in odd:
         options: Any = {name: value}
-        with pytest.raises(InputError, match=f"{name}: expected"), open_chat(tmp_path, **options):
+        with raises("chat.sampling", f"{name}: expected"), open_chat(tmp_path, **options):
             pass
 
 
@@ -316,7 +317,7 @@ def test_a_sampling_setting_out_of_range_names_its_file(
     folder = tmp_path / "base"
     shutil.copytree(pico_folder(), folder)
     (folder / "generation_config.json").write_text(json.dumps({"do_sample": True, **value}))
-    with pytest.raises(InputError, match="generation_config"), open_chat(folder, temperature=None):
+    with raises("chat.sampling", "generation_config"), open_chat(folder, temperature=None):
         pass
 
 

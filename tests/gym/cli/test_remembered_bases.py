@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from tests.codes import raises
 from tests.gym.cli.conftest import write_model
 from zoo.gym import TrainConfig, run_training
 from zoo.gym.delta.reading.remembered import find_base, remember_base
-from zoo.gym.errors import InputError
 from zoo.gym.paths import folders
 from zoo.models import pico_folder
 
@@ -140,5 +140,5 @@ def test_of_equal_bases_the_recorded_name_decides_and_a_template_is_not_guessed(
         remember_base(folder)
     assert find_base(base.name, lambda _: None) == base
     assert find_base("other", lambda _: None) == other
-    with pytest.raises(InputError, match="whose chat templates differ"):
+    with raises("delta.ambiguous_base"):
         find_base("a third name", lambda _: None)

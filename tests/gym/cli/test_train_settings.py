@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.codes import raises
 from tests.gym.cli.conftest import DONE
 from zoo.backends.torch.backend import TorchBackend
 from zoo.gym.config.items import sort_items
-from zoo.gym.errors import NotAvailableError
 from zoo.gym.jobs import create_run, run_folders
 
 Call = Callable[..., Any]
@@ -246,7 +246,7 @@ def test_an_item_near_a_file_names_that_file(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("chats.jsonl").touch()
-    with pytest.raises(NotAvailableError, match=r"Did you mean 'chats\.jsonl'\?"):
+    with raises("config.no_such_file", r"Did you mean 'chats\.jsonl'\?"):
         sort_items(["chats.json"])
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.config import load_config
-from zoo.gym.errors import InputError
 
 GIVEN = ["model=zen-pico", "dataset=d.jsonl", "num_processes=2"]
 
@@ -42,10 +42,10 @@ def test_the_device_determines_the_backend() -> None:
     ],
 )
 def test_parts_that_are_not_here_are_refused_by_name(parts: str, message: str) -> None:
-    with pytest.raises(InputError, match=f"distributed=.*: {message}|: .*{message}"):
+    with raises("config.invalid", f"distributed=.*: {message}|: .*{message}"):
         load_config([], [*GIVEN, f"distributed={{{parts}}}"], {})
 
 
 def test_a_part_and_the_setting_that_it_means_are_given_twice() -> None:
-    with pytest.raises(InputError, match="already given as"):
+    with raises("config.invalid", "already given as"):
         load_config([], [*GIVEN, "distributed={mixed_precision: bf16}", "dtype=f32"], {})

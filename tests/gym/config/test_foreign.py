@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.config.test_load import NEEDED, faults, write
 from zoo.gym.config import load_config
-from zoo.gym.errors import InputError
 
 IGNORED = [
     "do_train=true",
@@ -33,7 +33,7 @@ def test_a_loss_of_llama_factory_that_is_a_method_here_chooses_it(method: str) -
     items = [*NEEDED, f"pref_loss={method}", "pref_beta=0.3"]
     config = load_config([], [*items, "stage=dpo"], {}).config
     assert config == load_config([], [*NEEDED, "pref_beta=0.3", f"stage={method}"], {}).config
-    with pytest.raises(InputError, match=r"pref_loss=.*: has no effect with stage sft"):
+    with raises("config.invalid", r"pref_loss=.*: has no effect with stage sft"):
         load_config([], items, {})
 
 
@@ -54,9 +54,9 @@ def test_the_length_of_answers_is_refused_twice_and_in_other_methods_without_eff
     tmp_path: Path,
 ) -> None:
     text = "max_new_tokens: 37\nmax_completion_length: 38\n"
-    with pytest.raises(InputError, match=r"max_completion_length: already given as .*max_new_tok"):
+    with raises("config.invalid", r"max_completion_length: already given as .*max_new_tok"):
         load_config([write(tmp_path, f"stage: ppo\n{text}")], NEEDED, {})
-    with pytest.raises(InputError, match="max_new_tokens: expected 1 to 1,048,576, got 0"):
+    with raises("config.invalid", "max_new_tokens: expected 1 to 1,048,576, got 0"):
         load_config([write(tmp_path, "stage: ppo\nmax_new_tokens: 0\n")], NEEDED, {})
     (idle,) = load_config([write(tmp_path, "max_new_tokens: 37\n")], NEEDED, {}).ignored
     assert idle.key == "max_new_tokens"
@@ -93,7 +93,7 @@ def test_a_weight_of_0_switches_a_loss_off_and_another_is_refused(tmp_path: Path
     ],
 )
 def test_a_published_key_of_what_is_not_here_is_refused_with_a_reason(item: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("config.invalid") as caught:
         load_config([], [*NEEDED, item], {})
     assert "Did you mean" not in caught.value.message
     assert caught.value.message.partition(": ")[2] not in {"", "no such setting"}
@@ -107,7 +107,7 @@ def test_a_published_key_that_changes_nothing_here_has_a_reason(item: str) -> No
 
 
 def test_a_misspelled_key_still_has_a_hint() -> None:
-    with pytest.raises(InputError, match="Did you mean 'freeze_trainable_layers'"):
+    with raises("config.invalid", "Did you mean 'freeze_trainable_layers'"):
         load_config([], [*NEEDED, "freeze_trainable_layer=2"], {})
 
 
@@ -141,5 +141,5 @@ def test_the_common_keys_of_llama_factory_have_their_effect(tmp_path: Path) -> N
     assert all(
         loaded.origins[{"bf16": "dtype"}.get(key, key)].startswith(f"{path}:") for key in keys
     )
-    with pytest.raises(InputError, match="expected the command 'zoo-gym runs resume RUN'"):
+    with raises("config.invalid", "expected the command 'zoo-gym runs resume RUN'"):
         load_config([path], ["resume_from_checkpoint=x"], {})

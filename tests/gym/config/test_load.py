@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.config import TrainConfig, dump_config, extend_config, load_config, load_values
 from zoo.gym.config.stages import METHODS
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import InputError
 
 NEEDED = ["model=zen-pico", "data=my.jsonl"]
 
@@ -97,14 +98,14 @@ def test_a_broken_file_is_reported_with_its_line(tmp_path: Path, text: str, star
 
 @pytest.mark.parametrize("text", ["- a\n- b\n", "just words\n"])
 def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InputError, match=r":1: expected 'key: value' lines, got"):
+    with raises("files.not_settings", r":1: expected 'key: value' lines, got"):
         load_config([write(tmp_path, text)], NEEDED, {})
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "train.yaml"
     path.write_bytes(b"model: \xff\xfe")
-    with pytest.raises(InputError, match=r"train\.yaml: not text: expected UTF-8, .* at 7$"):
+    with raises("files.not_text", r"train\.yaml: not text: expected UTF-8, .* at 7$"):
         load_config([path], NEEDED, {})
 
 
@@ -115,12 +116,12 @@ def test_a_deeply_nested_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_of_data_by_the_name_of_settings_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="expected at most 1000000 bytes of settings"):
+    with raises("files.yaml_too_large", "expected at most 1000000 bytes of settings"):
         load_config([write(tmp_path, "#" * 1_000_001)], NEEDED, {})
 
 
 def test_an_absent_file_is_not_available(tmp_path: Path) -> None:
-    with pytest.raises(NotAvailableError, match=r"absent\.yaml: no such file"):
+    with raises("files.no_such_file", r"absent\.yaml: no such file"):
         load_config([tmp_path / "absent.yaml"], NEEDED, {})
 
 
@@ -131,7 +132,7 @@ def test_an_empty_file_gives_no_setting(tmp_path: Path) -> None:
 
 def test_every_fault_is_reported_in_the_order_of_the_sources(tmp_path: Path) -> None:
     path = write(tmp_path, "seed: -1\nlora_rank: many\nlearning_rte: 1\n")
-    with pytest.raises(InputError) as caught:
+    with raises("config.invalid") as caught:
         load_config([path], ["dtype=f64"], {"max_steps": "0"})
     starts = [line.removeprefix(f"{path}:") for line in caught.value.message.splitlines()]
     assert [start.split(" ")[0] for start in starts] == [
@@ -155,7 +156,7 @@ def test_flags_and_items_win_over_a_file_over_the_default(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("item", ["seed=2", "seed=3", "model=zen-pico"])
 def test_an_item_and_a_flag_for_one_setting_are_refused(item: str) -> None:
-    with pytest.raises(InputError, match=f"already given as '{item}'"):
+    with raises("config.invalid", f"already given as '{item}'"):
         load_config([], ["dataset=d.jsonl", item], {"seed": "3", "model_name_or_path": "m"})
 
 
@@ -192,7 +193,7 @@ def test_an_override_is_read_as_yaml(item: str, key: str, value: object) -> None
 
 
 def test_the_same_setting_under_two_names_is_refused() -> None:
-    with pytest.raises(InputError, match="data=b: already given as 'dataset=a'"):
+    with raises("config.invalid", "data=b: already given as 'dataset=a'"):
         load_config([], ["model=m", "dataset=a", "data=b"], {})
 
 
@@ -227,7 +228,7 @@ def test_an_overridden_setting_is_reported(items: list[str], key: str) -> None:
 
 @pytest.mark.parametrize("value", ["n", "1", "on and off", "2"])
 def test_bf16_is_true_or_false(value: str) -> None:
-    with pytest.raises(InputError, match=f"bf16={value}: expected true or false, got "):
+    with raises("config.invalid", f"bf16={value}: expected true or false, got "):
         load_config([], [*NEEDED, f"bf16={value}"], {})
 
 
@@ -244,7 +245,7 @@ def test_a_dumped_config_reads_back_as_itself(tmp_path: Path) -> None:
 
 
 def test_a_model_without_data_is_refused_with_what_to_type() -> None:
-    with pytest.raises(InputError, match="dataset: not given") as caught:
+    with raises("config.invalid", "dataset: not given") as caught:
         load_config([], ["model=zen-pico"], {})
     assert caught.value.hint == "give a file of examples: zoo-gym train my.jsonl"
 
@@ -314,7 +315,7 @@ TOGETHER = [
 
 @pytest.mark.parametrize(("items", "start"), TOGETHER)
 def test_settings_that_contradict_each_other_are_refused(items: list[str], start: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("config.invalid") as caught:
         load_config([], [*NEEDED, *items], {})
     assert caught.value.message.startswith(start)
 
@@ -326,7 +327,7 @@ def test_chosen_values_join_the_given_ones() -> None:
 
 def test_a_chosen_value_that_contradicts_a_given_one_is_reported() -> None:
     config = load_config([], [*NEEDED, "warmup_steps=5"], {}).config
-    with pytest.raises(InputError, match=r"^warmup_steps: expected less than max_steps 5, got 5$"):
+    with raises("config.invalid", r"^warmup_steps: expected less than max_steps 5, got 5$"):
         extend_config(config, {"max_steps": 5})
 
 
@@ -348,7 +349,7 @@ def test_a_number_is_decimal_in_an_item_a_file_and_a_flag(tmp_path: Path, text: 
 
 @pytest.mark.parametrize("text", ["0x10", "1:30", "0b11"])
 def test_a_number_of_another_kind_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match=f'expected a whole number, got "{text}"'):
+    with raises("config.invalid", f'expected a whole number, got "{text}"'):
         load_config([], [*NEEDED, f"seed={text}"], {})
 
 
@@ -359,7 +360,7 @@ def test_python_is_given_the_reason_of_a_setting_without_effect() -> None:
 
 
 def test_python_reports_the_stage_of_a_setting() -> None:
-    with pytest.raises(InputError, match="pref_beta: has no effect with stage sft: expected stage"):
+    with raises("config.invalid", "pref_beta: has no effect with stage sft: expected stage"):
         TrainConfig(model_name_or_path="m", dataset="d.jsonl", pref_beta=0.5)
 
 
@@ -378,7 +379,7 @@ def test_the_hint_of_a_wrong_reward_reaches_the_user(reward: object, hint: str) 
         lambda: TrainConfig(model_name_or_path="m", dataset="d.jsonl", stage="grpo", reward=reward),
     ]
     for make in made:
-        with pytest.raises(InputError, match="reward: ") as caught:
+        with raises("config.invalid", "reward: ") as caught:
             make()
         assert caught.value.hint is not None
         assert caught.value.hint.startswith(hint)
@@ -396,7 +397,7 @@ ELSEWHERE = {
 
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_an_adapter_by_its_own_name_is_refused_with_the_key_that_gives_it(name: str) -> None:
-    with pytest.raises(InputError, match=f"^finetuning_type={name}: .*{ELSEWHERE[name]}"):
+    with raises("config.invalid", f"^finetuning_type={name}: .*{ELSEWHERE[name]}"):
         load_config([], [*NEEDED, f"finetuning_type={name}"], {})
 
 

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from zoo.backends.base import BlockSpec, ProjectionSpec
 from zoo.backends.optimizer_spec import IN_LIBRARY, OPTIMIZERS
 from zoo.core.errors import NotAvailableError
-from zoo.gym import InputError, TrainConfig
+from zoo.gym import TrainConfig
 from zoo.gym.config import load_config
 from zoo.gym.config.keys.optimizer import ONLY_IN_PLACE, READ_BY_OPTIMIZERS
 from zoo.gym.train.loading import load_spec
@@ -48,7 +49,7 @@ def test_the_names_of_other_trainers_mean_the_same_optimizer(theirs: str, ours: 
 @pytest.mark.parametrize("name", ["adam", "adagrad", "lion_8bit", "adamw_apex_fused"])
 def test_an_optimizer_that_is_not_here_is_refused_by_name(name: str) -> None:
     expected = f"optim={name}: expected 'adamw', .*, got \"{name}\""
-    with pytest.raises(InputError, match=expected):
+    with raises("config.invalid", expected):
         loaded(f"optim={name}")
 
 
@@ -95,18 +96,18 @@ def test_a_setting_of_another_optimizer_is_refused(key: str) -> None:
     item, (start, _, _) = f"{key}={OTHER_VALUES.get(key, 3)}", key.partition("_")
     for name in (name for name in OPTIMIZERS if name not in READ_BY_OPTIMIZERS[key]):
         message = f"{item}: has no effect with optim {name}: expected optim {start}"
-        with pytest.raises(InputError, match=message):
+        with raises("config.invalid", message):
             loaded(item, f"optim={name}", *kind_of(name))
 
 
 @pytest.mark.parametrize("name", sorted(ONLY_IN_PLACE))
 def test_an_optimizer_for_all_weights_is_refused_with_an_adapter(name: str) -> None:
-    with pytest.raises(InputError, match=f"optim={name}: .* expected finetuning_type full or free"):
+    with raises("config.invalid", f"optim={name}: .* expected finetuning_type full or free"):
         loaded(f"optim={name}")
 
 
 def test_an_optimizer_for_all_weights_refuses_what_is_for_adapters_at_once() -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("config.invalid") as caught:
         loaded("optim=badam", "quantization_bit=4", "lora_rank=8", "lora_alpha=16")
     keys = [line.partition("=")[0] for line in caught.value.message.splitlines()]
     assert keys == ["optim", "quantization_bit", "lora_rank", "lora_alpha"]
@@ -124,12 +125,12 @@ def test_an_optimizer_for_all_weights_refuses_what_is_for_adapters_at_once() -> 
     ],
 )
 def test_forms_that_are_not_here_are_refused_by_name(item: str, message: str) -> None:
-    with pytest.raises(InputError, match=f"{item}: .*{message}"):
+    with raises("config.invalid", f"{item}: .*{message}"):
         loaded(item)
 
 
 def test_the_interval_of_a_single_layer_is_refused() -> None:
-    with pytest.raises(InputError, match="badam_switch_interval=3: has no effect with badam_swit"):
+    with raises("config.invalid", "badam_switch_interval=3: has no effect with badam_swit"):
         loaded(
             "optim=badam",
             "finetuning_type=full",
@@ -140,7 +141,7 @@ def test_the_interval_of_a_single_layer_is_refused() -> None:
 
 def test_modules_outside_of_layers_are_refused_with_an_optimizer_of_layers() -> None:
     given = ["optim=badam", "finetuning_type=freeze", "freeze_extra_modules=norm"]
-    with pytest.raises(InputError, match="freeze_extra_modules=norm: has no effect with optim bad"):
+    with raises("config.invalid", "freeze_extra_modules=norm: has no effect with optim bad"):
         loaded(*given)
 
 
@@ -153,7 +154,7 @@ def test_the_plain_optimizer_beside_a_switch_is_reported() -> None:
 
 def test_two_optimizers_are_refused() -> None:
     for items in (["optim=lion", "use_muon=true"], ["use_adam_mini=true", "use_muon=true"]):
-        with pytest.raises(InputError, match=f"use_muon=true: already given as '{items[0]}'"):
+        with raises("config.invalid", f"use_muon=true: already given as '{items[0]}'"):
             loaded(*items)
 
 
@@ -171,7 +172,7 @@ def test_a_stronger_source_switches_an_optimizer_off(tmp_path: Path) -> None:
 
 
 def test_a_switch_is_true_or_false() -> None:
-    with pytest.raises(InputError, match='use_muon=maybe: expected true or false, got "maybe"'):
+    with raises("config.invalid", 'use_muon=maybe: expected true or false, got "maybe"'):
         loaded("use_muon=maybe")
 
 
@@ -214,14 +215,14 @@ REFUSED = [
 def test_a_setting_without_effect_is_refused(
     key: str, value: object, other: str, message: str
 ) -> None:
-    with pytest.raises(InputError, match=f"{key}={value}: {message}"):
+    with raises("config.invalid", f"{key}={value}: {message}"):
         loaded(f"{key}={value}", other, *(["lr_scheduler_type=wsd"] if "warm" in other else []))
 
 
 def test_a_decay_that_begins_in_the_warm_up_is_refused() -> None:
     given = ["lr_scheduler_type=wsd", "max_steps=10", "decay_ratio=0.6"]
     assert loaded(*given, "warmup_steps=5").decay_ratio == 0.6  # both rounded up
-    with pytest.raises(InputError, match=r"decay_ratio=0.6: expected at most 0.4 with 6 warm-up"):
+    with raises("config.invalid", r"decay_ratio=0.6: expected at most 0.4 with 6 warm-up"):
         loaded(*given, "warmup_steps=6")
 
 
@@ -243,7 +244,7 @@ def test_a_missing_library_is_said_before_there_is_a_run(
 
 
 def test_the_hint_for_badam_names_all_that_has_to_go() -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("config.invalid") as caught:
         loaded("optim=badam", "quantization_bit=4", "lora_rank=4")
     keys = {line.partition("=")[0] for line in caught.value.message.splitlines()}
     assert keys == {"optim", "quantization_bit", "lora_rank"}
@@ -256,5 +257,5 @@ def test_the_hint_for_badam_names_all_that_has_to_go() -> None:
     [("pissa", "pissa_init true"), ("loftq", "loftq_init true"), ("vera", "expected lora")],
 )
 def test_a_start_of_lora_given_as_a_kind_is_told_its_key(kind: str, key: str) -> None:
-    with pytest.raises(InputError, match=key):
+    with raises("config.invalid", key):
         loaded(f"finetuning_type={kind}")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.backends.base import LoraSpec, QuantizationSpec
 from zoo.gym.config import TrainConfig, dump_config, load_config
 from zoo.gym.errors import InputError, NotAvailableError
@@ -88,7 +89,7 @@ def test_contributing_is_no_setting_of_a_training() -> None:
 )
 def test_what_no_delta_of_few_bits_carries_is_refused_with_them(other: str) -> None:
     more = ["num_processes=2"] if other.startswith("sharding") else []
-    with pytest.raises(InputError, match="delta_bits"):
+    with raises("config.invalid", "delta_bits"):
         settings("delta_bits=1", other, *more)
 
 
@@ -142,7 +143,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("items", "message"), WRONG, ids=str)
 def test_what_would_have_no_effect_is_refused(items: list[str], message: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("config.invalid") as caught:
         settings(*items)
     assert message in caught.value.message
 
@@ -163,7 +164,7 @@ def test_what_is_said_of_scales_is_stored(given: str, tmp_path: Path) -> None:
 
 def test_dora_at_8_bits_is_refused_with_bitsandbytes_alone() -> None:
     assert settings("quantization_bit=8", "use_dora=true", "backend=mlx").dora
-    with pytest.raises(InputError, match="reads the weights of the base"):
+    with raises("config.invalid", "reads the weights of the base"):
         settings("quantization_bit=8", "use_dora=true", "backend=cpu")
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.backends.conftest import write_tiny
+from tests.codes import raises
 from zoo.gym.config import TrainConfig, load_config
 from zoo.gym.delta import create_delta
-from zoo.gym.errors import InputError
 from zoo.gym.train.loading import load_spec
 from zoo.gym.train.rows import encode_options
 
@@ -31,7 +31,7 @@ def test_rows_may_be_as_long_as_the_scaled_positions(tmp_path: Path) -> None:
 
 def test_rows_that_the_model_reads_anyway_are_refused_before_it_is_loaded(tmp_path: Path) -> None:
     folder = write_tiny(tmp_path / "model", tied=True)
-    with pytest.raises(InputError, match="rope_scaling: expected a cutoff_len above the 512"):
+    with raises("train.rope_without_length", "rope_scaling: expected a cutoff_len above the 512"):
         encode_options(settings(*FULL, "cutoff_len=512"), folder)
 
 
@@ -45,7 +45,7 @@ def test_rows_that_the_model_reads_anyway_are_refused_before_it_is_loaded(tmp_pa
     ],
 )
 def test_it_is_refused_where_it_could_not_be_kept(items: list[str], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises("config.invalid", message):
         settings(*items)
 
 
@@ -56,5 +56,5 @@ def test_no_delta_is_made_of_a_model_with_other_positions(tmp_path: Path) -> Non
     scaled = config.replace('"rope_type": "default"', '"rope_type": "linear", "factor": 2.0')
     assert scaled != config
     (tuned / "config.json").write_text(scaled)
-    with pytest.raises(InputError, match="as in the base, unscaled, got linear by 2"):
+    with raises("delta.other_positions", "as in the base, unscaled, got linear by 2"):
         create_delta(tuned, base=base, base_id="m", out=tmp_path / "x.delta.safetensors")

@@ -8,7 +8,8 @@ from typing import Any, Literal, Self
 import pytest
 from pydantic import field_validator, model_validator
 
-from zoo.gym import DeltaConfig, InputError, TrainConfig
+from tests.codes import raises
+from zoo.gym import DeltaConfig, TrainConfig
 from zoo.gym.config import load_config
 from zoo.gym.config.stages import METHODS
 from zoo.gym.train.methods.sft import Supervised
@@ -71,7 +72,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("dataset", "sentence"), REFUSED)
 def test_data_of_another_type_is_refused(dataset: object, sentence: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("config.invalid") as caught:
         settings(dataset=dataset)
     assert caught.value.message.startswith(f"dataset: {sentence}")
 
@@ -107,7 +108,7 @@ def test_every_way_of_making_settings_gives_the_same_error(make: Callable[..., A
         (TrainConfig, {"dataset": "a"}, "model_name_or_path: not given"),
         (DeltaConfig, {"scal": "row"}, "scal: no such setting. Did you mean 'scale'?"),
     ):
-        with pytest.raises(InputError) as caught:
+        with raises("config.invalid") as caught:
             make(kind, wrong)
         assert caught.value.message.startswith(sentence)
 
@@ -124,9 +125,9 @@ def test_every_way_of_making_settings_accepts_rows(make: Callable[..., Any]) -> 
 
 
 def test_values_that_are_no_settings_are_refused() -> None:
-    with pytest.raises(InputError, match="settings: expected names with values, got 3"):
+    with raises("config.invalid", "settings: expected names with values, got 3"):
         TrainConfig.model_validate(3)
-    with pytest.raises(InputError, match="settings: expected a JSON object: "):
+    with raises("config.not_json"):
         TrainConfig.model_validate_json("{broken")
     assert TrainConfig.model_validate(settings()) == settings()
 
@@ -167,10 +168,10 @@ def test_a_validator_of_a_method_reports_its_own_text(
     given: dict[str, int], text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(METHODS, "checked", f"{__name__}:CheckedMethod")
-    with pytest.raises(InputError) as raised:
+    with raises("config.invalid") as raised:
         settings(stage="checked", **given)
     assert str(raised.value) == text
-    with pytest.raises(InputError) as raised:
+    with raises("config.invalid") as raised:
         load_config([], [], NEEDED | {"stage": "checked", **given})
     assert str(raised.value) == (f"--{text}" if text.startswith("low") else text)
 
@@ -186,5 +187,5 @@ def test_a_stage_that_does_not_exist_is_refused_in_every_way_of_making_settings(
         lambda: TrainConfig.model_validate_json(json.dumps(given)),
     )
     for make in ways:
-        with pytest.raises(InputError, match=r"stage: expected .*sft.*dpo"):
+        with raises("config.invalid", r"stage: expected .*sft.*dpo"):
             make()

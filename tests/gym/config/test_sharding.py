@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.config.test_optimizers import loaded
-from zoo.gym import InputError, TrainConfig
+from zoo.gym import TrainConfig
 from zoo.gym.config.conflicts import require_processes
 from zoo.gym.published.api import train_here
 from zoo.gym.train.loading import load_spec
@@ -17,7 +18,7 @@ def test_a_model_is_divided_if_that_is_set() -> None:
 def test_one_process_has_nobody_to_share_with() -> None:
     require_processes(loaded("sharding=full", "num_processes=2"))
     require_processes(loaded())
-    with pytest.raises(InputError, match="sharding: expected none with one process, got full"):
+    with raises("config.one_process", "sharding: expected none with one process, got full"):
         require_processes(loaded("sharding=full"))
 
 
@@ -32,13 +33,13 @@ def test_one_process_has_nobody_to_share_with() -> None:
     ],
 )
 def test_what_a_divided_model_cannot_have_is_refused(other: str, message: str) -> None:
-    with pytest.raises(InputError, match=f"{other}: {message}"):
+    with raises("config.invalid", f"{other}: {message}"):
         loaded("sharding=full", "num_processes=2", other)
 
 
 @pytest.mark.parametrize("key", ["fsdp=full_shard", "fsdp_config=f.json", "deepspeed=z2.json"])
 def test_the_keys_of_other_trainers_lead_to_sharding(key: str) -> None:
-    with pytest.raises(InputError, match="expected sharding full with num_processes"):
+    with raises("config.invalid", "expected sharding full with num_processes"):
         loaded(key)
 
 
@@ -46,5 +47,5 @@ def test_python_is_refused_before_there_is_a_run() -> None:
     config = TrainConfig(
         model_name_or_path="zen-pico", dataset=[{"text": "a"}], stage="sft", sharding="full"
     )
-    with pytest.raises(InputError, match="sharding: expected none with one process"):
+    with raises("config.one_process"):
         train_here(config)

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.config import TrainConfig, load_config
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import NotAvailableError
 from zoo.gym.train.loading import load_spec
 from zoo.gym.train.planning.faults import check_packages
 
@@ -40,7 +41,7 @@ def test_a_setting_of_speed_reaches_the_engine(items: list[str], field: str, val
     ],
 )
 def test_a_setting_without_effect_is_refused(items: list[str], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises("config.invalid", message):
         settings(*items)
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.config.load import load_config
-from zoo.gym.errors import InputError
 
 BASE = ["model=m", "dataset=a.jsonl"]
 
@@ -17,10 +17,10 @@ def test_thinking_is_learned_or_dropped(value: str, think: str) -> None:
 
 @pytest.mark.parametrize("value", ["maybe", "null", "[]"])
 def test_what_is_neither_on_nor_off_is_refused_with_our_values(value: str) -> None:
-    with pytest.raises(InputError, match="think template, keep or drop"):
+    with raises("config.invalid", "think template, keep or drop"):
         load_config([], [*BASE, f"enable_thinking={value}"], {})
 
 
 def test_both_spellings_of_one_level_are_refused() -> None:
-    with pytest.raises(InputError, match="already given as 'think=keep'"):
+    with raises("config.invalid", "already given as 'think=keep'"):
         load_config([], [*BASE, "think=keep", "enable_thinking=false"], {})

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.config import dump_config, extend_config, load_config
 from zoo.gym.config.stages import METHODS, all_fields, config_class, stages_with
 from zoo.gym.config.train import TrainConfig
-from zoo.gym.errors import InputError
 
 NEEDED = ["model_name_or_path=m", "dataset=a,b"]
 
@@ -167,7 +167,7 @@ def test_a_setting_of_another_choice_is_refused_by_name(
     key: str, unread: list[str], read: list[str]
 ) -> None:
     given = item(key, stages_of(unread))
-    with pytest.raises(InputError) as caught:
+    with raises("config.invalid") as caught:
         load(*unread, given)
     lines = [one for one in caught.value.message.splitlines() if one.startswith(f"{given}: ")]
     assert lines
@@ -195,7 +195,7 @@ def test_every_common_setting_belongs_to_a_choice_or_is_always_read() -> None:
 )
 def test_a_setting_of_another_method_is_refused_by_name(key: str) -> None:
     other = next(stage for stage in METHODS if stage not in stages_with(key))
-    with pytest.raises(InputError, match=f"{key}=1: has no effect with stage {other}: expected"):
+    with raises("config.invalid", f"{key}=1: has no effect with stage {other}: expected"):
         load(f"stage={other}", f"{key}=1", *OF_STAGE.get(other, []))
 
 

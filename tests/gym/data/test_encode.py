@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.codes import raises
 from zoo.gym.data import rows
 from zoo.gym.data.encode import Encoded, encode_records
 from zoo.gym.data.records import Message, Record
@@ -16,7 +17,6 @@ from zoo.gym.data.rendering.renderer import RenderLimitError
 from zoo.gym.data.rows import EncodeOptions, encode_prompt
 from zoo.gym.data.tokenizer import load_tokenizer
 from zoo.gym.data.units import Example
-from zoo.gym.errors import InputError
 
 Make = Callable[..., Any]
 CHAT = (Message("user", "Hi"), Message("assistant", "Yo"))
@@ -82,7 +82,7 @@ def test_a_first_token_is_never_learned(byte_tokenizer: Make) -> None:
 
 
 def test_chat_for_a_model_without_a_template_is_refused(byte_tokenizer: Make) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("data.no_chat_template") as caught:
         encoded(byte_tokenizer(None), *texts("a"), chat())
     assert "f:1: chat data, but the model tiny-bytes has no chat template" in str(caught.value)
     assert "write the rows as prompt and completion" in str(caught.value)
@@ -176,7 +176,7 @@ def test_a_row_without_a_learned_token_is_dropped_and_counted(byte_tokenizer: Ma
 
 
 def test_a_data_set_without_any_learned_token_is_refused(byte_tokenizer: Make) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("data.nothing_to_learn") as caught:
         encoded(byte_tokenizer(), chat(), chat("Yes"), cutoff_len=4)
     assert "no row has a token to learn within cutoff_len 4" in caught.value.message
     longest = encoded(byte_tokenizer(), chat("Yes")).examples[0]
@@ -200,14 +200,14 @@ def test_a_row_that_the_template_refuses_is_a_problem(byte_tokenizer: Make) -> N
 
 def test_a_data_set_that_the_template_refuses_whole_is_refused(byte_tokenizer: Make) -> None:
     reason = "f:1: the model's chat template refuses the chat: never"
-    with pytest.raises(InputError, match=reason) as caught:
+    with raises("data.no_usable_row", reason) as caught:
         encoded(byte_tokenizer(PICKY), chat("tabu"))
     assert caught.value.code == "data.no_usable_row"
 
 
 @pytest.mark.parametrize("cutoff_len", [1, 0, -5])
 def test_a_length_that_can_hold_nothing_is_refused(byte_tokenizer: Make, cutoff_len: int) -> None:
-    with pytest.raises(InputError, match="cutoff_len: expected at least 2 tokens, got"):
+    with raises("data.bad_cutoff"):
         encoded(byte_tokenizer(), chat(), cutoff_len=cutoff_len)
 
 
@@ -243,7 +243,7 @@ def test_a_model_without_a_template_reads_a_prompt_as_it_is(byte_tokenizer: Make
 
 def test_stories260k_refuses_chat_and_learns_completions(shared: Callable[[str], Path]) -> None:
     tokenizer = load_tokenizer(shared("data/models/stories260K"))
-    with pytest.raises(InputError, match="stories260K has no chat template"):
+    with raises("data.no_chat_template", "stories260K has no chat template"):
         encoded(tokenizer, chat())
     row = Record("f:1", "completion", prompt="Once upon", completion=" a time")
     (example,) = encoded(tokenizer, row).examples
@@ -252,7 +252,7 @@ def test_stories260k_refuses_chat_and_learns_completions(shared: Callable[[str],
 
 @pytest.mark.parametrize("answer", ["", " \n", "<think>\n\n</think>\n\n"])
 def test_wordless_answers_are_refused_only_together(byte_tokenizer: Make, answer: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("data.nothing_to_learn") as caught:
         encoded(byte_tokenizer(), chat(answer), chat(answer))
     assert caught.value.code == "data.nothing_to_learn"
     assert len(encoded(byte_tokenizer(), chat(answer), chat("Yo")).examples) == 2
@@ -261,12 +261,12 @@ def test_wordless_answers_are_refused_only_together(byte_tokenizer: Make, answer
 def test_a_token_without_an_embedding_is_named_before_the_start(byte_tokenizer: Make) -> None:
     # 256 bytes, then <s> </s> <|im_start|> <|im_end|>: 260 tokens
     reason = r"token 259 \('<\|im_end\|>'\): expected one of the 259 tokens"
-    with pytest.raises(InputError, match=reason):
+    with raises("data.no_usable_row", reason):
         encoded(byte_tokenizer(), chat(), vocabulary=259)
     assert encoded(byte_tokenizer(), chat(), vocabulary=260).examples
-    with pytest.raises(InputError, match="token 257"):
+    with raises("data.no_embedding", "token 257"):
         encoded(byte_tokenizer(None), *texts("a</s>"), vocabulary=256, split_special_tokens=False)
-    with pytest.raises(InputError, match=reason):
+    with raises("data.no_embedding", reason):
         encode_prompt([CHAT[0]], byte_tokenizer(), EncodeOptions(64, vocabulary=259))
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.codes import raises
 from zoo.gym.data.inspection import Inspection, count_tokens, inspect_dataset
 from zoo.gym.data.records import LEARNED, Kind
 from zoo.gym.data.report import report
 from zoo.gym.data.rows import EncodeOptions
-from zoo.gym.errors import InputError
 
 Inspect = Callable[..., Inspection]
 
@@ -129,7 +129,7 @@ def test_a_pair_with_a_worse_answer_that_the_template_refuses_is_a_problem(
         [f"{path}:1: the model's chat template refuses the chat: rude (line 1 of the template)"],
     )
     path.write_text(json.dumps(rows[0]), "utf-8")
-    with pytest.raises(InputError, match="refuses the chat: rude") as caught:
+    with raises("data.no_usable_row", "refuses the chat: rude") as caught:
         inspect_dataset([path], tmp_path, EncodeOptions(60), {"pair"})
     assert caught.value.code == "data.no_usable_row"
 
@@ -161,7 +161,7 @@ def test_json_holds_the_figures_that_the_text_shows(inspect: Inspect) -> None:
 def test_rows_that_the_template_refuses_are_problems(inspect: Inspect) -> None:
     found = inspect(pair("a", "b"), pair("a", "b" * 50), {"text": "c"}, template=False)
     assert (found.rows, found.problems) == (3, ())
-    with pytest.raises(InputError) as caught:
+    with raises("data.no_chat_template") as caught:
         inspect(
             {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]},
             template=False,

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.codes import raises
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data.mixing import Mix, Strategy, mixed_order
 from zoo.gym.data.reading import dataset
 from zoo.gym.data.reading.dataset import read_dataset
-from zoo.gym.errors import InputError
 from zoo.gym.train.rows import prepare_rows
 from zoo.gym.train.run_folder.pinned import dataset_files
 from zoo.models import pico_folder
@@ -110,7 +110,7 @@ def test_repeated_rows_stay_on_one_side_of_the_split(tmp_path: Path) -> None:
 def test_settings_that_cannot_take_effect_are_refused(
     tmp_path: Path, values: dict[str, str], reason: str
 ) -> None:
-    with pytest.raises(InputError, match=reason):
+    with raises("config.invalid", reason):
         config(files(tmp_path, 2, 2), **values)
 
 
@@ -127,14 +127,14 @@ def test_a_mix_of_other_files_is_refused_before_the_run(
     settings = config(
         files(tmp_path, *counts), mix_strategy="interleave_over", interleave_probs=shares
     )
-    with pytest.raises(InputError, match=reason):
+    with raises("data.bad_mix", reason):
         dataset_files(settings)
 
 
 def test_texts_are_not_mixed(tmp_path: Path) -> None:
     paths = files(tmp_path, 1, 1)
     paths[0].write_text('{"text": "a"}')
-    with pytest.raises(InputError) as caught:
+    with raises("data.mixed_texts") as caught:
         read_dataset(paths, mix=Mix("interleave_under"))
     assert caught.value.code == "data.mixed_texts"
 

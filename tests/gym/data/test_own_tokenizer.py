@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym import GymWarning, TrainConfig, open_chat, run_training
 from zoo.gym.data import EncodeOptions, Message, encode_prompt, load_tokenizer
 from zoo.gym.data.own_tokenizer import own_in, own_parts, tokenizer_of, write_own
 from zoo.gym.data.records import Record
 from zoo.gym.data.rows import encode_row, make_encoder
 from zoo.gym.delta import apply_delta, create_delta
-from zoo.gym.errors import InputError
 from zoo.gym.train.measuring import rows_of_files
 from zoo.gym.train.result.origin import check_same_tokenizer
 from zoo.gym.train.rows import prepare_rows
@@ -84,7 +84,7 @@ def test_texts_end_with_the_token_of_the_folder(tmp_path: Path, wrapped: bool) -
 
 def test_an_end_that_the_base_lacks_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|fin|>"}))
-    with pytest.raises(InputError):
+    with raises("data.missing_token"):
         tokenizer_of(pico_folder(), tmp_path)
 
 
@@ -215,7 +215,7 @@ def test_a_run_does_not_go_on_with_another_template(tmp_path: Path) -> None:
     check_same_tokenizer(env_file, own, resumes=False)
     check_same_tokenizer(env_file, own, resumes=True)
     for other in ({}, {"chat_template": OTHER}):
-        with pytest.raises(InputError):
+        with raises("train.other_template"):
             check_same_tokenizer(env_file, other, resumes=True)
 
 
@@ -227,7 +227,7 @@ def test_a_run_from_before_goes_on_with_the_bases_template_alone(
     if fits:
         check_same_tokenizer(tmp_path / "env.json", own, resumes=True)
     else:
-        with pytest.raises(InputError):
+        with raises("train.other_template"):
             check_same_tokenizer(tmp_path / "env.json", own, resumes=True)
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.codes import raises
 from zoo.gym.data.record_file import RecordFile, RecordStore, StoredRecords, packed, unpacked
 from zoo.gym.data.records import Call, Message, Record
-from zoo.gym.errors import StorageError
 from zoo.gym.paths import folders
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -138,6 +138,6 @@ def test_a_full_disk_is_a_storage_error() -> None:
 
     file = RecordFile()
     file._file = Full()  # type: ignore[assignment]
-    with pytest.raises(StorageError, match="no space left") as caught:
+    with raises("paths.storage", "no space left") as caught:
         file.append(row(1))
     assert caught.value.code == "paths.storage"

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.codes import raises
 from zoo.gym.data.equality import related_rows
 from zoo.gym.data.reading.formats import parse_row
 from zoo.gym.data.reading.preference import parse_pair
 from zoo.gym.data.records import Record
 from zoo.gym.data.split import split_at_end, split_records
-from zoo.gym.errors import InputError
 
 
 def row(text: str, kind: str = "completion", place: int = 0) -> Record:
@@ -106,7 +106,7 @@ def test_runs_without_a_stored_split_hold_out_the_last_rows() -> None:
 
 @pytest.mark.parametrize("val_size", [-0.1, 10, 11, 2.5, float("nan")])
 def test_a_size_that_leaves_nothing_or_means_nothing_is_refused(val_size: float) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("data.bad_val_size") as caught:
         split_records(rows(10), val_size, 0)
     assert caught.value.code == "data.bad_val_size"
 
@@ -117,7 +117,7 @@ def test_a_lone_text_is_cut_at_the_end_of_a_line() -> None:
 
 
 def test_a_split_of_other_rows_is_refused() -> None:
-    with pytest.raises(InputError, match="expected the 10 rows that were split, got 9"):
+    with raises("data.changed", "expected the 10 rows that were split, got 9"):
         split_records(rows(10), 0.1, 0).apply(rows(9))
 
 

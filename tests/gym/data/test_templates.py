@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.codes import raises
 from tests.conftest import CHATML
 from zoo.gym.config import load_config
 from zoo.gym.data import EncodeOptions, chat_stops, load_tokenizer
@@ -16,7 +17,6 @@ from zoo.gym.data.records import Message, Record
 from zoo.gym.data.rendering.template import chat_template, render
 from zoo.gym.data.rows import encode_row, make_encoder
 from zoo.gym.data.templates import TEMPLATES
-from zoo.gym.errors import InputError, NotAvailableError
 from zoo.models import pico_folder
 
 S, U, A = (Message(role, role[0].upper()) for role in ("system", "user", "assistant"))
@@ -97,7 +97,7 @@ def test_a_turn_that_a_format_has_no_place_for_is_refused(
 ) -> None:
     template = chat_template(byte_tokenizer(TEMPLATES[name]), "2024-07-26")
     assert template is not None
-    with pytest.raises(InputError):
+    with raises("data.refused_by_template"):
         render(template, turns)
 
 
@@ -134,7 +134,7 @@ def test_a_file_whose_turns_end_with_no_token_is_refused(
     bare: Path, tmp_path: Path, end: str
 ) -> None:
     (tmp_path / "mine.jinja").write_text(CHATML.replace("<|im_end|>", end))
-    with pytest.raises(InputError, match="end with a token of the base, got") as caught:
+    with raises("data.template_end", "end with a token of the base, got") as caught:
         own_tokenizer(bare, template=str(tmp_path / "mine.jinja"))
     assert caught.value.code == "data.template_end"
 
@@ -149,7 +149,7 @@ def test_the_end_of_turns_becomes_that_of_texts(bare: Path) -> None:
 def test_a_base_without_any_end_is_refused(bare: Path) -> None:
     config = json.loads((bare / "tokenizer_config.json").read_text())
     (bare / "tokenizer_config.json").write_text(json.dumps(config | {"eos_token": None}))
-    with pytest.raises(InputError, match="no end-of-text token either") as caught:
+    with raises("data.template_end", "no end-of-text token either") as caught:
         own_tokenizer(bare, template="llama3")
     assert caught.value.code == "data.template_end"
 
@@ -177,10 +177,10 @@ def test_a_template_is_one_of_ours_or_a_file(tmp_path: Path) -> None:
     items = ["model_name_or_path=m", "dataset=d"]
     assert load_config([], [*items, "template=qwen"], {}).config.template == "qwen"
     assert load_config([], [*items, "template=./a.jinja"], {}).config.template_file == "./a.jinja"
-    with pytest.raises(InputError, match="chatml"):
+    with raises("config.invalid", "chatml"):
         load_config([], [*items, "template=chatlm"], {})
     shutil.copytree(pico_folder(), tmp_path / "base")
-    with pytest.raises(NotAvailableError):
+    with raises("data.missing_template"):
         own_tokenizer(tmp_path / "base", template=str(tmp_path / "absent.jinja"))
 
 

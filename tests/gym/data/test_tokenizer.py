@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.codes import raises
 from zoo.gym.data.tokenizer import load_tokenizer, tokenise
 from zoo.gym.errors import InputError, NotAvailableError
 
@@ -54,7 +55,7 @@ def test_a_folder_without_a_good_tokenizer_is_refused(
 
 
 def test_an_absent_folder_is_not_available(tmp_path: Path) -> None:
-    with pytest.raises(NotAvailableError) as caught:
+    with raises("data.missing_model") as caught:
         load_tokenizer(tmp_path / "absent")
     assert caught.value.code == "data.missing_model"
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
+from tests.codes import raises
 from tests.gym.delta import models_on_disk as disk
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta import apply_delta, create_delta, difference, load_delta
 from zoo.gym.delta.reading.identity import identity, verify_base
 from zoo.gym.delta.reading.weights import open_weights, read_float32
-from zoo.gym.errors import InputError, StorageError
 
 Q = "model.layers.0.self_attn.q_proj.weight"
 
@@ -132,9 +132,9 @@ def test_another_base_is_refused_and_both_are_named(
 ) -> None:
     identity = load_delta(dense).header.base.identity[:12]
     message = rf"belongs to another base: expected 'tiny' \({identity}\), got 'tuned' \([0-9a-f]+\)"
-    with pytest.raises(InputError, match=message):
+    with raises("delta.wrong_base", message):
         apply_delta(dense, base=tuned, out=tmp_path / "out")
-    with pytest.raises(InputError, match="got 'zen-eco'"):
+    with raises("delta.wrong_base", "got 'zen-eco'"):
         apply_delta(dense, base=tuned, out=tmp_path / "out", base_id="zen-eco")
     assert list(tmp_path.iterdir()) == []
 
@@ -144,7 +144,7 @@ def test_one_changed_byte_makes_it_another_base(lowrank: Path, base: Path, tmp_p
     content = bytearray((copy / "model.safetensors").read_bytes())
     content[open_weights(copy).tensors[Q][1].start] ^= 1
     (copy / "model.safetensors").write_bytes(content)
-    with pytest.raises(InputError, match="belongs to another base"):
+    with raises("delta.wrong_base", "belongs to another base"):
         apply_delta(lowrank, base=copy, out=tmp_path / "out")
 
 
@@ -152,7 +152,7 @@ def test_a_base_of_another_architecture_is_told_by_its_missing_tensor(
     lowrank: Path, tmp_path: Path
 ) -> None:
     other = disk.write_model(tmp_path / "gpt", {"wte.weight": np.ones((2, 2), np.float32)})
-    with pytest.raises(InputError, match="got 'gpt', which has no tensor 'model"):
+    with raises("delta.wrong_base", "got 'gpt', which has no tensor 'model"):
         apply_delta(lowrank, base=other, out=tmp_path / "out")
 
 
@@ -164,7 +164,7 @@ def test_a_type_that_no_delta_is_taken_of_is_refused(lowrank: Path, tmp_path: Pa
     names = [tensor.name for tensor in delta.header.tensors]
     told = delta.header.base.model_copy(update={"identity": identity(weights, names)})
     theirs = replace(delta, header=delta.header.model_copy(update={"base": told}))
-    with pytest.raises(InputError, match="expected a type of F32, F16, BF16 in the base, got"):
+    with raises("delta.wrong_base", "expected a type of F32, F16, BF16 in the base, got"):
         verify_base(theirs, weights)
 
 
@@ -172,9 +172,7 @@ def test_weights_beyond_float32_are_refused(tmp_path: Path) -> None:
     base = disk.write_model(tmp_path / "base", {"w": np.full(4, 3e38, np.float32)})
     tuned = disk.write_model(tmp_path / "tuned", {"w": np.full(4, 1e38, np.float32)})
     file = create_delta(tuned, base=base, base_id="large", out=tmp_path / "d.safetensors").file
-    with pytest.raises(
-        InputError, match="'w': expected finite weights, got base plus delta beyond"
-    ):
+    with raises("delta.not_finite", "'w': expected finite weights, got base plus delta beyond"):
         apply_delta(file, base=base, out=tmp_path / "out", scaled=-1.0)
     assert not (tmp_path / "out").exists()
 
@@ -187,7 +185,7 @@ def test_weights_beyond_bfloat16_are_refused(tmp_path: Path) -> None:
         tuned, base=base, base_id="b", out=tmp_path / "d", config=DeltaConfig(codec="sparse")
     ).file
     assert apply_delta(file, base=base, out=tmp_path / "f32").rounding_loss is None
-    with pytest.raises(InputError, match=r"'w': .* got base plus delta beyond bfloat16"):
+    with raises("delta.not_finite", r"'w': .* got base plus delta beyond bfloat16"):
         apply_delta(file, base=base, out=tmp_path / "out", dtype="bf16")
     assert not (tmp_path / "out").exists()
 
@@ -197,7 +195,7 @@ def test_unchanged_weights_beyond_bfloat16_are_refused(tmp_path: Path) -> None:
     base = disk.write_model(tmp_path / "base", {**kept, "w": np.zeros(4, np.float32)})
     tuned = disk.write_model(tmp_path / "tuned", {**kept, "w": np.ones(4, np.float32)})
     file = create_delta(tuned, base=base, base_id="b", out=tmp_path / "d").file
-    with pytest.raises(InputError, match=r"base: tensor 'kept': .* got values beyond bfloat16"):
+    with raises("delta.not_finite", r"base: tensor 'kept': .* got values beyond bfloat16"):
         apply_delta(file, base=base, out=tmp_path / "out", dtype="bf16")
 
 
@@ -217,7 +215,7 @@ def test_infinite_values_that_a_delta_does_not_change_stay(
 def test_a_quantised_base_is_refused(dense: Path, base: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(base, tmp_path / "tiny")
     (copy / "config.json").write_text(json.dumps(disk.CONFIG | {"quantization_config": {"b": 4}}))
-    with pytest.raises(InputError, match="expected float weights, got a quantised model"):
+    with raises("delta.quantized"):
         apply_delta(dense, base=copy, out=tmp_path / "out")
 
 
@@ -228,7 +226,7 @@ def test_a_filled_folder_is_refused_and_an_empty_one_used(
     out.mkdir()
     apply_delta(dense, base=base, out=out)
     kept = (out / "model.safetensors").read_bytes()
-    with pytest.raises(InputError, match="expected no folder or an empty one"):
+    with raises("files.folder_not_empty"):
         apply_delta(dense, base=base, out=out)
     assert (out / "model.safetensors").read_bytes() == kept
 
@@ -237,7 +235,7 @@ def test_a_place_that_cannot_be_written_is_a_storage_error(
     dense: Path, base: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StorageError, match="cannot write"):
+    with raises("paths.storage", "cannot write"):
         apply_delta(dense, base=base, out=tmp_path / "file" / "out")
 
 
@@ -248,6 +246,6 @@ def test_a_failure_on_the_way_leaves_nothing_behind(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("zoo.gym.files.atomic.sync_file", full)
-    with pytest.raises(StorageError, match="no space left on device"):
+    with raises("paths.storage", "no space left on device"):
         apply_delta(dense, base=base, out=tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

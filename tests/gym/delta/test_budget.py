@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.delta.lora import write_lora, write_random_adapter
 from zoo.gym import create_delta, load_delta
 from zoo.gym.cli import main
@@ -95,12 +96,12 @@ def test_a_rank_is_cut_in_the_file_and_refused_for_full_weights(tmp_path: Path) 
         adapter, base=pico_folder(), out=tmp_path / "d", config=DeltaConfig(rank=1)
     ).file
     for rank in (4, 99):
-        with pytest.raises(InputError, match="rank: expected below 4, that of the adapter, got"):
+        with raises("delta.bad_rank", "rank: expected below 4, that of the adapter, got"):
             create_delta(
                 adapter, base=pico_folder(), out=tmp_path / "e", config=DeltaConfig(rank=rank)
             )
     assert {term.rank for tensor in load_delta(file).header.tensors for term in tensor.terms} == {1}  # type: ignore[union-attr]
-    with pytest.raises(InputError, match="rank: expected none"):
+    with raises("delta.bad_option", "rank: expected none"):
         create_delta(
             pico_folder(), base=pico_folder(), out=tmp_path / "e", config=DeltaConfig(rank=1)
         )

@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
+from tests.codes import raises
 from zoo.gym.delta import check_delta
-from zoo.gym.errors import NotAvailableError
 
 
 def test_a_sound_delta_passes_all_that_needs_no_data(dense: Path, base: Path) -> None:
@@ -49,5 +47,5 @@ def test_a_model_fails_the_format(base: Path) -> None:
 
 
 def test_an_absent_delta_is_not_available(tmp_path: Path) -> None:
-    with pytest.raises(NotAvailableError):
+    with raises("delta.no_such_file"):
         check_delta(tmp_path / "none.safetensors")

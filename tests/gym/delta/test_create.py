@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
+from tests.codes import raises
 from tests.gym.delta import models_on_disk as disk
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta import Origin, create_delta, difference, load_delta
 from zoo.gym.delta.distilled import Distilled
 from zoo.gym.delta.file.terms import IntTerm
-from zoo.gym.errors import InputError, NotAvailableError, StorageError
+from zoo.gym.errors import InputError
 from zoo.models import pico_folder
 
 SHAPES = disk.qwen3_shapes()
@@ -91,7 +92,7 @@ def test_layers_without_effect_are_refused(
 def test_a_copy_of_the_base_is_refused_loudly(dtype: str, tmp_path: Path) -> None:
     base = disk.write_model(tmp_path / "base", BASE, dtype)
     source = disk.write_model(tmp_path / "copy", BASE, dtype)
-    with pytest.raises(InputError, match="expected a fine-tune, got no change from the base"):
+    with raises("delta.no_change"):
         make(source, base, tmp_path)
     assert not (tmp_path / "d.safetensors").exists()
 
@@ -126,24 +127,25 @@ def test_a_stored_tied_head_counts_once(tmp_path: Path) -> None:
 def test_a_tied_head_that_learned_alone_is_refused(base32: Path, tmp_path: Path) -> None:
     head = {"lm_head.weight": BASE["model.embed_tokens.weight"] + 1}
     source = disk.write_model(tmp_path / "tuned", {**BASE, **head})
-    with pytest.raises(InputError, match=r"'lm_head\.weight': expected the tied embedding"):
+    with raises("delta.tied", r"'lm_head\.weight': expected the tied embedding"):
         make(source, base32, tmp_path)
 
 
 def test_a_tensor_in_one_of_both_is_refused(base32: Path, tmp_path: Path) -> None:
     extra = disk.write_model(tmp_path / "extra", {**BASE, "bias": np.ones(3, np.float32)})
-    with pytest.raises(InputError, match=r"tensor 'bias' is in .*extra but not in .*base32"):
+    with raises("delta.no_such_tensor", r"tensor 'bias' is in .*extra but not in .*base32"):
         make(extra, base32, tmp_path)
     fewer = {name: array for name, array in BASE.items() if name != NORM}
     lacking = disk.write_model(tmp_path / "fewer", fewer)
-    with pytest.raises(InputError, match=r"tensor 'model.norm.weight' is in .*base32 but not in"):
+    with raises("delta.no_such_tensor", r"tensor 'model.norm.weight' is in .*base32 but not in"):
         make(lacking, base32, tmp_path)
 
 
 def test_another_shape_names_tensor_and_both_shapes(base32: Path, tmp_path: Path) -> None:
     source = disk.write_model(tmp_path / "tuned", {**BASE, Q: np.ones((16, 4), np.float32)})
-    with pytest.raises(
-        InputError, match=r"q_proj.weight': expected shape \[16, 16\] as in the base, got \[16, 4\]"
+    with raises(
+        "delta.other_shape",
+        r"q_proj.weight': expected shape \[16, 16\] as in the base, got \[16, 4\]",
     ):
         make(source, base32, tmp_path)
 
@@ -167,7 +169,7 @@ def test_integers_that_differ_are_refused_and_equal_ones_skipped(tmp_path: Path)
         _retype(folder / "model.safetensors", "steps", value)
     assert set(make(source, base, tmp_path)) == {Q}
     _retype(source / "model.safetensors", "steps", b"\2")
-    with pytest.raises(InputError, match=r"'steps': expected a type of F32, F16, BF16, got 'I32'"):
+    with raises("delta.bad_type", r"'steps': expected a type of F32, F16, BF16, got 'I32'"):
         make(source, base, tmp_path)
 
 
@@ -205,7 +207,7 @@ def test_a_form_that_the_source_cannot_take_is_refused(
     kind: str, options: dict[str, Any], message: str, home: Path, request: pytest.FixtureRequest
 ) -> None:
     source, base = (request.getfixturevalue(name) for name in (kind, "base"))
-    with pytest.raises(InputError, match=message):
+    with raises("delta.bad_option", message):
         make(source, base, home, config=DeltaConfig(**options))
 
 
@@ -229,7 +231,7 @@ def test_the_header_tells_where_the_delta_came_from(
 def test_the_base_is_never_overwritten(tuned: Path, base: Path) -> None:
     file = base / "model.safetensors"
     before = file.read_bytes()
-    with pytest.raises(InputError, match="got one of the inputs"):
+    with raises("delta.bad_output", "got one of the inputs"):
         create_delta(tuned, base=base, base_id="tiny", out=file)
     assert file.read_bytes() == before
 
@@ -241,14 +243,14 @@ def test_a_full_disk_is_told_and_leaves_nothing_behind(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("zoo.gym.files.atomic.sync_file", full)
-    with pytest.raises(StorageError, match="no space left on device"):
+    with raises("paths.storage", "no space left on device"):
         make(adapter, base, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_absent_source_or_base_is_not_available(tuned: Path, base: Path, tmp_path: Path) -> None:
     for source, model in ((tmp_path / "none", base), (tuned, tmp_path / "none")):
-        with pytest.raises(NotAvailableError, match="no such"):
+        with raises("delta.no_weights"):
             make(source, model, tmp_path)
 
 
@@ -257,7 +259,7 @@ def test_a_file_that_is_no_delta_is_never_written_over(
 ) -> None:
     data = tmp_path / "my-chats.jsonl"
     data.write_text("mine")
-    with pytest.raises(InputError, match="expected a new file or an older delta"):
+    with raises("delta.bad_output", "expected a new file or an older delta"):
         create_delta(adapter, base=base, base_id="tiny", out=data)
     assert data.read_text() == "mine"
 
@@ -269,12 +271,12 @@ def test_an_older_delta_is_replaced_only_by_force(
     options: dict[str, Any] = {"base": base, "base_id": "tiny", "out": out}
     create_delta(adapter, **options)
     before = out.read_bytes()
-    with pytest.raises(InputError, match="expected a new file, got one that exists") as caught:
+    with raises("delta.bad_output", "expected a new file, got one that exists") as caught:
         create_delta(tuned, **options)
     assert "force=True" in str(caught.value.hint)
     assert out.read_bytes() == before
     assert create_delta(tuned, **options, force=True).form == "dense"
-    with pytest.raises(InputError, match='force: expected bool, got "yes"'):
+    with raises("arguments.wrong_type", 'force: expected bool, got "yes"'):
         create_delta(tuned, **(options | {"force": "yes"}))
 
 
@@ -282,18 +284,18 @@ def test_a_base_of_a_type_that_no_delta_is_taken_of_is_refused(
     adapter: Path, tmp_path: Path
 ) -> None:
     base = disk.write_model(tmp_path / "base", BASE, "float64")
-    with pytest.raises(InputError, match="expected a type of F32, F16, BF16 in the base, got"):
+    with raises("delta.bad_type", "expected a type of F32, F16, BF16 in the base, got"):
         make(adapter, base, tmp_path)
 
 
 def test_a_delta_is_no_fine_tune(dense: Path, base: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="expected a fine-tune, got a delta") as caught:
+    with raises("delta.already_a_delta") as caught:
         make(dense, base, tmp_path)
     assert "delta apply" in str(caught.value.hint)
 
 
 def test_a_base_s_name_is_one_line(adapter: Path, base: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"base: .* got 'a\\nb'"):
+    with raises("delta.bad_base_name", r"base: .* got 'a\\nb'"):
         create_delta(adapter, base=base, base_id="a\nb", out=tmp_path / "d.safetensors")
 
 

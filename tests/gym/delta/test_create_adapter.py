@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.delta import models_on_disk as disk
 from tests.gym.delta.test_create import BASE, SHAPES, Q, differences, make
 from zoo.gym.delta import load_delta
@@ -80,7 +81,7 @@ def test_an_adapter_that_learned_nothing_is_refused(base32: Path, tmp_path: Path
     factors = disk.lora_arrays(SHAPES, 2, 3)
     zeros = {name: array * (".lora_A." in name) for name, array in factors.items()}
     source = disk.write_adapter(tmp_path / "lora", zeros, 2)
-    with pytest.raises(InputError, match="got no change from the base"):
+    with raises("delta.no_change"):
         make(source, base32, tmp_path)
 
 
@@ -172,7 +173,7 @@ def test_factors_of_two_ranks_have_their_own_code(base32: Path, tmp_path: Path) 
     first = min(factors)  # the A of a module: one more row than its B has columns
     factors[first] = np.ones((3, factors[first].shape[1]), np.float32)
     source = disk.write_adapter(tmp_path / "lora", factors, 2)
-    with pytest.raises(InputError, match=r"expected \[r, in\] and \[out, r\]") as refused:
+    with raises("delta.bad_factors", r"expected \[r, in\] and \[out, r\]") as refused:
         make(source, base32, tmp_path)
     assert refused.value.code == "delta.bad_factors"
 
@@ -181,11 +182,11 @@ def test_a_lone_factor_and_a_missing_config_are_refused(base32: Path, tmp_path: 
     factors = disk.lora_arrays(SHAPES, 2, 3)
     first = min(factors)
     lone = disk.write_adapter(tmp_path / "lone", {first: factors[first]}, 2)
-    with pytest.raises(InputError, match="expected lora_A and lora_B, got one"):
+    with raises("delta.incomplete_adapter", "expected lora_A and lora_B, got one"):
         make(lone, base32, tmp_path)
     file = disk.write_tensors(tmp_path / "bare.safetensors", factors)
-    with pytest.raises(
-        InputError, match=r"'adapter_config.json' next to the LoRA factors, got none"
+    with raises(
+        "delta.incomplete_adapter", r"'adapter_config.json' next to the LoRA factors, got none"
     ):
         make(file, base32, tmp_path)
 
@@ -194,8 +195,8 @@ def test_a_pickled_adapter_is_refused(adapter: Path, base32: Path, tmp_path: Pat
     source = tmp_path / "lora"
     source.mkdir()
     shutil.copy(adapter / "adapter_config.json", source)
-    with pytest.raises(InputError, match=r"expected 'adapter_model.*got none"):
+    with raises("delta.incomplete_adapter", r"expected 'adapter_model.*got none"):
         make(source, base32, tmp_path)
     (source / "adapter_model.bin").write_bytes(b"pickle")
-    with pytest.raises(InputError, match=r"expected 'adapter_model.*got only pickled weights"):
+    with raises("delta.incomplete_adapter", r"expected 'adapter_model.*got only pickled weights"):
         make(source, base32, tmp_path)

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.backends.families import write_family
+from tests.codes import raises
 from tests.gym.delta.test_families import scores
 from zoo.backends.torch.quiet import quiet
 from zoo.gym.config.delta import DeltaConfig
@@ -160,14 +161,14 @@ def test_experts_that_did_not_change_are_no_part_of_the_delta(
 def test_experts_that_the_files_stack_are_refused(family: str, tmp_path: Path) -> None:
     base = write_family(tmp_path / "base", family)
     adapt(base, tmp_path / "lora", ["down_proj"])
-    with pytest.raises(InputError, match=r"down_proj': expected experts that .* one by one") as no:
+    with raises("delta.stacked_experts", r"down_proj': expected experts that .* one by one") as no:
         make(tmp_path / "lora", base, tmp_path / "d.safetensors")
     assert no.value.code == "delta.stacked_experts"
 
 
 def test_another_parameter_is_refused(mixtral: Path, tmp_path: Path) -> None:
     adapt(mixtral, tmp_path / "lora", ["lm_head.weight"])
-    with pytest.raises(InputError, match=r"what is beside them, got 'lm_head\.weight'"):
+    with raises("delta.adapter_not_supported", r"what is beside them, got 'lm_head\.weight'"):
         make(tmp_path / "lora", mixtral, tmp_path / "d.safetensors")
 
 
@@ -220,7 +221,7 @@ def test_factors_of_an_expert_beside_those_of_its_stack_are_refused(
         factors[f"{layer}.lora_{side}.weight"] = torch.ones(shape)
     save_file(factors, file, {"format": "pt"})
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"target_modules": ".*0.w2"}))
-    with pytest.raises(InputError, match=r"experts\.0\.w2\.weight' once, got them twice"):
+    with raises("delta.tensor_twice", r"experts\.0\.w2\.weight' once, got them twice"):
         make(tmp_path / "lora", mixtral, tmp_path / "d.safetensors")
 
 
@@ -228,5 +229,5 @@ def test_training_the_delta_is_refused_by_name(mixtral: Path, tmp_path: Path) ->
     adapt(mixtral, tmp_path / "lora", ["down_proj"])
     delta = load_delta(make(tmp_path / "lora", mixtral, tmp_path / "d.safetensors"))
     adapter = read_adapter(tmp_path / "lora", open_weights(mixtral))
-    with pytest.raises(InputError, match=r"stacked experts for .*w2\.weight"):
+    with raises("delta.stacked_experts", r"stacked experts for .*w2\.weight"):
         LatentFactors(delta.header.tensors[0], adapter)

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
+from tests.codes import raises
 from tests.gym.delta import models_on_disk as disk
 from tests.gym.delta.forge import forge
 from zoo.gym.delta import create_delta, load_delta
-from zoo.gym.errors import GymError, InputError, NotAvailableError
+from zoo.gym.errors import GymError, InputError
 
 PICO_SHAPES = disk.qwen3_shapes(disk.PICO)
 Q = "model.layers.0.self_attn.q_proj.weight"
@@ -111,12 +112,12 @@ def test_bytes_after_the_end_are_refused(lowrank: Path, tmp_path: Path) -> None:
 
 
 def test_a_model_is_no_delta(base: Path) -> None:
-    with pytest.raises(InputError, match="is not a delta: metadata format: expected"):
+    with raises("delta.not_a_delta", "is not a delta: metadata format: expected"):
         load_delta(base / "model.safetensors")
 
 
 def test_an_absent_file_is_not_available(tmp_path: Path) -> None:
-    with pytest.raises(NotAvailableError, match="no such delta file"):
+    with raises("delta.no_such_file"):
         load_delta(tmp_path / "none.safetensors")
 
 
@@ -223,7 +224,7 @@ def test_figures_that_cannot_be_are_refused(
     def edit(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> None:
         header["quality"] = FIGURES | change
 
-    with pytest.raises(InputError, match=message):
+    with raises("delta.bad_header", message):
         load_delta(forge(lowrank, tmp_path / "forged.safetensors", edit))
 
 
@@ -242,7 +243,7 @@ def test_a_name_that_steers_the_terminal_is_refused(
     def edit(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> None:
         (header if place == "tool" else header["base"])[place] = f"x{mark}checked   ok"
 
-    with pytest.raises(InputError, match="expected text without control characters") as caught:
+    with raises("delta.bad_header", "expected text without control characters") as caught:
         load_delta(forge(lowrank, tmp_path / "forged.safetensors", edit))
     assert mark not in caught.value.message
 
@@ -251,7 +252,7 @@ def test_an_unknown_field_writes_no_line_of_its_own(lowrank: Path, tmp_path: Pat
     def edit(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> None:
         header["x\nzoo-gym: all is well"] = 1
 
-    with pytest.raises(InputError) as caught:
+    with raises("delta.bad_header") as caught:
         load_delta(forge(lowrank, tmp_path / "forged.safetensors", edit))
     assert "\n" not in caught.value.message
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.delta import models_on_disk as disk
 from tests.gym.delta.conftest import SHAPES
 from zoo.gym import BitDeltaConfig, DeltaQuantConfig, DeltaSoup, DeltaSoupConfig, QuantMethod
@@ -135,7 +136,7 @@ REFUSED: list[tuple[type[Config], Settings, str]] = [
 def test_a_setting_without_effect_is_refused_by_name(
     kind: type[Config], settings: Settings, message: str
 ) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("config.invalid") as caught:
         kind(**settings)
     assert caught.value.message.startswith(message)
     assert "expected" in caught.value.message or "Did you mean" in caught.value.message

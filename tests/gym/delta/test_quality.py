@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.delta import models_on_disk as disk
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec
@@ -141,7 +142,7 @@ def test_another_users_delta_of_another_base_is_refused_before_anything_is_writt
 ) -> None:
     other = tmp_path / "o.safetensors"
     create_delta(folders["base"], base=folders["tuned"], out=other)
-    with pytest.raises(InputError, match="base"):
+    with raises("delta.wrong_base", "base"):
         make(
             folders["tuned"],
             folders,
@@ -156,7 +157,7 @@ def test_the_file_that_is_replaced_is_no_control(
 ) -> None:
     out = make(folders["tuned"], folders, tmp_path / "d.safetensors", None).file
     before = out.read_bytes()
-    with pytest.raises(InputError, match="control: expected another file than the output"):
+    with raises("delta.bad_control"):
         create_delta(
             folders["tuned"],
             base=folders["base"],
@@ -383,7 +384,7 @@ def test_a_failed_measurement_leaves_the_delta(
 
 def test_rows_without_a_learned_token_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
     empty = Example(np.arange(3), np.zeros(3, np.bool_), "drawn:1", truncated=False)
-    with pytest.raises(InputError, match="expected held-out rows with learned tokens, got none"):
+    with raises("delta.no_held_out_rows"):
         make(folders["tuned"], folders, tmp_path / "d.safetensors", QualityInput([empty]))
 
 

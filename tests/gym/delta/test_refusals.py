@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.delta import as_text, check_delta, load_delta
 from zoo.gym.delta.check import Check, judge_refusals
 from zoo.gym.delta.file.refusals import REFUSALS_KEY, Refusals
 from zoo.gym.delta.file.writer import replace_header
-from zoo.gym.errors import InputError
 from zoo.gym.refusals import PromptCounts, Unmeasured, prompts_digest
 
 ASKED = {"harmful": 60, "harmless": 60}
@@ -71,7 +71,7 @@ def test_shares_and_intervals_are_for_programs(dense: Path) -> None:
 def test_an_impossible_record_is_refused(
     dense: Path, tmp_path: Path, changes: dict[str, Any]
 ) -> None:
-    with pytest.raises(InputError, match="header"):
+    with raises("delta.bad_header", "header"):
         with_record(dense, tmp_path / "d", record(**changes))
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.delta import DeltaReport, create_delta, load_delta
 from zoo.gym.delta.file.refusals import Refusals
 from zoo.gym.errors import GymWarning, InputError
@@ -39,7 +40,7 @@ def create(base: Path, tuned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_delta_that_refuses_too_little_leaves_no_file(create: Any, tmp_path: Path) -> None:
     # 0.95 of 58 is 55.1
-    with pytest.raises(InputError) as error:
+    with raises("delta.refuses_less") as error:
         create((58, 58, 55), 0.95)
     assert error.value.code == "delta.refuses_less"
     assert error.value.message == (
@@ -51,7 +52,7 @@ def test_a_delta_that_refuses_too_little_leaves_no_file(create: Any, tmp_path: P
 
 
 def test_the_hint_names_a_fine_tune_that_is_the_cause(create: Any) -> None:
-    with pytest.raises(InputError) as error:
+    with raises("delta.refuses_less") as error:
         create((58, 12, 11), 0.95)
     assert "the fine-tune refuses 12: its data needs rows with refusals" in str(error.value.hint)
 
@@ -71,7 +72,7 @@ def test_as_many_as_the_threshold_says_are_enough(
 
 def test_an_older_delta_is_replaced_only_by_one_that_passes(create: Any, tmp_path: Path) -> None:
     before = create((60, 60, 60), 0.95).file.read_bytes()
-    with pytest.raises(InputError, match="got 3"):
+    with raises("delta.refuses_less", "got 3"):
         create((60, 60, 3), 0.95, force=True)
     assert (tmp_path / "d").read_bytes() == before
     create((60, 60, 59), 0.95, force=True)
@@ -95,7 +96,7 @@ def test_a_base_that_refuses_nothing_is_said_and_the_delta_written(create: Any) 
 
 
 def test_a_base_that_cannot_be_asked_passes_no_gate(create: Any, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be measured: the base has no tokenizer"):
+    with raises("delta.refusals_not_measured", "cannot be measured: the base has no tokenizer"):
         create(Unmeasured.UNREADABLE, 0.95)
     assert list(tmp_path.iterdir()) == []
 

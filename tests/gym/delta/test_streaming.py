@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.delta import models_on_disk as disk
 from zoo.gym.delta import Passed, apply_delta, create_delta, load_delta, rebuild
 from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import open_weights
-from zoo.gym.errors import InputError
 
 _CREATE = """
 import os, signal, sys
@@ -125,5 +125,5 @@ def test_a_base_that_changes_meanwhile_is_refused(tmp_path: Path) -> None:
     def touch(_: Passed) -> None:
         (base / "model.safetensors").touch()
 
-    with pytest.raises(InputError, match="was changed while it was read"):
+    with raises("delta.changed_while_read"):
         create_delta(tuned, base=base, base_id="b", out=tmp_path / "d.safetensors", watch=touch)

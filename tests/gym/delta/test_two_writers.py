@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.delta.lora import write_random_adapter
 from zoo.gym import create_delta
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta.file.writer import named_last
-from zoo.gym.errors import InputError
 from zoo.models import pico_folder
 
 
@@ -22,7 +22,7 @@ def test_the_second_writer_is_refused_and_the_first_ends(tmp_path: Path) -> None
     out = tmp_path / "out.safetensors"
     with named_last(out, last=True) as first:
         first.write_bytes(b"first")
-        with pytest.raises(InputError, match="no other process to write it"), ExitStack() as second:
+        with raises("delta.written_elsewhere"), ExitStack() as second:
             second.enter_context(named_last(out, last=True))
         assert first.read_bytes() == b"first"
     assert out.read_bytes() == b"first"
@@ -33,7 +33,7 @@ def test_a_file_that_appeared_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     out, writing = tmp_path / "out.safetensors", ExitStack()
     writing.enter_context(named_last(out, last=True)).write_bytes(b"mine")
     out.write_bytes(b"theirs")
-    with pytest.raises(InputError, match="no other process"):
+    with raises("delta.written_elsewhere"):
         writing.close()
     assert out.read_bytes() == b"theirs"
     with named_last(out, last=True) as beside:  # now it is there, and may be replaced
@@ -44,5 +44,5 @@ def test_a_file_that_appeared_meanwhile_is_not_replaced(tmp_path: Path) -> None:
 def test_the_rank_of_a_layer_is_below_the_adapters(tmp_path: Path) -> None:
     adapter = write_random_adapter(tmp_path / "adapter")
     layers = {"*.down_proj": DeltaConfig(bits=8, rank=4000)}
-    with pytest.raises(InputError, match="rank: expected below"):
+    with raises("delta.bad_rank"):
         create_delta(adapter, base=pico_folder(), out=tmp_path / "d.safetensors", layers=layers)

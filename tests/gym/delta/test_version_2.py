@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.delta.forge import forge
 from tests.gym.delta.test_golden import GOLDEN
 from zoo.core import read_header
 from zoo.gym.delta import Quality, as_json, as_text, create_delta, load_delta
 from zoo.gym.delta.file.writer import replace_header
-from zoo.gym.errors import InputError
 
 PRIVATE = GOLDEN / "private.safetensors"
 
@@ -89,7 +89,7 @@ def _without_parents(file: dict[str, Any], header: dict[str, Any], data: bytearr
     ],
 )
 def test_a_rightly_sealed_contradiction_is_refused(edit: Any, message: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises("delta.bad_header", message):
         load_delta(forge(PRIVATE, tmp_path / "forged.safetensors", edit))
 
 
@@ -117,5 +117,5 @@ def test_a_damaged_note_of_parents_is_refused(
     note: str, base: Path, tuned: Path, tmp_path: Path
 ) -> None:
     grown = with_parents(base, tmp_path, note)
-    with pytest.raises(InputError, match=r"parents\.json: .*expected"):
+    with raises("delta.bad_parents", r"parents\.json: .*expected"):
         create_delta(tuned, base=grown, base_id="tiny", out=tmp_path / "d.safetensors")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.delta import models_on_disk as disk
 from tests.gym.delta.forge import forge
 from zoo.core import digest
@@ -55,7 +56,7 @@ def test_a_base_with_another_unlisted_tensor_is_refused(
     name: str, lowrank: Path, tmp_path: Path
 ) -> None:
     other = base_with(tmp_path / "other", OTHER_TENSORS[name])
-    with pytest.raises(InputError, match=r"got 'other', whose tensors .* differ: expected"):
+    with raises("delta.wrong_base", r"got 'other', whose tensors .* differ: expected"):
         apply_delta(lowrank, base=other, out=tmp_path / "out")
 
 
@@ -64,7 +65,7 @@ def test_a_base_with_another_setting_is_refused_by_its_name(
     name: str, lowrank: Path, tmp_path: Path
 ) -> None:
     other = base_with(tmp_path / "other", {}, **OTHER_SETTINGS[name])
-    with pytest.raises(InputError, match=f"whose config differs: .*'{name}': expected"):
+    with raises("delta.wrong_base", f"whose config differs: .*'{name}': expected"):
         apply_delta(lowrank, base=other, out=tmp_path / "out")
 
 
@@ -95,7 +96,7 @@ def test_force_accepts_it_and_the_report_says_so(lowrank: Path, base: Path, tmp_
 
 def test_force_does_not_accept_another_listed_tensor(lowrank: Path, tmp_path: Path) -> None:
     other = base_with(tmp_path / "other", {Q: 2.0})
-    with pytest.raises(InputError, match="belongs to another base"):
+    with raises("delta.wrong_base", "belongs to another base"):
         apply_delta(lowrank, base=other, out=tmp_path / "out", force=True)
 
 
@@ -178,7 +179,7 @@ def test_a_malformed_record_is_refused(record: object, lowrank: Path, tmp_path: 
     def edit(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> None:
         header["recipe"][WHOLE_BASE_KEY] = record
 
-    with pytest.raises(InputError, match="header: "):
+    with raises("delta.bad_header", "header: "):
         load_delta(forge(lowrank, tmp_path / "forged.safetensors", edit))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.codes import raises
 from zoo.backends.base import Rollout
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.core.selftest import Verdict
@@ -53,7 +54,7 @@ def test_each_other_engine_that_works_is_tried_by_name(monkeypatch: pytest.Monke
     monkeypatch.setattr("zoo.backends.load_backend", load)
     monkeypatch.setattr(self_test, "load", lambda backend, _: backend)
     monkeypatch.setattr(self_test, "score", score)
-    with pytest.raises(GymError, match="backend=mlx: expected 1, got mlx"):
+    with raises("doctor.failed", "backend=mlx: expected 1, got mlx"):
         self_test.engines("cpu", self_test.rows(), print)
     for check in ("score", "train", "generate"):
         monkeypatch.setattr(self_test, check, lambda *_: None)
@@ -67,7 +68,7 @@ def test_an_instruction_set_that_gives_other_bytes_is_found(
 ) -> None:
     wrong = Verdict("avx2", 3, "signs: bits at (0, 1): expected 1, got 2")
     monkeypatch.setattr("zoo.core.selftest.self_test", lambda: (wrong,))
-    with pytest.raises(GymError, match=r"avx2: signs: bits at \(0, 1\): expected 1, got 2"):
+    with raises("doctor.failed", r"avx2: signs: bits at \(0, 1\): expected 1, got 2"):
         self_test.run_checks(lambda _: None)
 
 

@@ -7,11 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.codes import raises
 from tests.gym.delta.lora import write_lora
 from tests.gym.evaluate.conftest import Call, first_letters, write_rows
-from zoo.gym.errors import InputError
 from zoo.gym.evaluate.held_out import measures_of_file, measures_of_run
 from zoo.gym.evaluate.items import Item
 from zoo.gym.evaluate.requirements import require
@@ -197,7 +195,7 @@ def test_a_model_of_other_tokens_is_not_called_a_gguf_file(
 ) -> None:
     measure = measures_of_run(resolve_contender("r0001", None), None, None)[-1]
     model = resolve_contender(str(shared("data/models/stories260K")), None)
-    with pytest.raises(InputError, match=r"needs log-.*, which this model does not give") as caught:
+    with raises("evaluate.not_given", r"needs log-.*, which this model does not give") as caught:
         require(model, measure)
     assert "models import" not in str(caught.value.hint)
 

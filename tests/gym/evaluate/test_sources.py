@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.delta.lora import write_lora, write_random_adapter
 from tests.gym.evaluate.conftest import Call, first_letters, write_rows
 from zoo.gym import create_delta
 from zoo.gym.delta.origin.record import DIGEST_KEY, ORIGIN_FILE, digest_of
-from zoo.gym.errors import GymWarning, InputError, NotAvailableError
+from zoo.gym.errors import GymWarning
 from zoo.gym.evaluate import sources
 from zoo.gym.evaluate.sources import base_of, resolve_contender
 from zoo.gym.jobs.run import Run
@@ -46,7 +47,7 @@ def test_a_model_has_no_base(place: Path) -> None:
 
 def test_a_base_of_other_weights_is_refused(place: Path) -> None:
     adapter = write_lora(place / "lora", base="absent")
-    with pytest.raises(NotAvailableError, match="base model 'absent' was not found"):
+    with raises("tuned.no_base", "base model 'absent' was not found"):
         resolve_contender(str(adapter), None)
     assert resolve_contender(str(adapter), "zen-pico").base == pico_folder()
 
@@ -73,7 +74,7 @@ def absent(_: object) -> None:
 
 def test_data_is_no_source(place: Path) -> None:
     rows = write_rows(place / "my.jsonl", first_letters(2))
-    with pytest.raises(InputError, match="expected a fine-tune"):
+    with raises("tuned.data"):
         resolve_contender(str(rows), None)
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 
+from tests.codes import raises
 from tests.gym.evaluate.conftest import Call, write_rows
 from zoo.gym.chat import open_chat
-from zoo.gym.errors import InputError
 from zoo.gym.evaluate.likelihood import choice_lines
 from zoo.gym.evaluate.tasks.table import TASKS, measures_of_tasks
 from zoo.models import pico_folder
@@ -275,7 +275,7 @@ def test_several_files_of_one_split_are_refused(
     (tmp_path / "mmlu").mkdir()
     for file in (first, second):
         (tmp_path / file).touch()
-    with pytest.raises(InputError, match=f"expected one file of its rows, got {first} and"):
+    with raises("evaluate.several_files", f"expected one file of its rows, got {first} and"):
         measures(task, tmp_path)
 
 

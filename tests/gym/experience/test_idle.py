@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.chat_server import Odd
+from tests.codes import raises
 from tests.gym.experience.conftest import Call, Served, write_tasks
-from zoo.gym.errors import EXIT_CTRL_C, InputError, InterruptedRunError
+from zoo.gym.errors import EXIT_CTRL_C, InterruptedRunError
 from zoo.gym.experience import store
 from zoo.gym.experience.calls.journal import Journal, Spent
 from zoo.gym.experience.library.item import Item
@@ -66,10 +67,10 @@ def test_a_pin_that_changes_nothing_stores_no_version(call: Call) -> None:
 @pytest.mark.usefixtures("call")
 def test_rows_of_python_are_named_as_such(served: Served) -> None:
     trainer = TrainingFreeGRPO(served.model)
-    with pytest.raises(InputError, match="dataset: expected rows"):
+    with raises("published.no_dataset", "dataset: expected rows"):
         trainer.train([])
     rows = [{"prompt": "a", "answer": "b"}, {"prompt": "c"}]
-    with pytest.raises(InputError, match=r"^dataset: row 2: .*expected what reward exact"):
+    with raises("rewards.missing_column", r"^dataset: row 2: .*expected what reward exact"):
         trainer.train(rows, "exact")
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.data.records import Message
-from zoo.gym.errors import InputError
 from zoo.gym.experience.learning.majority import DESCRIPTION
 from zoo.gym.experience.learning.split import Split
 from zoo.gym.experience.rewards import load_reward
@@ -35,20 +35,20 @@ def test_a_judge_and_a_majority_are_marked(reward: str, labels: str) -> None:
 def test_the_first_unanswered_task_is_the_first_in_the_file() -> None:
     turns = (Message("user", "?"),)
     rows = tuple(Task(turns, None, "", {}, f"no.jsonl:{line}") for line in (55, 10, 9, 70))
-    with pytest.raises(InputError, match=r"4 of 4 rows have none, first no.jsonl:9\b") as found:
+    with raises("rewards.no_answers", r"4 of 4 rows have none, first no.jsonl:9\b") as found:
         load_reward(ExperienceConfig(model="m"), Split(rows, (), ()))
     assert "majority" in (found.value.hint or "")
     assert "judge" in (found.value.hint or "")
 
 
 def test_a_judge_without_a_model_is_told_how_to_get_one() -> None:
-    with pytest.raises(InputError, match="model: not given") as caught:
+    with raises("config.bad_reward", "model: not given") as caught:
         load_reward(ExperienceConfig(model="m", reward="judge"), Split((), (), ()))
     assert caught.value.hint == "{kind: judge, model: MODEL}"
 
 
 def test_the_list_of_rewards_names_the_majority() -> None:
-    with pytest.raises(InputError, match="exat") as found:
+    with raises("config.bad_reward", "exat") as found:
         load_reward(ExperienceConfig(model="m", reward="exat"), Split((), (), ()))
     assert "majority" in (found.value.hint or "")
 
@@ -65,7 +65,7 @@ def test_the_majority_is_described_as_what_it_is(
 
 def test_a_majority_is_refused_where_no_labels_are_drawn() -> None:
     config = ExperienceConfig(model="m", reward="majority")
-    with pytest.raises(InputError) as caught:
+    with raises("experience.majority_reward") as caught:
         load_reward(config, Split(()))
     assert caught.value.code == "experience.majority_reward"
     with load_reward(config, Split(()), labels=True) as reward:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.experience.causal import FAMILIES, TRUE
 from tests.gym.experience.conftest import Call, Served, write_tasks
-from zoo.gym.errors import InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.library.file import write_library
 from zoo.gym.experience.library.item import Item
@@ -168,7 +168,7 @@ def test_a_prune_without_a_reward_keeps_every_lesson(call: Call, served: Served)
 
 def test_a_library_that_could_not_be_read_again_is_no_version() -> None:
     store.save("rules", Library((RULES[0],)))
-    with pytest.raises(InputError, match="single blanks") as caught:
+    with raises("experience.unwritable_library", "single blanks") as caught:
         store.save("rules", Library((Item("Check the sign. "),)))
     assert caught.value.code == "experience.unwritable_library"
     assert store.versions("rules") == [1]

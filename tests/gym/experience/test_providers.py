@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.chat_server import Odd, chat_server
+from tests.codes import raises
 from tests.gym.cli.conftest import Call, call  # noqa: F401  # pyright: ignore[reportUnusedImport] - a fixture
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.experience.models import cap_of, named_models
@@ -56,7 +57,7 @@ def test_an_id_that_names_no_model_is_refused(name: str) -> None:
     ("name", "meant"), [("deepsek/v3", "deepseek/v3"), ("openrouterr:m", "openrouter:m")]
 )
 def test_a_slip_in_the_name_of_a_server_is_corrected(name: str, meant: str) -> None:
-    with pytest.raises(InputError, match=f"Did you mean '{meant}'?"):
+    with raises("experience.unknown_server", f"Did you mean '{meant}'?"):
         hosted(name)
 
 
@@ -72,7 +73,7 @@ def test_the_hub_has_organisations_with_names_like_a_server() -> None:
 
 @pytest.mark.parametrize("url", [f"https://u:{CANARY}@a.b/v1", f"https://a.b/v1?key={CANARY}"])
 def test_a_key_in_an_address_without_a_model_is_not_shown(url: str) -> None:
-    with pytest.raises(InputError, match="behind '#', got none") as caught:
+    with raises("experience.no_model_name", "behind '#', got none") as caught:
         hosted(url)
     assert CANARY not in str(caught.value)
 
@@ -116,7 +117,7 @@ def test_a_key_is_needed_for_another_machine_alone(monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
     far = hosted("deepseek/m")
     assert far is not None
-    with pytest.raises(NotAvailableError, match="DEEPSEEK_API_KEY, got none") as caught:
+    with raises("experience.no_key", "DEEPSEEK_API_KEY, got none") as caught:
         far.key()
     assert caught.value.code == "experience.no_key"
     change_provider("deepseek", {"url": "http://127.0.0.1:9/v1"})
@@ -144,7 +145,7 @@ def test_a_keyring_without_the_key_has_a_hint_to_set_it(
     keyring("ANOTHER_API_KEY", CANARY)
     far = hosted("deepseek/m")
     assert far is not None
-    with pytest.raises(NotAvailableError) as caught:
+    with raises("experience.no_key") as caught:
         far.key()
     assert "keyring set zoo-gym DEEPSEEK_API_KEY" in str(caught.value.hint)
 
@@ -200,7 +201,7 @@ def test_a_host_is_asked_about_once_and_loopback_never() -> None:
 def test_without_consent_nothing_is_sent() -> None:
     far = hosted("deepseek/a")
     assert far is not None
-    with pytest.raises(NotAvailableError, match="because tasks leave") as caught:
+    with raises("experience.no_consent", "because tasks leave") as caught:
         require_consent([far], "Tasks leave.", lambda _: False)
     assert caught.value.code == "experience.no_consent"
 
@@ -218,7 +219,7 @@ def test_a_cap_in_money_counts_every_model_or_is_refused(more: dict[str, Any], s
     change_provider("deepseek", {"prices": {"a": PRICE}})
     change_provider("capped", {"url": "https://a.b/v1", "max_usd": 2})
     config = ExperienceConfig.model_validate({"model": "deepseek/a", "max_tokens": 10**6} | more)
-    with pytest.raises(InputError, match=said):
+    with raises("experience.no_price", said):
         cap_of(config, named_models(config))
     alone = ExperienceConfig(model="deepseek/a")
     assert cap_of(alone, named_models(alone)).usd == 5

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.experience.causal import FAMILIES, TRUE, tasks
 from tests.gym.experience.conftest import Call, Served, write_tasks
-from zoo.gym.errors import InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.distilling.start import measured_apart
 from zoo.gym.experience.learning.split import Split, source_of, task_text
@@ -87,7 +87,7 @@ def test_white_space_and_case_make_no_fresh_task() -> None:
         replace(one, messages=(*one.messages[:-1], replace(turn, content=text)))
         for one, turn, text in zip(every, turns, texts, strict=True)
     ]
-    with pytest.raises(InputError, match="20 of 20 tasks") as caught:
+    with raises("experience.seen_tasks", "20 of 20 tasks") as caught:
         without_seen(changed, seen_by([item]), 6)
     assert caught.value.code == "experience.seen_tasks"
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from tests.chat_server import usage_of
+from tests.codes import raises
 from tests.gym.experience.causal import TRUE, tasks
 from tests.gym.experience.conftest import Served
 from zoo.gym import ExperienceLibrary, GRPOConfig, GymError, InputError, TrainingFreeGRPO
-from zoo.gym.errors import GymWarning, InterruptedRunError, NotAvailableError
+from zoo.gym.errors import GymWarning, InterruptedRunError
 from zoo.gym.experience.providers.table import change_provider
 from zoo.gym.experience.session import read_settings, replay
 from zoo.gym.jobs import open_run, read_status
@@ -136,10 +137,10 @@ def test_a_setting_of_weights_is_refused(settings: dict[str, Any]) -> None:
 
 def test_without_a_key_nothing_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
-    with pytest.raises(InputError) as caught:
+    with raises("experience.no_price") as caught:
         TrainingFreeGRPO("deepseek/m").train(ROWS, right)
     assert caught.value.code == "experience.no_price"
-    with pytest.raises(NotAvailableError, match="DEEPSEEK_API_KEY") as no_key:
+    with raises("experience.no_key", "DEEPSEEK_API_KEY") as no_key:
         TrainingFreeGRPO("deepseek/m").infer("hello")
     assert no_key.value.code == "experience.no_key"
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.experience import store
 from zoo.gym.experience.library.item import Item
@@ -74,7 +75,7 @@ def test_nothing_and_too_much_are_refused(given: str) -> None:
 def test_a_run_of_lessons_has_no_weights_to_chat_with() -> None:
     run = create_run("stage: experience\n", {"kind": "experience"})
     run.result.mkdir()
-    with pytest.raises(InputError, match="learned lessons: expected a run that trained weights"):
+    with raises("tuned.run_of_lessons"):
         result_of(run)
 
 

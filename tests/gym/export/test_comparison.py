@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.export.conftest import MakeJob
-from zoo.gym.errors import InputError
 from zoo.gym.export import comparison
 from zoo.gym.export.comparison import difference
 from zoo.gym.export.run import export
@@ -37,7 +37,7 @@ def test_a_token_that_the_other_lacks_is_no_likelier_than_its_last() -> None:
 def test_what_is_no_number_is_no_small_difference(
     rows: tuple[list[dict[int, float]], list[dict[int, float]]],
 ) -> None:
-    with pytest.raises(InputError, match="expected numbers, got NaN"):
+    with raises("export.nan"):
         difference(*rows)
 
 

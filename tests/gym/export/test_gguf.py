@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.export.conftest import FAMILIES, MakeJob, random_model
 from tests.gym.export.tuned import adapter
 from tests.models.gguf.llama_cpp import LlamaCpp
@@ -97,7 +98,7 @@ def test_queries_that_are_not_permuted_leave_no_file(
 ) -> None:
     model = random_model(tmp_path / "model", "llama")
     monkeypatch.setattr(tensors, "interleaved", lambda _: lambda values: values)
-    with pytest.raises(InputError, match="expected a log-probability within"):
+    with raises("export.other_results", "expected a log-probability within"):
         export(job(model, quantization="f32"), "gguf", tmp_path / "m.gguf")
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == []
 
@@ -107,7 +108,7 @@ def test_a_tensor_of_zeros_leaves_no_file(
 ) -> None:
     zeros = _with(np.zeros_like, "blk.3.ffn_down.weight")
     monkeypatch.setattr(tensors.Tensor, "values", zeros)
-    with pytest.raises(InputError, match="expected a mean KL within"):
+    with raises("export.other_results", "expected a mean KL within"):
         export(job("zen-pico"), "gguf", tmp_path / "m.gguf")
     assert not (tmp_path / "m.gguf").exists()
 
@@ -117,7 +118,7 @@ def test_another_token_before_each_chat_leaves_no_file(
 ) -> None:
     wrong = _drop_end(vocabulary.vocabulary_keys)
     monkeypatch.setattr(gguf, "vocabulary_keys", wrong)
-    with pytest.raises(InputError, match="expected the same tokens from llama"):
+    with raises("export.other_chat"):
         export(job("zen-pico"), "gguf", tmp_path / "m.gguf")
     assert not (tmp_path / "m.gguf").exists()
 
@@ -226,12 +227,12 @@ def test_narrow_tensors_are_named_and_refused_if_strict(job: MakeJob, tmp_path: 
     model = random_model(tmp_path / "model", "qwen3", head_dim=32)
     narrow = {"blk.0.attn_output.weight": "Q5_0", "blk.1.attn_output.weight": "Q5_0"}
     assert gguf.plan(job(model, quantization="q4_k_m")).fallbacks == narrow
-    with pytest.raises(InputError, match="--strict: expected every matrix"):
+    with raises("export.narrow", "--strict: expected every matrix"):
         gguf.plan(job(model, quantization="q4_k_m", strict=True))
 
 
 def test_a_file_without_a_tensor_of_its_type_is_refused(job: MakeJob) -> None:
-    with pytest.raises(InputError, match="a multiple of 256 for Q4_K, got none") as refused:
+    with raises("export.no_such_type", "a multiple of 256 for Q4_K, got none") as refused:
         gguf.plan(job("zen-pico", quantization="q4_k_m"))
     assert refused.value.hint == "--quantization q8_0"
 
@@ -291,7 +292,7 @@ def test_a_chat_gets_the_first_token_that_the_template_writes(
 
 
 def test_a_name_that_changes_tokens_in_llama_cpp_is_refused(job: MakeJob) -> None:
-    with pytest.raises(InputError, match="which change how llama"):
+    with raises("export.name_changes_tokens"):
         gguf.plan(job("zen-pico", name="my-phi-3"))
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.export.conftest import MakeJob, random_model
 from tests.gym.export.tuned import adapter, adapter_of, delta_of, peft_adapter
-from zoo.gym.errors import InputError
 from zoo.gym.export import gguf_lora
 from zoo.gym.export.run import export
 from zoo.models.gguf.writing import tensors, writer
@@ -55,7 +55,7 @@ def test_queries_of_llama_are_permuted_in_it(
         return contents(same, *arguments)
 
     monkeypatch.setattr(gguf_lora, "_contents", unpermuted)
-    with pytest.raises(InputError, match="expected a log-probability within"):
+    with raises("export.other_results", "expected a log-probability within"):
         export(made, "gguf-lora", tmp_path / "b.gguf")
     assert not (tmp_path / "b.gguf").exists()
 
@@ -69,7 +69,7 @@ def test_a_lost_alpha_is_found(
         "write_file",
         lambda path, keys, contents: write(path, keys | {"adapter.lora.alpha": 1.0}, contents),
     )
-    with pytest.raises(InputError, match="expected a log-probability within"):
+    with raises("export.other_results", "expected a log-probability within"):
         export(job(adapter(tmp_path / "a", scale=2.0)), "gguf-lora", tmp_path / "a.gguf")
 
 
@@ -77,7 +77,7 @@ def test_dora_is_refused_and_merged_instead(job: MakeJob, tmp_path: Path) -> Non
     from zoo.gym.export.run import prepared
 
     dora = peft_adapter(tmp_path / "a", use_dora=True)
-    with pytest.raises(InputError, match="DoRA's magnitudes") as refused:
+    with raises("export.not_low_rank", "DoRA's magnitudes") as refused:
         export(job(dora), "gguf-lora", tmp_path / "a.gguf")
     assert "--format gguf" in str(refused.value.hint)
     with prepared(job(dora, quantization="f32"), "gguf") as ready:
@@ -99,7 +99,7 @@ def test_a_saved_head_is_untied_from_the_embedding(job: MakeJob, tmp_path: Path)
 
 
 def test_whole_weights_are_refused(job: MakeJob) -> None:
-    with pytest.raises(InputError, match="got whole weights"):
+    with raises("export.not_low_rank", "got whole weights"):
         gguf_lora.preview(job("zen-pico"))
 
 

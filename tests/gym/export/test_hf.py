@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from tests.codes import raises
 from tests.gym.export.conftest import MakeJob
 from tests.gym.export.tuned import adapter, delta_of
 from zoo.gym.delta import apply_delta
-from zoo.gym.errors import InputError
 from zoo.gym.export import hf
 from zoo.gym.export.run import export
 from zoo.models import pico_folder
@@ -41,7 +41,7 @@ def test_a_type_that_loses_the_fine_tune_is_refused(
     strong = adapter(tmp_path / "a", scale=6.0)
     monkeypatch.setattr(hf, "MAX_KL", 1e-7)
     words = "transformers computes from it: expected a mean KL"
-    with pytest.raises(InputError, match=words) as refused:
+    with raises("export.other_results", words) as refused:
         export(job(strong), "hf", tmp_path / "m")
     assert refused.value.hint == "--dtype f32"
     assert not (tmp_path / "m").exists()
@@ -66,7 +66,7 @@ def test_a_quantised_base_is_refused(job: MakeJob, tmp_path: Path) -> None:
     config = json.loads((tmp_path / "b/config.json").read_text())
     config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_4bit": True}
     (tmp_path / "b/config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match="expected float weights, got a quantised model"):
+    with raises("delta.quantized"):
         hf.preview(job(adapter(tmp_path / "a"), base=str(tmp_path / "b")))
 
 
@@ -76,6 +76,6 @@ def test_a_skipped_tensor_is_found(
     made = job(adapter(tmp_path / "a", scale=2.0), dtype="f32")
     changed = made.tuned.changes.names
     monkeypatch.setattr(made.tuned.changes, "names", changed[1:])
-    with pytest.raises(InputError, match="expected a mean KL"):
+    with raises("export.other_results", "expected a mean KL"):
         export(made, "hf", tmp_path / "m")
     assert not (tmp_path / "m").exists()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from safetensors import safe_open
 
+from tests.codes import raises
 from tests.gym.delta.models_on_disk import write_adapter
 from tests.gym.export.conftest import random_model
 from tests.gym.export.models import RANK, export, job_of, write_base, write_lora
@@ -15,7 +16,6 @@ from zoo.backends.mlx_files import Codes
 from zoo.gym.data import load_tokenizer
 from zoo.gym.delta import create_delta
 from zoo.gym.delta.reading.weights import read_array
-from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.export import hf, mlx, mlx_adapter, run
 from zoo.gym.export.peft import factors_of
 from zoo.gym.tuned.opened import Tuned
@@ -72,9 +72,9 @@ def test_codes_are_of_the_bits_that_were_asked_for(
 
 
 def test_no_matrix_wide_enough_is_refused(base: Path, lora: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--strict: expected every matrix in 4bit, got 1 others"):
+    with raises("export.narrow", "--strict: expected every matrix in 4bit, got 1 others"):
         export(lora, base, "mlx", tmp_path / "out", quantization="4bit", strict=True)
-    with pytest.raises(InputError, match=r"expected one of 2bit, 3bit, 4bit.*got 'q4_k_m'"):
+    with raises("export.bad_quantization", r"expected one of 2bit, 3bit, 4bit.*got 'q4_k_m'"):
         export(lora, base, "mlx", tmp_path / "out", quantization="q4_k_m")
 
 
@@ -87,7 +87,7 @@ def test_bfloat16_is_taken_only_if_it_loses_nothing(
     with safe_open(report.path / "model.safetensors", "np") as file:
         assert file.get_slice(NAME).get_dtype() == "BF16"
     monkeypatch.setattr(mlx, "MAX_KL", 1e-9)
-    with pytest.raises(InputError, match="expected a mean KL within 1e-09") as error:
+    with raises("export.other_results", "expected a mean KL within 1e-09") as error:
         export(lora, base, "mlx", tmp_path / "again", dtype="bf16")
     assert error.value.hint == "--dtype f32"
 
@@ -104,7 +104,7 @@ def test_a_skipped_tensor_is_an_error_and_leaves_nothing(
     base: Path, lora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Tuned, "merged", _one_of_the_base)
-    with pytest.raises(InputError, match="what MLX computes from it: expected a log-probability"):
+    with raises("export.other_results", "what MLX computes from it: expected a log-probability"):
         export(lora, base, "mlx", tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == []
 
@@ -116,7 +116,7 @@ def test_codes_with_other_values_are_an_error(
         return _VALUES(replace(codes, biases=0 * codes.biases))
 
     monkeypatch.setattr(Codes, "values", without_biases)
-    with pytest.raises(InputError, match="expected a mean KL to its own values within 1e-06"):
+    with raises("export.other_results", "expected a mean KL to its own values within 1e-06"):
         export(lora, base, "mlx", tmp_path / "out", quantization="4bit")
     assert not (tmp_path / "out").exists()
 
@@ -133,7 +133,7 @@ def test_a_lost_template_is_an_error(
     )
     (own / "chat_template.jinja").write_text(template)
     monkeypatch.setattr(hf, "write_own", _nothing)
-    with pytest.raises(InputError, match="expected the prompts of the fine-tune"):
+    with raises("export.other_prompts"):
         export(own, base, "mlx", tmp_path / "out")
 
 
@@ -172,7 +172,7 @@ def test_a_lost_scale_is_an_error(
     base: Path, lora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mlx_adapter, "factors_of", _without_scale)
-    with pytest.raises(InputError, match="what MLX computes from it"):
+    with raises("export.other_results", "what MLX computes from it"):
         export(lora, base, "mlx-adapter", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -182,19 +182,19 @@ def test_a_missing_extra_is_named(
     form: str, base: Path, lora: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zoo.backends.mlx_files.find_spec", _nothing)
-    with pytest.raises(NotAvailableError, match="expected the package mlx, got none") as error:
+    with raises("export.no_package", "expected the package mlx, got none") as error:
         run.preview(job_of(lora, base), form)
     assert "mlx" in str(error.value.hint)
 
 
 def test_whole_weights_are_no_adapter(base: Path) -> None:
-    with pytest.raises(InputError, match="low rank for an adapter, got whole weights"):
+    with raises("export.not_low_rank", "low rank for an adapter, got whole weights"):
         run.preview(job_of(base, base), "mlx-adapter")
 
 
 def test_an_architecture_that_mlx_lacks_is_refused(base: Path, tmp_path: Path) -> None:
     model = random_model(tmp_path / "m", "mistral", sliding_window=4)
-    with pytest.raises(InputError, match="mlx-lm cannot take this model") as error:
+    with raises("export.not_for_format", "mlx-lm cannot take this model") as error:
         export(model, base, "mlx", tmp_path / "out")
     assert error.value.code == "export.not_for_format"
     assert not (tmp_path / "out").exists()

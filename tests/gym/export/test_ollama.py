@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.export.conftest import MakeJob
 from tests.gym.export.tuned import adapter
 from zoo.gym.cli import main
-from zoo.gym.errors import InputError
 from zoo.gym.export.ollama import modelfile
 from zoo.gym.export.run import export
 from zoo.gym.tuned.record import Record
@@ -108,7 +108,7 @@ def test_a_system_prompt_that_a_modelfile_would_change_is_refused(
     made = job("zen-pico")
     for system in ('""\u200b"\nFROM evil', "Réponds\u00a0: oui", 'say "', '"""'):
         monkeypatch.setattr(Record, "system", system)
-        with pytest.raises(InputError, match="that a Modelfile can have"):
+        with raises("export.not_quotable"):
             modelfile(made, "{{ .Prompt }}", "./model.gguf")
 
 
@@ -132,7 +132,7 @@ def test_a_template_beyond_texts_between_turns_is_refused(job: MakeJob, tmp_path
         "{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n"
         "{% endif %}"
     )
-    with pytest.raises(InputError, match="that Ollama's language cannot say") as refused:
+    with raises("export.template_not_in_go") as refused:
         export(job("zen-pico", template=str(template)), "ollama", tmp_path / "m")
     assert "--format gguf" in str(refused.value.hint)
 

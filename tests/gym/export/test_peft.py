@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from tests.codes import raises
 from tests.gym.delta import models_on_disk as disk
 from tests.gym.export.models import RANK, SHAPES, export, write_base, write_lora
 from zoo.gym.delta import create_delta
 from zoo.gym.delta.reading import adapter as adapters
-from zoo.gym.errors import InputError
 from zoo.gym.export import peft
 
 CHATML = (
@@ -88,7 +88,7 @@ def test_a_lost_template_is_an_error_and_leaves_nothing(
     own = write_lora(tmp_path / "own")
     (own / "chat_template.jinja").write_text(CHATML)
     monkeypatch.setattr(peft, "write_own", _without_template)
-    with pytest.raises(InputError, match="expected the prompts of the fine-tune"):
+    with raises("export.other_prompts"):
         export(own, base, "peft", tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "home") == ["own"]
 
@@ -106,7 +106,7 @@ def test_a_lost_scale_or_layer_is_an_error_and_leaves_nothing(
     broken: Any, lowrank: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peft, "write_adapter", broken)
-    with pytest.raises(InputError, match="what peft computes from it: expected a log-probability"):
+    with raises("export.other_results", "what peft computes from it: expected a log-probability"):
         export(lowrank, base, "peft", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -124,7 +124,7 @@ def test_whole_weights_are_refused(base: Path, tmp_path: Path) -> None:
     out = tmp_path / "dense.safetensors"
     dense = create_delta(whole, base=base, base_id="org/tiny", out=out).file
     for source, got in ((whole, "whole weights"), (dense, "a delta of whole matrices")):
-        with pytest.raises(InputError, match=f"low rank for an adapter, got {got}") as error:
+        with raises("export.not_low_rank", f"low rank for an adapter, got {got}") as error:
             export(source, base, "peft", tmp_path / "out")
         assert error.value.hint == "--format hf"
 
@@ -134,7 +134,7 @@ def test_options_without_effect_are_refused(
     option: str, lowrank: Path, base: Path, tmp_path: Path
 ) -> None:
     given = True if option == "strict" else "f32"
-    with pytest.raises(InputError, match=f"--{option}: has no effect with --format peft"):
+    with raises("export.no_effect", f"--{option}: has no effect with --format peft"):
         export(lowrank, base, "peft", tmp_path / "out", **{option: given})
 
 
@@ -142,9 +142,9 @@ def test_a_folder_is_replaced_only_by_force(lowrank: Path, base: Path, tmp_path:
     out = tmp_path / "out"
     out.mkdir()
     (out / "mine").write_text("")
-    with pytest.raises(InputError, match="expected a free name"):
+    with raises("export.exists"):
         export(lowrank, base, "peft", out)
-    with pytest.raises(InputError, match="expected a folder that export wrote"):
+    with raises("export.not_ours"):
         export(lowrank, base, "peft", out, force=True)
     (out / "export.json").write_text("{}")
     export(lowrank, base, "peft", out, check=False, force=True)

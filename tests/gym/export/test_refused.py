@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.export.models import write_base
 from zoo.backends.machine.installing import requirements_of
 from zoo.gym.cli import main
-from zoo.gym.errors import NotAvailableError
 from zoo.gym.export.refused import REFUSED
 from zoo.gym.export.run import FORMATS, format_of
 
@@ -17,7 +17,7 @@ CONSTRAINTS = Path(__file__).parents[3] / "constraints.txt"
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_the_reason_and_another_format_are_named(name: str) -> None:
-    with pytest.raises(NotAvailableError, match=f"--format {name}: not supported: ") as error:
+    with raises("export.format_not_supported", f"--format {name}: not supported: ") as error:
         format_of(name)
     hint = str(error.value.hint)
     assert any(f"--format {form}" in hint for form in FORMATS)

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.cli import main
-from zoo.gym.errors import InputError, StorageError
+from zoo.gym.errors import InputError
 from zoo.gym.files import atomic as disk
 from zoo.gym.files import move_over, new_file, new_folder, remove_file, settle_inside, write_beside
 from zoo.gym.train.result.output import check_output
@@ -68,7 +69,7 @@ def test_what_comes_to_a_place_during_the_work_stays(tmp_path: Path) -> None:
     work.__enter__()
     out.mkdir()
     (out / "mine").touch()
-    with pytest.raises(InputError, match="expected no folder or an empty one"):
+    with raises("files.folder_not_empty"):
         work.__exit__(None, None, None)
     assert sorted(tmp_path.rglob("*")) == [out, out / "mine"]
 
@@ -100,14 +101,14 @@ def test_a_full_disk_is_told_with_the_file(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(os, "fsync", full)
     path = tmp_path / "env.json"
-    with pytest.raises(StorageError, match=f"cannot write '{path}': no space left") as caught:
+    with raises("paths.storage", f"cannot write '{path}': no space left") as caught:
         write_beside(path, "{}", sync=True)
     assert caught.value.hint == "free some space on that disk"
     assert not list(tmp_path.iterdir())
 
 
 def test_a_link_as_the_folder_of_a_result_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="got a symbolic link") as caught:
+    with raises("files.symbolic_link") as caught:
         check_output(link(tmp_path))
     assert caught.value.hint == f"use its target: {tmp_path / 'target'}"
 

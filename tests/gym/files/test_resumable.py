@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from zoo.gym.errors import GymError, InputError
+from tests.codes import raises
+from zoo.gym.errors import GymError
 from zoo.gym.files.resumable import resumable
 
 SETTINGS = {"model": "a", "seed": 0}
@@ -50,7 +51,7 @@ def test_a_line_that_a_crash_has_cut_is_written_anew(tmp_path: Path, torn: str) 
 def test_lines_of_other_settings_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     interrupt(path, '{"row": 1}')
-    with pytest.raises(InputError, match="made with another seed: expected 0, got 1"):
+    with raises("files.other_settings", "made with another seed: expected 0, got 1"):
         write(path, settings={**SETTINGS, "seed": 1})
     assert (tmp_path / "a.jsonl.part").read_text() == '{"row": 1}\n'
 
@@ -65,7 +66,7 @@ def test_settings_without_lines_may_change(tmp_path: Path) -> None:
 def test_a_file_of_something_else_is_never_replaced(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("")
-    with pytest.raises(InputError, match=r"expected a new file, or one with its settings"):
+    with raises("files.no_settings"):
         write(path, '{"row": 1}')
     assert path.read_text() == ""
 

@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.http_guard.toy import MOST_BYTES, TOKENS, Toy, running
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import InputError
 from zoo.gym.http_guard import connections
 from zoo.gym.http_guard.config import HttpConfig
 from zoo.gym.http_guard.gate import Gate, Gated, RefusedError, is_loopback
@@ -286,7 +287,7 @@ def test_a_missing_package_is_named_with_its_extra() -> None:
         raise ModuleNotFoundError(name="fastapi")
 
     toy = Toy()
-    with pytest.raises(NotAvailableError, match="toy: expected the package fastapi") as refused:
+    with raises("http_guard.missing_package", "toy: expected the package fastapi") as refused:
         toy.http.listen("toy", build, Gate(frozenset(), frozenset(), TOKENS))
     assert "serve" in str(refused.value.hint)
 

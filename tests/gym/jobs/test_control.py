@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.gym.errors import StorageError
+from tests.codes import raises
 from zoo.gym.jobs.control import Control, Request, wait_while_paused
 from zoo.gym.jobs.events import EventLog, tail_events
 
@@ -56,7 +56,7 @@ def test_leaving_needs_no_file(control: Control) -> None:
 
 def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "control").write_text("a file")
-    with pytest.raises(StorageError, match="cannot write"):
+    with raises("paths.storage", "cannot write"):
         Control(tmp_path / "control").request("stop")
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.codes import raises
 from zoo.gym.errors import StorageError
 from zoo.gym.jobs.events import Event, EventLog, log_end, tail_events
 
@@ -112,7 +113,7 @@ def test_a_disk_that_takes_half_a_line_leaves_whole_lines(
 
 
 def test_a_folder_that_is_not_there_is_a_storage_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="cannot write"):
+    with raises("paths.storage", "cannot write"):
         EventLog(tmp_path / "absent" / "e").emit("warn", message="a")
 
 

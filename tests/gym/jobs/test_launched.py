@@ -8,6 +8,7 @@ import pytest
 
 from tests.backends.reference import relative_error
 from tests.backends.test_launched import SECOND
+from tests.codes import raises
 from tests.gym.jobs.real_runs import Place
 from tests.gym.jobs.test_processes import numbers, two_of, weights
 from zoo.gym.cli import train
@@ -57,7 +58,7 @@ def test_the_launcher_decides_the_number_of_processes(
     items = ("rows.jsonl", "model_name_or_path=zen-pico")
     loaded = train.load(items, (), {})
     assert (loaded.config.num_processes, loaded.origins["num_processes"]) == (2, "launcher")
-    with pytest.raises(InputError, match="expected 2, the processes of the launcher, got 4"):
+    with raises("cli.other_processes", "expected 2, the processes of the launcher, got 4"):
         train.load((*items, "num_processes=4"), (), {})
 
 
@@ -66,7 +67,7 @@ def test_a_script_is_not_run_by_every_process() -> None:
     from zoo.gym.published.api import run_training
 
     config = TrainConfig(model_name_or_path="zen-pico", dataset="rows.jsonl")
-    with pytest.raises(InputError, match="several processes were started by a launcher"):
+    with raises("published.launched"):
         run_training(config)
 
 
@@ -74,7 +75,7 @@ def test_a_script_is_not_run_by_every_process() -> None:
 def test_a_run_has_the_processes_that_it_began_with(run: Run) -> None:
     place = other_process(["train"])
     assert place is not None
-    with pytest.raises(InputError, match="expected 0 in the process that starts a run"):
+    with raises("jobs.wrong_rank"):
         first_of_launched(run, place)
     crew = first_of_launched(run, type(place)(0, 2))
     for size in (1, 3):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zoo.gym.errors import InputError, NotAvailableError
+from tests.codes import raises
 from zoo.gym.jobs import Run, create_run, open_run, rename
 
 
@@ -11,7 +11,7 @@ def test_a_renamed_run_is_found_by_name_and_id(run: Run) -> None:
     assert open_run("first-try").folder == open_run("r0001").folder == run.folder
     rename(open_run("first-try"), "best.one")
     assert open_run("best.one").id == "r0001"
-    with pytest.raises(NotAvailableError, match="no run 'first-try'"):
+    with raises("jobs.no_such_run", "no run 'first-try'"):
         open_run("first-try")
 
 
@@ -24,14 +24,12 @@ def test_a_runs_own_id_takes_its_name_away(run: Run) -> None:
 def test_a_taken_name_is_refused(run: Run) -> None:
     rename(run, "mine")
     other = create_run("", {})
-    with pytest.raises(
-        InputError, match="run name 'mine': expected an unused one, got that of run"
-    ):
+    with raises("jobs.name_taken", "run name 'mine': expected an unused one, got that of run"):
         rename(other, "mine")
     assert other.name is None
 
 
 @pytest.mark.parametrize("name", ["", "last", "r0002", "7", "a/b", "..", "-x", "a b", "x" * 65])
 def test_what_is_no_name_is_refused(run: Run, name: str) -> None:
-    with pytest.raises(InputError, match="run name "):
+    with raises("jobs.bad_name"):
         rename(run, name)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.cli import main
-from zoo.gym.errors import NotAvailableError
 from zoo.gym.jobs import Run, create_run, plot
 from zoo.gym.jobs.plot import HEIGHT, WIDTH, panels_of, png_of, ticks
 
@@ -66,7 +66,7 @@ def missing(_: str) -> None:
 
 def test_without_pillow_the_table_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plot, "find_spec", missing)
-    with pytest.raises(NotAvailableError, match="needs the package pillow") as caught:
+    with raises("jobs.missing_pillow") as caught:
         png_of("r0001", LOSSES)
     assert ".csv" in str(caught.value.hint)
 

@@ -8,8 +8,9 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.codes import raises
 from tests.gym.jobs.conftest import CONFIG
-from zoo.gym.errors import GymError, NotAvailableError
+from zoo.gym.errors import NotAvailableError
 from zoo.gym.files.lock import locked
 from zoo.gym.jobs import actions, follow, launch, queue, read_status, resume, tail_events, worker
 from zoo.gym.jobs.identity import read_identity
@@ -160,7 +161,7 @@ def test_a_run_in_a_folder_of_any_name_gets_the_device(run: Run) -> None:
     odd = Run(run.folder.rename(run.folder.with_name("my own run")))
     with turn_on_device(odd, "cpu"):
         assert states(odd) == ["queued"]
-        with pytest.raises(NotAvailableError, match="got run 'my own run' on it"):
+        with raises("jobs.device_in_use", "got run 'my own run' on it"):
             turn_on_device(create_run(CONFIG, {}), "cpu", wait=False).__enter__()
 
 
@@ -181,7 +182,7 @@ def test_places_are_numbered_after_the_last_live_one(tmp_path: Path) -> None:
 def test_places_are_given_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue, "_GATE_S", 0.05)
     place = place_in_line(tmp_path, "r0001")
-    with locked(tmp_path / "gate.lock"), pytest.raises(GymError, match=r"was locked for 0\.05 s"):
+    with locked(tmp_path / "gate.lock"), raises("jobs.locked", r"was locked for 0\.05 s"):
         place.__enter__()
     assert [path.name for path in tmp_path.iterdir()] == ["gate.lock"]
 

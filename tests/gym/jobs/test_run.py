@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from zoo.gym.errors import GymError, InputError, NotAvailableError, StorageError
+from tests.codes import raises
+from zoo.gym.errors import GymError
 from zoo.gym.jobs.events import tail_events
 from zoo.gym.jobs.identity import read_identity
 from zoo.gym.jobs.run import Run, create_run, open_run, run_folders
@@ -85,13 +86,13 @@ def test_a_run_is_found_by_id_number_and_prefix(home: Path, wanted: str) -> None
 
 def test_an_ambiguous_prefix_names_the_runs(home: Path) -> None:
     make("r0012", "r0013", home=home)
-    with pytest.raises(InputError, match="'r001' is ambiguous: expected one run, got r0013, r0012"):
+    with raises("jobs.ambiguous", "'r001' is ambiguous: expected one run, got r0013, r0012"):
         open_run("r001")
 
 
 def test_an_unknown_run_is_answered_with_the_nearest(home: Path) -> None:
     make("r0012", "r0090", home=home)
-    with pytest.raises(NotAvailableError, match=r"no run 'r0099'.* Did you mean 'r0090'\?"):
+    with raises("jobs.no_such_run", r"no run 'r0099'.* Did you mean 'r0090'\?"):
         open_run("r0099")
 
 
@@ -103,7 +104,7 @@ def test_what_names_no_run_opens_none(home: Path, wanted: str) -> None:
 
 
 def test_without_runs_the_answer_says_how_to_start_one(home: Path) -> None:
-    with pytest.raises(NotAvailableError, match="without runs") as raised:
+    with raises("jobs.no_such_run", "without runs") as raised:
         open_run("last")
     assert raised.value.hint == "start one with: zoo-gym train"
 
@@ -111,5 +112,5 @@ def test_without_runs_the_answer_says_how_to_start_one(home: Path) -> None:
 def test_a_folder_of_runs_that_cannot_be_made_is_a_storage_error(home: Path) -> None:
     home.mkdir(exist_ok=True)
     (home / "data").write_text("a file where the folder should be")
-    with pytest.raises(StorageError, match=r"cannot write '.*runs'"):
+    with raises("paths.storage", r"cannot write '.*runs'"):
         create_run("", {})

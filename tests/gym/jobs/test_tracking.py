@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.config import TrainConfig
-from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.jobs import Run, create_run
 from zoo.gym.jobs.tracking import commands_of, tracked
 from zoo.gym.train.planning import trackers
@@ -230,7 +230,7 @@ def test_names_are_read_as_llama_factory_writes_them(given: object, names: tuple
 
 @pytest.mark.parametrize("given", ["all", ["none", "wandb"], "trackio", 5])
 def test_other_names_are_refused(given: object) -> None:
-    with pytest.raises(InputError, match="report_to: expected"):
+    with raises("config.invalid", "report_to: expected"):
         settings(given)
 
 
@@ -241,7 +241,7 @@ def missing(_: str) -> None:
 def test_a_tracker_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trackers, "find_spec", missing)
     check_trackers(settings("none"))
-    with pytest.raises(NotAvailableError, match="report_to: wandb needs the package") as caught:
+    with raises("train.missing_tracker", "report_to: wandb needs the package") as caught:
         check_trackers(settings("wandb"))
     assert "track" in str(caught.value.hint) or "wandb" in str(caught.value.hint)
 
@@ -249,5 +249,5 @@ def test_a_tracker_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
 def test_a_tracker_that_is_switched_off_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_MODE", "disabled")
     check_trackers(settings("tensorboard"))
-    with pytest.raises(InputError, match="has no effect with WANDB_MODE=disabled"):
+    with raises("train.tracker_disabled", "has no effect with WANDB_MODE=disabled"):
         check_trackers(settings("wandb"))

@@ -9,7 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from zoo.gym.errors import GymError, InterruptedRunError, StorageError
+from tests.codes import raises
+from zoo.gym.errors import GymError, InterruptedRunError
 from zoo.gym.files.lock import locked
 from zoo.gym.jobs import actions, follow, launch, read_status, resume, tail_events, worker
 from zoo.gym.jobs.identity import read_identity
@@ -159,7 +160,7 @@ def test_following_a_halted_worker_does_not_wait_for_its_stop(run: Run, until: U
 
 
 def test_a_run_of_this_very_process_is_not_killed(run: Run) -> None:
-    with pytest.raises(GymError, match="expected the process of a worker"):
+    with raises("jobs.cannot_kill", "expected the process of a worker"):
         actions.kill(run)
 
 
@@ -194,7 +195,7 @@ def test_a_worker_that_dies_before_any_event_shows_its_log(
     code = "import os, sys\nprint('no such library', file=sys.stderr, flush=True)\nos._exit(3)\n"
     (tmp_path / "sitecustomize.py").write_text(code)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(GymError, match=r"did not start: .* exit code 3\nno such library") as raised:
+    with raises("jobs.not_started", r"did not start: .* exit code 3\nno such library") as raised:
         launch(run)
     assert str(run.worker_log) in str(raised.value.hint)
     assert read_status(run).state == "failed"
@@ -320,7 +321,7 @@ def test_of_two_resumes_at_once_one_is_refused(run: Run, until: Until) -> None:
 
 def test_an_unwritable_run_folder_is_a_storage_error(run: Run) -> None:
     run.worker_log.mkdir()
-    with pytest.raises(StorageError, match="cannot write"):
+    with raises("paths.storage", "cannot write"):
         launch(run)
 
 

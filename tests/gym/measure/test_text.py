@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from zoo.gym.errors import InputError
+from tests.codes import raises
 from zoo.gym.measure.text import bits_per_byte
 
 if TYPE_CHECKING:
@@ -56,5 +56,5 @@ def test_the_window_is_256_tokens_by_default(
 def test_a_text_of_nothing_is_refused(
     policies: "tuple[Policy, Policy]", byte_tokenizer: Callable[..., Any]
 ) -> None:
-    with pytest.raises(InputError, match="no row has a token to learn"):
+    with raises("data.no_usable_row", "no row has a token to learn"):
         bits_per_byte(policies[0], byte_tokenizer(), "")

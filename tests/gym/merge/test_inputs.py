@@ -2,11 +2,9 @@ import json
 import shutil
 from pathlib import Path
 
-import pytest
-
+from tests.codes import raises
 from tests.gym.delta import models_on_disk as disk
 from tests.gym.merge.conftest import SHAPES
-from zoo.gym.errors import InputError
 from zoo.gym.merge.inputs import find_inputs, refuse_unequal, write_input
 
 
@@ -16,13 +14,13 @@ def find(*paths: Path, base: Path | None = None, needs_base: bool = False) -> ob
 
 
 def test_a_source_twice_is_refused(wholes: list[Path]) -> None:
-    with pytest.raises(InputError, match=r"the same weights: .* twice"):
+    with raises("merge.same_twice", r"the same weights: .* twice"):
         find(wholes[0], wholes[0])
 
 
 def test_a_copy_of_a_source_is_refused(adapters: list[Path], tmp_path: Path) -> None:
     shutil.copytree(adapters[0], tmp_path / "copy")
-    with pytest.raises(InputError, match="got the same weights"):
+    with raises("merge.same_twice"):
         find(adapters[0], tmp_path / "copy")
 
 
@@ -39,24 +37,24 @@ def test_fine_tunes_of_two_bases_are_refused(adapters: list[Path], tmp_path: Pat
     other = disk.write_model(tmp_path / "other", disk.random_arrays(SHAPES, 9), "bfloat16")
     factors = disk.lora_arrays(SHAPES, 3, 5)
     its = disk.write_adapter(tmp_path / "its", factors, 3, base_model_name_or_path=str(other))
-    with pytest.raises(InputError, match="expected fine-tunes of one base, got tiny and other"):
+    with raises("merge.other_base", "expected fine-tunes of one base, got tiny and other"):
         find(adapters[0], its)
 
 
 def test_a_base_that_nothing_uses_is_refused(wholes: list[Path], base: Path) -> None:
-    with pytest.raises(InputError, match="--base: has no effect"):
+    with raises("merge.no_effect", "--base: has no effect"):
         find(*wholes, base=base)
 
 
 def test_a_method_of_changes_needs_a_base(wholes: list[Path]) -> None:
-    with pytest.raises(InputError, match="--base: expected the base"):
+    with raises("merge.no_base"):
         find(*wholes, needs_base=True)
 
 
 def test_a_delta_of_another_base_is_refused(deltas: list[Path], tmp_path: Path) -> None:
     other = disk.write_model(tmp_path / "other", disk.random_arrays(SHAPES, 9), "bfloat16")
     inputs, _ = find_inputs([str(deltas[0]), str(deltas[1])], str(other), needs_base=True)
-    with pytest.raises(InputError, match="another base"):
+    with raises("delta.wrong_base", "another base"):
         write_input(inputs[0], tmp_path / "0")
 
 
@@ -68,14 +66,14 @@ def unequal(first: Path, second: Path) -> list[str]:
 def test_other_shapes_are_refused_by_name(wholes: list[Path], tmp_path: Path) -> None:
     shapes = SHAPES | {"model.norm.weight": (8,)}
     other = disk.write_model(tmp_path / "other", disk.random_arrays(shapes, 4))
-    with pytest.raises(InputError, match=r"model\.norm\.weight \(16,\) and \(8,\)"):
+    with raises("merge.other_shapes", r"model\.norm\.weight \(16,\) and \(8,\)"):
         unequal(wholes[0], other)
 
 
 def test_another_rotary_base_is_refused_by_name(wholes: list[Path], tmp_path: Path) -> None:
     arrays = disk.random_arrays(SHAPES, 4)
     other = disk.write_model(tmp_path / "other", arrays, rope_theta=5.0)
-    with pytest.raises(InputError, match="rope_theta"):
+    with raises("merge.other_settings", "rope_theta"):
         unequal(wholes[0], other)
 
 
@@ -88,7 +86,7 @@ def with_tokenizer(folder: Path, arrays: disk.Arrays, **tokenizer: object) -> Pa
 def test_two_tokenizers_are_refused(tmp_path: Path) -> None:
     one = with_tokenizer(tmp_path / "a", disk.random_arrays(SHAPES, 4), eos_token="<a>")
     two = with_tokenizer(tmp_path / "b", disk.random_arrays(SHAPES, 5), eos_token="<b>")
-    with pytest.raises(InputError, match="expected one tokenizer, got two"):
+    with raises("merge.other_tokenizer"):
         unequal(one, two)
 
 

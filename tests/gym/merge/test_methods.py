@@ -1,6 +1,6 @@
 import pytest
 
-from zoo.gym.errors import InputError
+from tests.codes import raises
 from zoo.gym.merge.methods import METHODS, settings_of
 
 
@@ -11,13 +11,13 @@ def test_each_method_counts_every_source_once_by_default(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["linear", "slerp", "task_arithmetic"])
 def test_a_density_that_a_method_does_not_use_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="--density: has no effect with --method"):
+    with raises("merge.no_effect", "--density: has no effect with --method"):
         settings_of(name, 2, density=0.5)
 
 
 @pytest.mark.parametrize("name", ["linear", "slerp", "task_arithmetic", "ties"])
 def test_a_seed_that_a_method_does_not_use_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="--seed: has no effect with --method"):
+    with raises("merge.no_effect", "--seed: has no effect with --method"):
         settings_of(name, 2, seed=1)
 
 
@@ -31,13 +31,13 @@ def test_methods_that_drop_weights_drop_half_by_default() -> None:
 
 @pytest.mark.parametrize("density", [0.0, 1.5, float("nan")])
 def test_a_density_out_of_range_is_refused(density: float) -> None:
-    with pytest.raises(InputError, match="--density: expected more than 0"):
+    with raises("merge.bad_density"):
         settings_of("ties", 2, density=density)
 
 
 @pytest.mark.parametrize("weights", [[1.0], [1.0, 0.0], [1.0, float("nan")], [1.0, -1.0]])
 def test_weights_without_a_meaning_are_refused(weights: list[float]) -> None:
-    with pytest.raises(InputError, match="--weights: expected"):
+    with raises("merge.bad_weights", "--weights: expected"):
         settings_of("linear", 2, weights)
 
 
@@ -46,10 +46,10 @@ def test_a_change_can_be_subtracted() -> None:
 
 
 def test_an_arc_joins_two_models() -> None:
-    with pytest.raises(InputError, match="expected 2 sources, got 3"):
+    with raises("merge.bad_count", "expected 2 sources, got 3"):
         settings_of("slerp", 3)
 
 
 def test_one_source_is_no_merge() -> None:
-    with pytest.raises(InputError, match="expected 2 or more sources, got 1"):
+    with raises("merge.bad_count", "expected 2 or more sources, got 1"):
         settings_of("linear", 1)

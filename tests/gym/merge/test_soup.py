@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.delta import models_on_disk as disk
 from tests.gym.merge.conftest import SHAPES
 from zoo.backends.base import LoadSpec
@@ -39,7 +40,7 @@ def test_rows_that_a_source_learned_are_not_measured() -> None:
 
 @pytest.mark.parametrize("rows", [[], [[]], [[row(1, 2)], [row(3, 4)]]])
 def test_without_rows_for_all_there_is_no_search(rows: list[list[Example]]) -> None:
-    with pytest.raises(InputError, match="rows that no source was trained on"):
+    with raises("merge.no_rows"):
         in_all(rows)
 
 

@@ -15,6 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests.codes import raises
 from zoo.backends.machine.detect import detect, device_key
 from zoo.gym import TrainConfig, quality_input, run_training
 from zoo.gym.config import load_config
@@ -101,7 +102,7 @@ def test_ctrl_c_saves_before_it_stops(rows: Path) -> None:
 def test_an_output_folder_with_files_is_refused_before_the_training(
     rows: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match="output_dir: expected no folder or an empty one"):
+    with raises("train.bad_output", "output_dir: expected no folder or an empty one"):
         run_training(config(rows, output_dir=str(tmp_path)))
 
 
@@ -236,7 +237,7 @@ def test_rows_of_python_are_trained_on_and_stored_with_the_run(rows: Path) -> No
 
 def test_rows_that_json_cannot_hold_make_no_run(rows: Path) -> None:
     odd: dict[str, Any] = {"model_name_or_path": "zen-pico", "dataset": [{"prompt": {1, 2}}]}
-    with pytest.raises(InputError, match="dataset: row 1: expected text, numbers"):
+    with raises("published.bad_rows", "dataset: row 1: expected text, numbers"):
         run_training(TrainConfig(**odd))
     assert not folders().runs.exists()
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from tests.codes import raises
 from zoo.gym.config import load_config
 from zoo.gym.config.rollouts import LIVE_REWARD
 from zoo.gym.config.train import TrainConfig
@@ -89,7 +90,7 @@ def test_wrong_settings_are_refused_by_name(settings: dict[str, Any], message: s
 
 
 def test_settings_are_immutable() -> None:
-    with pytest.raises(InputError, match="beta: settings are immutable"):
+    with raises("published.immutable", "beta: settings are immutable"):
         GRPOConfig().beta = 1
 
 
@@ -117,7 +118,7 @@ def test_a_live_function_scores_the_answers_in_this_process(home: Path) -> None:
 def test_a_function_is_a_reward_of_run_trainings_settings_too() -> None:
     made: Any = TrainConfig(model_name_or_path="m", dataset="d", stage="grpo", reward=short)
     assert (made.reward, made.live_reward) == (LIVE_REWARD, short)
-    with pytest.raises(InputError, match="reward: '3': no such reward"):
+    with raises("config.invalid", "reward: '3': no such reward"):
         TrainConfig(model_name_or_path="m", dataset="d", stage="grpo", reward=3)
 
 
@@ -154,14 +155,16 @@ def test_a_live_model_with_other_settings_is_written_with_them(home: Path) -> No
 def test_another_reference_or_tokenizer_is_refused(home: Path) -> None:
     other = live_model()
     other.model.layers[0].mlp.up_proj.weight.data.mul_(1.5)
-    with pytest.raises(InputError, match="ref_model: another reference than the base is not"):
+    with raises("published.not_supported", "ref_model: another reference than the base is not"):
         GRPOTrainer("zen-pico", other)
     tokenizer = AutoTokenizer.from_pretrained(pico_folder())
     tokenizer.chat_template = "{{ messages }}"
-    with pytest.raises(InputError, match="tokenizer: expected the one of zen-pico, got another"):
+    with raises(
+        "published.other_tokenizer", "tokenizer: expected the one of zen-pico, got another"
+    ):
         GRPOTrainer("zen-pico", tokenizer=tokenizer)
     wrong: Any = 3
-    with pytest.raises(InputError, match="model: expected a name, a folder or a model of trans"):
+    with raises("published.bad_model", "model: expected a name, a folder or a model of trans"):
         GRPOTrainer(wrong)
 
 
@@ -185,15 +188,15 @@ def test_the_rows_of_an_eval_dataset_alone_are_held_out(home: Path) -> None:
 
 def test_an_eval_dataset_of_files_or_with_a_val_size_is_refused() -> None:
     trainer = GRPOTrainer("zen-pico", config=config(val_size=2))
-    with pytest.raises(InputError, match="val_size: has no effect with an eval_dataset"):
+    with raises("published.no_effect", "val_size: has no effect with an eval_dataset"):
         trainer.train(ROWS, ROWS)
     trainer = GRPOTrainer("zen-pico", config=config(max_samples=2))
-    with pytest.raises(InputError, match="max_samples: not possible with an eval_dataset"):
+    with raises("published.no_effect", "max_samples: not possible with an eval_dataset"):
         trainer.train(ROWS, ROWS)
     trainer = GRPOTrainer("zen-pico", config=config())
-    with pytest.raises(InputError, match="eval_dataset: expected rows, because"):
+    with raises("published.bad_rows", "eval_dataset: expected rows, because"):
         trainer.train(ROWS, "my.jsonl")
-    with pytest.raises(InputError, match="train_dataset: not given"):
+    with raises("published.no_dataset", "train_dataset: not given"):
         trainer.train()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.config import load_config
 from zoo.gym.errors import InputError
 from zoo.gym.jobs import open_run, tail_events
@@ -75,7 +76,7 @@ def test_wrong_settings_are_refused_by_name(args: Any, message: str) -> None:
 
 def test_settings_are_immutable_and_a_wrong_name_suggests_the_right_one() -> None:
     training = get_train_args(GIVEN)[2]
-    with pytest.raises(InputError, match="seed: settings are immutable"):
+    with raises("published.immutable", "seed: settings are immutable"):
         training.seed = 3
     with pytest.raises(AttributeError, match=r"no setting 'sead'\. Did you mean 'seed'\?"):
         _ = training.sead
@@ -100,12 +101,12 @@ def test_run_sft_trains_with_the_settings_of_all_five(
 
 def test_run_sft_refuses_what_it_would_ignore() -> None:
     parts = get_train_args(GIVEN)
-    with pytest.raises(InputError, match="callbacks: not supported"):
+    with raises("published.not_supported", "callbacks: not supported"):
         run_sft(*parts, callbacks=[print])
-    with pytest.raises(InputError, match='stage: run_sft trains with stage sft, got "dpo"'):
+    with raises("published.bad_argument", 'stage: run_sft trains with stage sft, got "dpo"'):
         run_sft(*get_train_args(GIVEN | {"stage": "dpo"}))
     wrong: Any = (parts[1], parts[0], *parts[2:])
-    with pytest.raises(InputError, match="model_args: expected ModelArguments, got a value of"):
+    with raises("arguments.wrong_type", "model_args: expected ModelArguments, got a value of"):
         run_sft(*wrong)
 
 

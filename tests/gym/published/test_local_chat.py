@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.delta.lora import write_random_adapter
 from zoo.gym import TrainConfig, create_delta, generate, run_training
 from zoo.gym.client import Client
@@ -71,7 +72,7 @@ def test_the_name_of_a_method_is_its_newest_run(client: Client) -> None:
     assert create(model="zen-pico-sft", **GREEDY).choices[0].message.content == answers[1]
     assert create(model="r0001", **GREEDY).choices[0].message.content == answers[0]
     assert answers[0] != answers[1]
-    with pytest.raises(NotAvailableError, match="expected one of this server, got 'zen-pico-dpo'"):
+    with raises("serving.no_such_model", "expected one of this server, got 'zen-pico-dpo'"):
         create(model="zen-pico-dpo", **GREEDY)
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.delta.lora import write_random_adapter
 from zoo.gym import BitDeltaConfig, PersonalizedServer, PersonalizedTrainer, create_delta, generate
-from zoo.gym.errors import GymError, GymWarning, InputError, NotAvailableError
+from zoo.gym.errors import GymError, GymWarning, InputError
 from zoo.gym.personalization import ServedVariant
 from zoo.gym.variants import store
 from zoo.models import pico_folder, resolve
@@ -62,7 +63,7 @@ def test_variants_of_store_and_files_answer_together_as_generate_does(
 
 
 def test_what_a_server_cannot_answer_is_refused(server: PersonalizedServer, delta: Path) -> None:
-    with pytest.raises(NotAvailableError, match=r"^user_id: .* got 'nobody'$") as missing:
+    with raises("serving.no_such_model", r"^user_id: .* got 'nobody'$") as missing:
         infer(server, "nobody")
     assert missing.value.hint is None  # no server has a list of models
     for wrong in ({"prompt": " "}, {"prompt": "a" * 10_000}, {"max_new_tokens": 0}, {"seed": -1}):
@@ -71,7 +72,7 @@ def test_what_a_server_cannot_answer_is_refused(server: PersonalizedServer, delt
     for paths in (str(delta), {"../x": delta}, [delta, delta]):
         with pytest.raises(InputError):
             server.load_variants(paths)
-    with pytest.raises(NotAvailableError):
+    with raises("tuned.no_such_source"):
         server.load_variants({"x": delta.with_name("none.safetensors")})
     with pytest.warns(GymWarning, match="config: without effect"):
         PersonalizedServer("zen-pico", BitDeltaConfig()).close()

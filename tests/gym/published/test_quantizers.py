@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 import zoo.gym
 import zoo.gym.quantization
+from tests.codes import raises
 from zoo.gym import (
     BitDeltaConfig,
     BitDeltaQuantizer,
     DeltaQuantConfig,
     DeltaQuantizer,
     GymWarning,
-    InputError,
     QuantMethod,
 )
 from zoo.gym.config.delta import DeltaConfig
@@ -170,7 +170,7 @@ def test_a_wrong_tensor_is_refused_by_name(
     arguments: dict[str, Any], message: str, quantizer: Any
 ) -> None:
     sides = {"base_weight": np.zeros((2, 2), np.float32), **arguments}
-    with pytest.raises(InputError) as caught:
+    with raises("published.bad_tensor") as caught:
         quantizer.quantize_delta(**sides, name="w")
     assert caught.value.message.startswith(message)
 
@@ -179,25 +179,25 @@ def test_codes_that_do_not_fit_are_refused() -> None:
     base, tuned = pair((4, 4))
     quantizer = BitDeltaQuantizer()
     signs, scales = quantizer.quantize_delta(tuned, base)
-    with pytest.raises(InputError, match=r"expected scales in shape \[4\], got shape \[3\]"):
+    with raises("published.bad_tensor", r"expected scales in shape \[4\], got shape \[3\]"):
         quantizer.dequantize_delta(signs, scales[:3])
-    with pytest.raises(InputError, match=r"w: expected codes for shape \[5, 4\]"):
+    with raises("published.bad_tensor", r"w: expected codes for shape \[5, 4\]"):
         quantizer.dequantize_delta(signs, scales, (5, 4), "w")
-    with pytest.raises(InputError, match=r"original_shape: expected a list of sizes, got \"a\""):
+    with raises("published.bad_tensor", r"original_shape: expected a list of sizes, got \"a\""):
         quantizer.dequantize_delta(signs, scales, "w", "a")
-    with pytest.raises(InputError, match="expected 2 planes"):
+    with raises("published.bad_tensor", "expected 2 planes"):
         BitDeltaQuantizer(BitDeltaConfig(planes=2)).dequantize_delta(signs, scales)
-    with pytest.raises(InputError, match="params: expected what quantize_delta returned"):
+    with raises("published.bad_argument", "params: expected what quantize_delta returned"):
         DeltaQuantizer().dequantize_delta(signs, {})
 
 
 def test_settings_that_are_not_for_single_tensors_are_refused() -> None:
-    with pytest.raises(InputError, match="bits: expected 1 for signs, got 4") as caught:
+    with raises("published.bad_argument", "bits: expected 1 for signs, got 4") as caught:
         BitDeltaQuantizer(BitDeltaConfig(bits=4))
     assert caught.value.hint == "DeltaQuantizer(DeltaQuantConfig(method='int4'))"
-    with pytest.raises(InputError, match="form: expected 'dense'"):
+    with raises("delta.bad_option", "form: expected 'dense'"):
         BitDeltaQuantizer(BitDeltaConfig(form="lowrank"))
-    with pytest.raises(InputError, match="symmetric: expected true for full weights"):
+    with raises("config.bad_coding", "symmetric: expected true for full weights"):
         DeltaQuantizer(DeltaQuantConfig(method=QuantMethod.INT2, symmetric=False))
     with pytest.warns(GymWarning, match="calibration_samples: without effect on single tensors"):
         DeltaQuantizer(DeltaQuantConfig(calibration_samples=256))

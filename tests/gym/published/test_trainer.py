@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.chat import open_chat
 from zoo.gym.config import load_config
 from zoo.gym.config.bitdelta import BitDeltaConfig
@@ -14,7 +15,7 @@ from zoo.gym.config.deltaquant import DeltaQuantConfig, QuantMethod
 from zoo.gym.config.values import listed
 from zoo.gym.delta import load_delta
 from zoo.gym.delta.file.terms import LowRankTerm
-from zoo.gym.errors import GymError, GymWarning, InputError
+from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.jobs import open_run
 from zoo.gym.published.trainer import DELTA_FILE, Trainer, TrainingConfig
 from zoo.gym.rounds.compute import applying
@@ -62,32 +63,32 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("settings", "message"), WRONG)
 def test_what_is_not_there_is_refused_by_name(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("config.invalid") as caught:
         TrainingConfig(model="zen-pico", stage="sft", **settings)
     assert caught.value.message.startswith(message)
 
 
 def test_a_model_that_is_given_twice_is_refused() -> None:
-    with pytest.raises(InputError, match="model: the model is already given as the first arg"):
+    with raises("published.given_twice", "model: the model is already given as the first arg"):
         TrainingConfig("zen-pico", model="zen-nano", stage="sft")
 
 
 def test_settings_are_immutable() -> None:
-    with pytest.raises(InputError, match="seed: settings are immutable") as caught:
+    with raises("published.immutable", "seed: settings are immutable") as caught:
         config().seed = 3
     assert caught.value.hint == "TrainingConfig(**({**config.given, 'seed': 3}))"
 
 
 def test_a_trainer_without_data_or_with_other_settings_is_refused() -> None:
-    with pytest.raises(InputError, match="dataset: not given: expected a file or rows"):
+    with raises("published.no_dataset", "dataset: not given: expected a file or rows"):
         Trainer(config()).train()
     wrong: Any = {"model": "zen-pico"}
-    with pytest.raises(InputError, match="config: expected TrainingConfig, got a mapping"):
+    with raises("arguments.wrong_type", "config: expected TrainingConfig, got a mapping"):
         Trainer(wrong)
 
 
 def test_an_export_before_training_is_refused() -> None:
-    with pytest.raises(GymError, match="no trained model"):
+    with raises("published.not_trained"):
         Trainer(config()).export("m.gguf")
 
 
@@ -134,7 +135,7 @@ def test_the_next_run_trains_on_the_result_that_was_applied(
 
 
 def test_nothing_is_saved_before_there_is_a_model(home: Path) -> None:
-    with pytest.raises(GymError, match="no trained model: expected a call of train"):
+    with raises("published.not_trained"):
         Trainer(config()).save_model(home / "out")
 
 
@@ -199,7 +200,7 @@ def test_deltaquant_codes_layers_and_measures_as_many_rows_as_its_settings_say(h
 
 def test_a_delta_of_other_settings_is_refused(home: Path) -> None:
     wrong: Any = {"bits": 1}
-    with pytest.raises(InputError, match="config: expected BitDeltaConfig, got a mapping"):
+    with raises("arguments.wrong_type", "config: expected BitDeltaConfig, got a mapping"):
         Trainer(config()).compress_deltas(wrong)
 
 
@@ -210,5 +211,5 @@ def test_columns_of_a_dataset_become_rows() -> None:
 
 
 def test_ragged_columns_are_refused() -> None:
-    with pytest.raises(InputError, match="dataset: expected a file or a list of files, got a map"):
+    with raises("config.invalid", "dataset: expected a file or a list of files, got a map"):
         TrainingConfig(model="zen-pico", dataset={"prompt": ["a"], "completion": []})

@@ -4,10 +4,10 @@ from unicodedata import normalize
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.delta import models_on_disk as disk
 from tests.gym.push.conftest import SHAPES
 from zoo.gym.delta import create_delta
-from zoo.gym.errors import InputError
 from zoo.gym.push.contents import Contents, contents_of
 from zoo.gym.push.traces import traces_in
 from zoo.gym.tuned.source import resolve_tuned
@@ -69,7 +69,7 @@ def test_settings_lose_the_paths_of_this_machine(littered: Path, place: Path) ->
 )
 def test_a_card_with_something_private_is_refused(text: str, adapter: Path, place: Path) -> None:
     (adapter / "README.md").write_text(text.format(place=place, home=Path.home()))
-    with pytest.raises(InputError, match=r"README\.md: expected nothing private"):
+    with raises("push.private", r"README\.md: expected nothing private"):
         contents(adapter)
 
 
@@ -81,7 +81,7 @@ def test_the_system_prompt_of_a_run_is_refused(adapter: Path, monkeypatch: objec
     adapter.rename(run / "result")
     assert contents(run / "result").base == "zen-pico"
     (run / "result" / "chat_template.jinja").write_text('{{ "You are \\"Ada\\"." }}')
-    with pytest.raises(InputError, match="the system prompt of the run"):
+    with raises("push.private", "the system prompt of the run"):
         contents(run / "result")
 
 
@@ -131,7 +131,7 @@ def test_a_path_elsewhere_in_the_settings_is_refused(
     changes: dict[str, object], adapter: Path
 ) -> None:
     rewrite(adapter / "adapter_config.json", **changes)
-    with pytest.raises(InputError, match=r"adapter_config\.json: expected no path of this machine"):
+    with raises("push.private", r"adapter_config\.json: expected no path of this machine"):
         contents(adapter)
 
 
@@ -143,7 +143,7 @@ def test_tokens_and_templates_are_no_paths(littered: Path) -> None:
 
 def test_a_path_in_the_head_of_a_card_is_refused(adapter: Path) -> None:
     (adapter / "README.md").write_text("---\nbase_model: /data/acme/base\n---\n")
-    with pytest.raises(InputError, match="got one in base_model"):
+    with raises("push.private", "got one in base_model"):
         contents(adapter)
 
 
@@ -152,14 +152,14 @@ def test_metadata_of_weights_is_read(adapter: Path, place: Path) -> None:
 
     weights = adapter / "adapter_model.safetensors"
     save_file(load_file(weights), weights, {"made_in": str(place)})
-    with pytest.raises(InputError, match=r"adapter_model\.safetensors: expected nothing private"):
+    with raises("push.private", r"adapter_model\.safetensors: expected nothing private"):
         contents(adapter)
 
 
 def test_a_link_is_refused(adapter: Path, place: Path) -> None:
     (place / "id_rsa").write_text("PRIVATE KEY")
     (adapter / "LICENSE").symlink_to(place / "id_rsa")
-    with pytest.raises(InputError, match="got a link"):
+    with raises("push.link"):
         contents(adapter)
 
 
@@ -208,7 +208,7 @@ def test_a_delta_that_names_a_folder_as_its_base_is_refused(adapter: Path, place
     base = disk.write_model(place / "secret_base", disk.random_arrays(SHAPES, 0))
     out = place / "one.zdelta"
     create_delta(adapter, base=base, base_id=str(base), out=out)
-    with pytest.raises(InputError, match="expected nothing private"):
+    with raises("push.private", "expected nothing private"):
         contents(out)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.recommend.test_rules import ANSWER, METHODS, TURNS, write_rows
 from zoo.gym.cli import main
 from zoo.gym.config.train import TrainConfig
-from zoo.gym.errors import DoesNotFitError
 from zoo.gym.recommend.advise import advise
 from zoo.gym.recommend.memory import Fit
 from zoo.gym.recommend.rows import MOST_ROWS, read_file
@@ -91,7 +91,7 @@ def test_a_base_in_its_files_is_no_way_on_a_gpu(
     monkeypatch.setattr("zoo.gym.recommend.advise.open_engine", Gpu)
     monkeypatch.setattr("zoo.gym.recommend.advise.fit_of_run", too_large)
     file = write_rows(place / "rows.jsonl", {"messages": TURNS})
-    with pytest.raises(DoesNotFitError):
+    with raises("recommend.does_not_fit"):
         advise([file], "zen-pico")
     assert tried
     assert not any("stream_layers" in keys for keys in tried)

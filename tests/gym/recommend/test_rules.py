@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from zoo.gym.errors import DoesNotFitError, InputError, NotAvailableError
+from tests.codes import raises
+from zoo.gym.errors import NotAvailableError
 from zoo.gym.recommend.advise import advise
 from zoo.gym.recommend.memory import Fit, fitted
 from zoo.gym.recommend.method import choose
@@ -80,14 +81,14 @@ def test_rows_get_the_method_of_their_rule(
 @pytest.mark.parametrize("want", ["style", "facts", "reasoning", "tools", "lessons"])
 def test_rows_of_another_kind_are_refused(tmp_path: Path, want: str) -> None:
     file = read_file(write_rows(tmp_path / "rows.jsonl", ROW_OF_ANOTHER_KIND))
-    with pytest.raises(InputError, match=f"--want {want}: expected .*, got pairs") as caught:
+    with raises("recommend.wrong_rows", f"--want {want}: expected .*, got pairs") as caught:
         choose([file], want, None)
     assert caught.value.code == "recommend.wrong_rows"
 
 
 def test_chats_are_no_preferences(tmp_path: Path) -> None:
     file = read_file(write_rows(tmp_path / "rows.jsonl", {"messages": TURNS}))
-    with pytest.raises(InputError, match=r"expected pairs .* got chats"):
+    with raises("recommend.wrong_rows", r"expected pairs .* got chats"):
         choose([file], "preference", None)
 
 
@@ -168,5 +169,5 @@ def test_a_smaller_model_is_the_last_way(place: Path) -> None:
 
 def test_what_fits_nowhere_is_refused(place: Path) -> None:
     rows = write_rows(place / "rows.jsonl", {"messages": TURNS})
-    with pytest.raises(DoesNotFitError, match="sft of zen-nano does not fit"):
+    with raises("recommend.does_not_fit", "sft of zen-nano does not fit"):
         advise([rows], "zen-nano", free_bytes=1000)

@@ -9,10 +9,10 @@ from unittest.mock import patch
 
 import pytest
 
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import Rollout
 from zoo.gym.data import load_tokenizer
-from zoo.gym.errors import InputError
 from zoo.gym.retention.answer import Asker
 from zoo.gym.retention.measurement import LONGER_TOKENS, PROBED, Measured, measure
 from zoo.gym.retention.own_answers import own_answers, read_examples, write_answers
@@ -138,8 +138,8 @@ def test_changed_answers_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "retained.jsonl"
     digest = write_answers(file, [{"prompt": "a", "answer": "b", "ids": [1, 2], "learned_from": 1}])
     file.write_text(file.read_text().replace("[1, 2]", "[1, 3]"))
-    with pytest.raises(InputError, match="got another one"):
+    with raises("retention.damaged_answers", "got another one"):
         read_examples(file, digest)
     file.unlink()
-    with pytest.raises(InputError, match="got no file"):
+    with raises("retention.damaged_answers", "got no file"):
         read_examples(file, digest)

@@ -7,10 +7,10 @@ from unittest.mock import patch
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym import RunResult, TrainConfig, run_training
 from zoo.gym.config import load_config
 from zoo.gym.data import Example, alone
-from zoo.gym.errors import InputError
 from zoo.gym.retention import Measured
 from zoo.gym.retention.questions import Question
 from zoo.gym.train.plan import Plan
@@ -110,12 +110,12 @@ def test_retained_rows_are_learned_beside_those_of_the_data() -> None:
 
 @pytest.mark.parametrize("value", [-0.1, 0.95, "half"])
 def test_a_share_out_of_range_is_refused(value: object) -> None:
-    with pytest.raises(InputError, match="retain"):
+    with raises("config.invalid", "retain"):
         run(retain=value)
 
 
 def test_a_method_that_retains_nothing_refuses_a_share() -> None:
-    with pytest.raises(InputError, match="retain"):
+    with raises("config.invalid", "retain"):
         run_training(
             TrainConfig(model_name_or_path="zen-pico", dataset=rows(), stage="rm", retain=0.1)
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rewards.conftest import sample, task
 from zoo.gym.errors import InputError
 from zoo.gym.rewards import Score, Task, check, describe, load
@@ -101,8 +102,8 @@ def test_two_rewards_of_a_kind_need_names() -> None:
 
 def test_rows_without_an_answer_are_refused_before_any_response() -> None:
     tasks = [task("5"), Task((), None, source="b.jsonl:7"), task()]
-    with pytest.raises(
-        InputError, match=r"b\.jsonl:7: no answer: .*\(and 1 other rows\)"
+    with raises(
+        "rewards.missing_column", r"b\.jsonl:7: no answer: .*\(and 1 other rows\)"
     ) as caught:
         load("numeric", tasks)
     assert caught.value.code == "rewards.missing_column"
@@ -149,10 +150,10 @@ def test_auto_has_the_weight_and_the_name_that_are_given() -> None:
 
 
 def test_auto_without_answers_is_refused_with_the_ways_out() -> None:
-    with pytest.raises(InputError, match=r"1 of 2 rows have none, first rows\.jsonl:1") as caught:
+    with raises("rewards.no_answers", r"1 of 2 rows have none, first rows\.jsonl:1") as caught:
         load("auto", [task("5"), task()])
     assert caught.value.hint is not None
-    with pytest.raises(InputError, match="no rows"):
+    with raises("rewards.no_answers", "no rows"):
         load("auto", [])
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.codes import raises
 from tests.gym.rewards.models.folders import write_reward_model
 from zoo.gym.config import TrainConfig, load_config
 from zoo.gym.config.reward_spec import parse_spec, with_places
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import InputError
 from zoo.gym.train.run_folder.env import check_as_began
 from zoo.gym.train.run_folder.pinned import pinned
 from zoo.gym.train.session import check_models
@@ -93,9 +94,9 @@ def test_a_reward_model_that_changed_refuses_the_resume(here: Path) -> None:
     check_as_began(env_file)
     weights = here / "scorer" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\x7f")
-    with pytest.raises(InputError, match="scorer"):
+    with raises("train.changed_base", "scorer"):
         check_models(config, pico_folder(), env_file)
-    with pytest.raises(InputError, match="scorer"):
+    with raises("train.changed_base", "scorer"):
         check_as_began(env_file)
 
 
@@ -127,12 +128,12 @@ def test_a_reward_s_file_that_changed_refuses_the_resume(
     path = weights if changed == "tuned/a" else here / changed
     path.write_bytes(path.read_bytes() + b"\n")
     refused = f"^reward {label}: .*expected the file that run .* began with, got a changed file\n"
-    with pytest.raises(InputError, match=refused):
+    with raises("train.file_changed", refused):
         check_models(config, pico_folder(), env_file)
-    with pytest.raises(InputError, match=refused):
+    with raises("train.file_changed", refused):
         check_as_began(env_file)
     path.unlink()
-    with pytest.raises(NotAvailableError, match=f"^reward {label}: .*no such file"):
+    with raises("train.file_gone", f"^reward {label}: .*no such file"):
         check_as_began(env_file)
 
 
@@ -144,7 +145,7 @@ def test_a_function_of_a_module_is_not_checked(here: Path) -> None:
 def test_an_absent_reward_model_is_refused_before_there_is_a_run(here: Path) -> None:
     config = settings("scorer")
     shutil.rmtree(here / "scorer")
-    with pytest.raises(InputError, match="reward"):
+    with raises("config.bad_reward", "reward"):
         pinned(config, resolve("zen-pico"))
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.codes import raises
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.encodings import Contributions, Floats
 from zoo.gym.rounds.rules.aggregate import combine, select
@@ -158,11 +159,11 @@ def test_an_impossible_rule_is_refused(rule: Rule, n: int, message: str) -> None
 
 def test_weights_that_a_rule_does_not_take_are_refused() -> None:
     numbers = np.ones(5, np.float32)
-    with pytest.raises(InputError, match="weights: expected none for krum, got 5"):
+    with raises("rounds.weights_unused", "weights: expected none for krum, got 5"):
         select(Rule(Method.KRUM, 1), on_a_line(1, 2, 3, 4, 5), numbers)
-    with pytest.raises(InputError, match="expected the reputations of 5 contributors, got none"):
+    with raises("rounds.weights_missing", "expected the reputations of 5 contributors, got none"):
         select(Rule(Method.WEIGHTED_MEAN), on_a_line(1, 2, 3, 4, 5))
-    with pytest.raises(InputError, match="numbers of examples: expected 4, got 5"):
+    with raises("rounds.weights_count", "numbers of examples: expected 4, got 5"):
         select(Rule(Method.FEDERATED_AVERAGE), on_a_line(1, 2, 3, 4), numbers)
-    with pytest.raises(InputError, match="expected contributions in the form signs"):
+    with raises("rounds.other_form", "expected contributions in the form signs"):
         select(Rule(Method.MAJORITY), on_a_line(1, 2, 3))

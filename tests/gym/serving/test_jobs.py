@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from openai import APIStatusError, AsyncOpenAI, BadRequestError, NotFoundError
 
+from tests.codes import raises
 from tests.gym.serving.conftest import NAME, Served
-from zoo.gym.errors import NotAvailableError
 from zoo.gym.serving.run import ModelServer
 from zoo.gym.serving.tuning.files import Files
 from zoo.gym.serving.tuning.requests import JobBody, settings_of
@@ -111,7 +111,7 @@ def test_a_file_that_cannot_be_used_leaves_nothing(
 
 @pytest.mark.parametrize("id_", ["..", "", "file-1", "file-0123456789abcdef01234567/../x"])
 def test_an_id_is_never_a_path(tmp_path: Path, id_: str) -> None:
-    with pytest.raises(NotAvailableError):
+    with raises("serving.no_such_file"):
         Files(tmp_path).get(id_)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.data import load_tokenizer
 from zoo.gym.data.tokenizer import Tokenizer
-from zoo.gym.errors import InputError
 from zoo.gym.serving.replies import Piece, Reply, ToolCall, joined, require_calls
 from zoo.models import pico_folder
 
@@ -120,7 +120,7 @@ def test_a_tokenizer_may_say_itself_how_calls_are_written() -> None:
 
 
 def test_a_model_with_an_unknown_form_of_calls_is_refused() -> None:
-    with pytest.raises(InputError, match="how it calls tools"):
+    with raises("serving.no_tools"):
         require_calls(tokenizer("{{ messages[0].content }}"))
 
 

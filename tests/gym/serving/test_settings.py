@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.serving.conftest import NAME, serving
 from tests.models.gguf.files import settings, write_gguf
 from zoo.backends.spec import QuantizationSpec
 from zoo.gym.cli import main
-from zoo.gym.errors import GymError
 from zoo.gym.serving.run import ServeConfig
 from zoo.gym.serving.settings import Block, check_bits, check_format, quantization_of, read_block
 
@@ -74,18 +74,18 @@ def test_every_other_setting_reaches_the_server(file: Path) -> None:
 )
 def test_a_wrong_file_is_refused(file: Path, text: str, expected: str) -> None:
     file.write_text(text)
-    with pytest.raises(GymError, match=re.escape(f"{file}: {expected}")):
+    with raises("serving.settings", re.escape(f"{file}: {expected}")):
         read_block(file)
 
 
 def test_a_format_or_bits_that_the_model_does_not_have_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(GymError, match="model_format gguf: expected a GGUF file as model"):
+    with raises("serving.settings", "model_format gguf: expected a GGUF file as model"):
         check_format(Block(model=NAME, model_format="gguf"), "safetensors")
-    with pytest.raises(GymError, match=r"quantization: expected 4, 8.*got 'int4'"):
+    with raises("serving.settings", r"quantization: expected 4, 8.*got 'int4'"):
         quantization_of(Block(quantization="int4"))
     tensors = {"a": np.zeros((8, 32), "f4"), "b": np.zeros(32, "f4")}
     file = write_gguf(tmp_path / "a.gguf", settings("llama", {}), tensors, "Q8_0")
-    with pytest.raises(GymError, match=r"quantization: expected .* in int4, got .* Q8_0"):
+    with raises("serving.settings", r"quantization: expected .* in int4, got .* Q8_0"):
         check_bits(Block(quantization="int4"), file)
     check_bits(Block(quantization="int8"), file)
 

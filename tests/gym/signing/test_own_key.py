@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.gym.errors import InputError, NotAvailableError
+from tests.codes import raises
 from zoo.gym.signing import create_key, has_key, load_key, own_key
 from zoo.gym.signing.keys import key_file
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("place")
 
 def test_a_key_is_made_once_and_found_again() -> None:
     assert not has_key()
-    with pytest.raises(NotAvailableError, match="expected your key, got nothing"):
+    with raises("signing.no_key"):
         load_key()
     made = own_key()
     assert has_key()
@@ -54,7 +54,7 @@ def test_no_text_form_of_a_key_has_its_secret() -> None:
 def test_a_key_that_others_could_read_is_refused_by_its_mode(mode: int) -> None:
     own_key()
     key_file().chmod(mode)
-    with pytest.raises(InputError, match=f"own.pem: expected mode 600, got {mode:o}"):
+    with raises("signing.mode", f"own.pem: expected mode 600, got {mode:o}"):
         own_key()
 
 
@@ -62,7 +62,7 @@ def test_a_key_of_somebody_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     own_key()
     me = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: me + 1)
-    with pytest.raises(InputError, match=f"expected a key of user {me + 1}, got one of user {me}"):
+    with raises("signing.owner", f"expected a key of user {me + 1}, got one of user {me}"):
         load_key()
 
 
@@ -70,7 +70,7 @@ def test_a_link_is_refused(place: Path) -> None:
     own_key()
     key_file().rename(place / "moved.pem")
     key_file().symlink_to(place / "moved.pem")
-    with pytest.raises(InputError, match="expected a file, got a symbolic link"):
+    with raises("signing.not_a_file", "expected a file, got a symbolic link"):
         own_key()
 
 
@@ -81,7 +81,7 @@ def test_what_is_no_key_is_refused_and_stays(content: bytes | str) -> None:
     own_key()
     found = another_kind() if isinstance(content, str) else content
     key_file().write_bytes(found)
-    with pytest.raises(InputError, match="expected a private key of Ed25519"):
+    with raises("signing.not_a_private_key"):
         own_key()
     assert key_file().read_bytes() == found
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.gym.errors import InputError, NotAvailableError
+from tests.codes import raises
+from zoo.gym.errors import InputError
 from zoo.gym.signing import (
     OwnKey,
     PublicKey,
@@ -56,7 +57,7 @@ def test_a_signed_object_is_read_as_it_was_written(tmp_path: Path) -> None:
     write_signed(tmp_path / "s", signed)
     assert read_signed(tmp_path / "s", "experience library") == signed
     assert signed.key == parse_key(str(KEY.public))
-    with pytest.raises(NotAvailableError):
+    with raises("signing.no_file"):
         read_signed(tmp_path / "absent", "experience library")
 
 
@@ -78,15 +79,15 @@ def test_any_change_is_refused(name: str) -> None:
 
 def test_a_signature_of_one_kind_is_none_of_another() -> None:
     fields = sign(KEY, "experience library", BODY).as_json()
-    with pytest.raises(InputError, match="kind 'round contribution', got another kind"):
+    with raises("signing.other_kind", "kind 'round contribution', got another kind"):
         verify(fields, "round contribution")
-    with pytest.raises(InputError, match="the object was changed"):
+    with raises("signing.wrong_signature"):
         verify(fields | {"context": "round contribution"}, "round contribution")
 
 
 def test_numbers_of_another_type_are_another_object() -> None:
     fields = sign(KEY, "a", {"n": 1}).as_json()
-    with pytest.raises(InputError):
+    with raises("signing.wrong_signature"):
         verify(fields | {"body": {"n": 1.0}}, "a")
 
 
@@ -97,7 +98,7 @@ def test_another_form_of_the_same_object_is_refused(change: Any, tmp_path: Path)
     path = tmp_path / "s"
     write_signed(path, sign(KEY, "a", BODY))
     path.write_text(change(path.read_text()))
-    with pytest.raises(InputError, match="expected canonical JSON") as caught:
+    with raises("signing.not_canonical") as caught:
         read_signed(path, "a")
     assert caught.value.code == "signing.not_canonical"
 
@@ -112,7 +113,7 @@ def test_canonical_json_is_read_as_the_value_and_written_as_the_same_bytes(value
 
 @pytest.mark.parametrize("value", [float("nan"), {1: 2}, (1,), b"x", "\ud800", {"a": {None: 1}}])
 def test_what_json_would_change_or_refuse_is_not_signed(value: Any) -> None:
-    with pytest.raises(InputError, match="signed object: expected JSON"):
+    with raises("signing.not_json"):
         sign(KEY, "a", {"value": value})
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from zoo.gym.errors import InputError, NotAvailableError
+from tests.codes import raises
+from zoo.gym.errors import InputError
 from zoo.gym.signing import PublicKey, distrust, own_key, signer_name, trust, trusted_keys
 from zoo.gym.signing.trusted import trusted_file
 
@@ -18,27 +19,27 @@ def test_a_trusted_key_has_a_name_until_it_is_distrusted() -> None:
     assert (signer_name(ANN), signer_name(own_key().public)) == ("ann", "you")
     assert distrust("ann") == ANN
     assert signer_name(ANN) == ""
-    with pytest.raises(NotAvailableError, match="no trusted key 'ann'"):
+    with raises("signing.not_trusted", "no trusted key 'ann'"):
         distrust("ann")
 
 
 def test_a_key_counts_once() -> None:
     trust("ann", ANN)
-    with pytest.raises(InputError, match="expected a new one, got that of ann"):
+    with raises("signing.key_known", "expected a new one, got that of ann"):
         trust("bob", ANN)
-    with pytest.raises(InputError, match="expected a new one, got that of key"):
+    with raises("signing.name_taken"):
         trust("ann", BOB)
-    with pytest.raises(InputError, match="got that of you"):
+    with raises("signing.key_known", "got that of you"):
         trust("bob", own_key().public)
     with trusted_file().open("a") as file:
         file.write(f"bob: {ANN}\n")
-    with pytest.raises(InputError, match=r"yaml:2: expected each key once"):
+    with raises("signing.trusted_file", r"yaml:2: expected each key once"):
         trusted_keys()
 
 
 @pytest.mark.parametrize("name", ["you", "", "Ann", "a b", "../a", "a" * 41])
 def test_what_is_no_name_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="expected small letters"):
+    with raises("signing.bad_name"):
         trust(name, ANN)
 
 

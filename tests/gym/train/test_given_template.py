@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.chat.test_form import without_template
 from zoo.gym import GymWarning, TrainConfig, open_chat, run_training
 from zoo.gym.cli.print_config import MOST_BYTES
@@ -46,7 +47,7 @@ def settings(base: Path, dataset: Any, **more: Any) -> TrainConfig:
 
 
 def test_chats_without_a_template_are_refused_before_a_run(base: Path) -> None:
-    with pytest.raises(InputError, match="dataset: row 1") as refused:
+    with raises("published.invalid", "dataset: row 1") as refused:
         run_training(settings(base, CHATS))
     assert "template=chatml" in str(refused.value.hint)
     assert list(run_folders()) == []
@@ -59,7 +60,7 @@ def test_each_row_is_looked_at_and_of_large_data_the_first(
     plain = json.dumps({"prompt": "a", "completion": "b"}) + "\n"
     file = tmp_path / "mixed.jsonl"
     file.write_text(plain * late + json.dumps(CHATS[0]) + "\n")
-    with pytest.raises(InputError):
+    with raises("data.no_chat_template"):
         check_rows(settings(base, str(file)), base, [file])
     check_rows(settings(base, str(file), template="chatml"), base, [file])
     with file.open("a") as more:
@@ -67,7 +68,7 @@ def test_each_row_is_looked_at_and_of_large_data_the_first(
     if late:
         check_rows(settings(base, str(file)), base, [file])
         return
-    with pytest.raises(InputError):
+    with raises("data.no_chat_template"):
         check_rows(settings(base, str(file)), base, [file])
 
 
@@ -76,7 +77,7 @@ def test_answers_to_compare_are_looked_at(base: Path, tmp_path: Path) -> None:
     row = {"chosen": [turns[0], turns[1]], "rejected": [turns[0], {**turns[1], "content": "c"}]}
     file = tmp_path / "pairs.jsonl"
     file.write_text(json.dumps(row) + "\n")
-    with pytest.raises(InputError):
+    with raises("data.no_chat_template"):
         check_rows(settings(base, str(file), stage="dpo"), base, [file])
 
 

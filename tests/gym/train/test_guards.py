@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from zoo.backends.base import StepInfo
 from zoo.gym.errors import GuardError
 from zoo.gym.train.guards import (
@@ -44,12 +45,12 @@ def test_weights_that_end_as_nan_are_never_written() -> None:
             yield "good", np.ones(2)
             yield "layer.lora_A.weight", np.array([1.0, np.nan])
 
-    with pytest.raises(GuardError, match=r"layer\.lora_A\.weight: the training ended in NaN"):
+    with raises("train.weights_not_finite", r"layer\.lora_A\.weight: the training ended in NaN"):
         check_finite(Broken())  # type: ignore[arg-type]
 
 
 def test_a_window_without_labels_is_told() -> None:
-    with pytest.raises(GuardError, match="step 4: every label is masked"):
+    with raises("train.labels_masked", "step 4: every label is masked"):
         check_labels(0, step=4)
 
 
@@ -58,7 +59,7 @@ def test_two_bad_steps_are_forgiven_and_three_in_a_row_are_not() -> None:
     divergence = Divergence()
     for info in (bad, bad, GOOD, bad, bad):
         divergence.check(1, 1.0, info)
-    with pytest.raises(GuardError, match="3 consecutive steps"):
+    with raises("train.loss_not_finite", "3 consecutive steps"):
         divergence.check(2, 1.0, bad)
 
 
@@ -82,7 +83,7 @@ def test_equal_rewards_are_the_highest_only_if_others_were_lower(
     guard.check([first[0] == first[1]], np.array([first]))
     resumed = EqualRewards()
     resumed.restore(json.loads(json.dumps(guard.state(), allow_nan=False)))
-    with pytest.raises(GuardError, match="groups in a row have equal rewards") as caught:
+    with raises("train.equal_rewards", "groups in a row have equal rewards") as caught:
         resumed.check([True] * 64, np.full((64, 2), then))
     assert ("which are the highest of this run" in caught.value.message) is is_highest
 

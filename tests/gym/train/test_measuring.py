@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.config import TrainConfig
 from zoo.gym.data import fingerprint, load_tokenizer, read_dataset, rows_of
-from zoo.gym.errors import InputError
 from zoo.gym.train.measuring import rows_of_files, rows_of_run
 from zoo.gym.train.rows import prepare_rows
 from zoo.gym.train.run_folder.pinned import left_out, pinned
@@ -129,9 +129,9 @@ def test_a_split_that_is_not_the_run_s_own_is_neither_trained_nor_measured_on(
     (run / "checkpoints").mkdir()
     data = run.parent / "rows.jsonl"
     told = f"the split that the run wrote at its start, got {got}"
-    with pytest.raises(InputError, match=told):
+    with raises("train.damaged_file", told):
         run_split(run, settings(run), read_dataset([data]), fingerprint([data]))
-    with pytest.raises(InputError, match=told):
+    with raises("train.damaged_file", told):
         rows_of_run(run, settings(run), pico_folder())
 
 
@@ -160,7 +160,7 @@ CUT_ELSEWHERE = (
 )
 def test_a_damaged_split_is_refused(run: Path, content: str) -> None:
     (run / SPLIT_FILE).write_text(content)
-    with pytest.raises(InputError, match="got a damaged file"):
+    with raises("train.damaged_file", "got a damaged file"):
         stored_split(run)
 
 
@@ -180,7 +180,7 @@ def test_given_rows_that_the_run_has_all_learned_are_refused(run: Path) -> None:
     assert found is not None
     given = [row for place, row in enumerate(TEN) if place not in found[1].held_out]
     path = write(run.parent / "given.jsonl", given)
-    with pytest.raises(InputError, match="expected rows that the run was not trained on, got none"):
+    with raises("train.no_unseen_rows"):
         rows_of_files([path], settings(run), pico_folder(), run)
 
 
@@ -266,7 +266,7 @@ def test_a_run_on_the_first_rows_is_measured_on_some_of_those(tmp_path: Path) ->
     )
     assert (len(rows.train), len(rows.held_out)) == (4, 2)
     assert sources(folder, config) == [row.source for row in rows_of(rows.held_out)]
-    with pytest.raises(InputError, match="rows"):
+    with raises("data.changed"):
         rows_of_run(folder, settings(folder), pico_folder())
 
 

@@ -10,6 +10,7 @@ from safetensors.numpy import load_file
 
 from tests.backends.reference import relative_error
 from tests.backends.thread_ranks import ThreadRanks, in_threads
+from tests.codes import raises
 from tests.gym.train.conftest import Recorder, make_job
 from zoo.backends.torch.trained import FILE
 from zoo.gym.errors import GuardError, InterruptedRunError
@@ -129,7 +130,7 @@ def test_processes_with_other_weights_are_refused(tiny: Path, tmp_path: Path) ->
 
 def test_processes_with_other_settings_are_refused() -> None:
     def work(ranks: ThreadRanks) -> None:
-        with pytest.raises(GuardError, match="expected the same seed in all 2"):
+        with raises("train.processes_differ", "expected the same seed in all 2"):
             check_same_settings(ranks, {"seed": ranks.rank, "max_steps": 3})
 
     in_threads(2, work)

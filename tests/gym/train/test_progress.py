@@ -12,7 +12,8 @@ import pytest
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
-from zoo.gym.errors import InputError, StorageError
+from tests.codes import raises
+from zoo.gym.errors import StorageError
 from zoo.gym.train.progress import (
     BEST_FILE,
     Progress,
@@ -28,7 +29,7 @@ from zoo.gym.train.run_folder.manifest import write_manifest
 
 @pytest.mark.skipif("sys.platform == 'win32'", reason="error numbers of POSIX")
 def test_a_full_disk_that_the_safetensors_library_met_is_told_as_such() -> None:
-    with pytest.raises(StorageError) as raised, safetensors_errors(Path("/run")):
+    with raises("paths.storage") as raised, safetensors_errors(Path("/run")):
         raise SafetensorError("Error while serializing: I/O error: (os error 28)")
     assert raised.value.message == "cannot write '/run': no space left on device"
     assert raised.value.hint == "free some space on that disk"
@@ -148,7 +149,7 @@ def test_a_run_does_not_continue_with_another_way_to_choose_the_best(
     course.resume()
     course.save(3)
     setattr(course.method, name, "other")
-    with pytest.raises(InputError, match=f"cannot be resumed: {name}: .* got other"):
+    with raises("train.not_resumable", f"cannot be resumed: {name}: .* got other"):
         course.resume()
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym import TrainConfig, run_training
-from zoo.gym.errors import InputError
 from zoo.gym.jobs import list_runs, open_run
 from zoo.gym.train.reward_first import doubt_of_scores, reward_model_first
 
@@ -55,7 +55,7 @@ def test_no_other_run_needs_one(rows: list[dict[str, Any]], others: dict[str, ob
 @pytest.mark.parametrize("order", [1, -1])
 def test_pairs_beside_answers_are_refused_in_any_order(order: int) -> None:
     rows = [*PAIRS, {"prompt": "1+1=", "answer": 2}][::order]
-    with pytest.raises(InputError, match="1 of 13 rows with an answer, and 12 pairs"):
+    with raises("train.mixed_rows", "1 of 13 rows with an answer, and 12 pairs"):
         reward_model_first(settings(rows))
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from tests.codes import raises
 from zoo.gym import TrainConfig, run_training
-from zoo.gym.errors import InputError
 
 
 @pytest.fixture
@@ -38,17 +38,17 @@ def test_a_run_with_streamed_layers_learns_the_same_weights(rows: Path) -> None:
 
 
 def test_activations_are_recomputed_unless_that_is_refused(rows: Path) -> None:
-    with pytest.raises(InputError, match="expected true with stream_layers: activations would"):
+    with raises("config.invalid", "expected true with stream_layers: activations would"):
         config(rows, stream_layers=True, gradient_checkpointing=False)
 
 
 def test_what_changes_the_base_in_memory_is_refused(rows: Path) -> None:
-    with pytest.raises(InputError, match="quantization_bit: cannot be with stream_layers"):
+    with raises("config.invalid", "quantization_bit: cannot be with stream_layers"):
         config(rows, stream_layers=True, quantization_bit=4)
 
 
 @pytest.mark.parametrize("kind", ["full", "freeze"])
 def test_a_base_that_changes_is_refused(rows: Path, kind: str) -> None:
     message = f"stream_layers: expected an adapter, whose base does not change, got {kind}"
-    with pytest.raises(InputError, match=message):
+    with raises("config.invalid", message):
         config(rows, stream_layers=True, finetuning_type=kind, dtype="auto")

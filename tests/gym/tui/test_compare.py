@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.gym.errors import StorageError
+from tests.codes import raises
 from zoo.gym.refusals import wilson
 from zoo.gym.tui.chat.compare import (
     FEWEST_VOTES,
@@ -83,7 +83,7 @@ def test_a_vote_is_kept_for_the_pair_in_either_order(tmp_path: Path, home: Path)
 def test_a_damaged_file_of_votes_is_not_replaced(home: Path, content: str) -> None:
     votes_file().parent.mkdir(parents=True)
     votes_file().write_text(content)
-    with pytest.raises(StorageError, match="expected votes in JSON"):
+    with raises("tui.damaged_votes"):
         add_vote("m", "m:r1", None)
     assert votes_file().read_text() == content
 

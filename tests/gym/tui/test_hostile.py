@@ -10,8 +10,9 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from tests.codes import raises
 from tests.gym.tui.conftest import Drive, screen_text, until
-from zoo.gym.errors import GymError, InputError
+from zoo.gym.errors import GymError
 from zoo.gym.jobs.command import ask_command
 from zoo.gym.tui.app import GymApp
 
@@ -20,7 +21,7 @@ HOSTILE = ["x" * 200_000, "a\0b", "a\ud800b"]
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_no_program_takes_is_our_error(text: str) -> None:
-    with pytest.raises(InputError, match="cannot be started with what was entered"):
+    with raises("jobs.command_not_started"):
         asyncio.run(ask_command(["data", "inspect", text]))
 
 

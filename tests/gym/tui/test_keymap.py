@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from tests.codes import raises
 from tests.gym.tui import fakes
 from tests.gym.tui.conftest import Drive, shows, until
-from zoo.gym.errors import InputError
 from zoo.gym.tui.app import GymApp
 from zoo.gym.tui.keymap import keys_file, read_keymap
 
@@ -39,7 +39,7 @@ def test_without_a_file_every_key_is_as_it_is(home: Path) -> None:
 )
 def test_what_names_no_action_and_key_is_refused_with_the_names(home: Path, text: str) -> None:
     write(text)
-    with pytest.raises(InputError, match="expected") as refused:
+    with raises("tui.bad_keys", "expected") as refused:
         read_keymap({"pause": "space"})
     assert "pause" in str(refused.value.hint)
 
@@ -47,7 +47,7 @@ def test_what_names_no_action_and_key_is_refused_with_the_names(home: Path, text
 @pytest.mark.parametrize("text", ['{"pause": "p", "pause": "x"}', '{"pause": "p", "runs": "p"}'])
 def test_a_name_or_key_that_is_there_twice_is_refused(home: Path, text: str) -> None:
     write(text)
-    with pytest.raises(InputError, match="once"):
+    with raises("tui.bad_keys", "once"):
         read_keymap({"pause": "space", "runs": "4"})
 
 
@@ -59,7 +59,7 @@ def test_actions_that_share_a_key_may_share_another_one(home: Path) -> None:
 def test_a_key_of_another_action_is_free_where_that_one_has_a_new_key(home: Path) -> None:
     usual = {"pause": "space", "runs": "4"}
     write('{"pause": "4"}')
-    with pytest.raises(InputError, match="the key of 'runs'"):
+    with raises("tui.bad_keys", "the key of 'runs'"):
         read_keymap(usual)
     write('{"pause": "4", "runs": "space"}')
     assert read_keymap(usual) == {"pause": "4", "runs": "space"}

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.codes import raises
 from zoo.gym.cli import main
 from zoo.gym.cli.train import load
-from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.files.lock import locked
 from zoo.gym.jobs import Run, check_name, create_run, open_run, read_status, run_folders
 from zoo.gym.jobs.identity import read_identity
@@ -194,7 +194,7 @@ def test_a_failed_trial_is_left_out_and_three_end_the_search(
         return 1
 
     monkeypatch.setattr(searching, "launch", launch)
-    with pytest.raises(GymError, match="3 trials failed in a row"):
+    with raises("tune.failed", "3 trials failed in a row"):
         tried(9)
     assert Trials("s", PLAN).best() is None
 
@@ -206,7 +206,7 @@ def test_a_first_run_that_is_killed_twice_ends_the_search(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(searching, "launch", killed)
     monkeypatch.setattr(searching, "resume", killed)
-    with pytest.raises(GymError, match="the searched settings, ended as interrupted"):
+    with raises("tune.failed", "the searched settings, ended as interrupted"):
         tried(1)
 
 
@@ -216,7 +216,7 @@ def test_without_held_out_rows_there_is_nothing_to_compare(monkeypatch: pytest.M
         return 1
 
     monkeypatch.setattr(searching, "launch", launch)
-    with pytest.raises(InputError, match="held out no rows"):
+    with raises("tune.no_rows"):
         tried(1)
 
 
@@ -224,7 +224,7 @@ def test_a_setting_that_did_not_reach_its_run_is_an_error() -> None:
     def forgetful(settings: Mapping[str, Value], _: str, /) -> Run:
         return create_run(yaml.safe_dump({**FIXED, "lora_rank": 4, "learning_rate": 0.5}), {})
 
-    with pytest.raises(GymError, match="expected learning_rate"):
+    with raises("tune.not_reached", "expected learning_rate"):
         tried(1, start=forgetful)
 
 
@@ -276,7 +276,7 @@ def test_a_trial_that_the_time_stops_is_the_next_one(monkeypatch: pytest.MonkeyP
 )
 def test_a_study_is_continued_by_the_same_search_alone(other: Plan) -> None:
     Trials("s", PLAN)
-    with pytest.raises(InputError, match="study 's' exists with other"):
+    with raises("tune.other_study", "study 's' exists with other"):
         Trials("s", other)
 
 
@@ -292,7 +292,7 @@ def test_the_recipe_has_all_that_was_given(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../up", "", "a/b", ".hidden", "2024", "_a", "x" * 59])
 def test_a_name_that_is_no_folder_or_no_run_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="--name: expected"):
+    with raises("tune.bad_name"):
         study_folder(name)
 
 
@@ -316,7 +316,7 @@ def missing(_: str) -> None:
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(study, "find_spec", missing)
-    with pytest.raises(NotAvailableError, match="needs the package optuna") as caught:
+    with raises("tune.missing_package") as caught:
         require_optuna()
     assert "tune" in str(caught.value.hint) or "optuna" in str(caught.value.hint)
 
@@ -328,14 +328,14 @@ def ends_of(*ranges: Range, more: tuple[str, ...] = ()) -> None:
 
 def test_both_ends_are_checked_before_the_first_trial() -> None:
     ends_of(Range("learning_rate", "float", 1e-4, 1.0))
-    with pytest.raises(InputError, match=r"learning_rate=2.0: expected at most 1, got 2"):
+    with raises("config.invalid", r"learning_rate=2.0: expected at most 1, got 2"):
         ends_of(Range("learning_rate", "float", 1e-4, 2.0))
-    with pytest.raises(InputError, match="optim=magic: expected"):
+    with raises("config.invalid", "optim=magic: expected"):
         ends_of(Range("optim", "choice", choices=("adamw", "magic")))
 
 
 def test_a_setting_without_effect_beside_the_others_is_refused() -> None:
-    with pytest.raises(InputError, match="lora_rank"):
+    with raises("config.invalid", "lora_rank"):
         ends_of(Range("lora_rank", "int", 2, 8), more=("finetuning_type=full",))
 
 

@@ -1,5 +1,6 @@
 import pytest
 
+from tests.codes import raises
 from zoo.gym.errors import InputError
 from zoo.gym.tune.space import Range, parse_ranges, split_ranges
 
@@ -66,17 +67,17 @@ def test_what_cannot_be_searched_is_refused_by_name(word: str, refused: str) -> 
 
 
 def test_what_a_loss_means_is_not_searched() -> None:
-    with pytest.raises(
-        InputError, match="use_dft_loss: expected a setting that leaves the measurement"
+    with raises(
+        "tune.not_searched", "use_dft_loss: expected a setting that leaves the measurement"
     ):
         parsed("use_dft_loss=true,false")
 
 
 def test_without_a_range_there_is_nothing_to_search() -> None:
-    with pytest.raises(InputError, match="expected at least one setting with a range"):
+    with raises("tune.no_ranges"):
         parsed()
 
 
 def test_a_setting_twice_is_refused() -> None:
-    with pytest.raises(InputError, match="expected each setting once"):
+    with raises("tune.given_twice"):
         split_ranges(["lora_rank=1..2", "lora_rank=4,8"])

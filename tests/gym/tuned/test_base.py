@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.delta.reading.remembered import remember_base
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import NotAvailableError
 from zoo.gym.tuned.base import resolve_base
 from zoo.gym.tuned.source import source_at
 from zoo.models import pico_folder
@@ -19,12 +20,12 @@ def test_the_users_word_counts_before_the_record(base: Path) -> None:
 
 @pytest.mark.parametrize("recorded", [None, " "])
 def test_without_a_record_the_option_is_named(recorded: str | None) -> None:
-    with pytest.raises(InputError, match="--base: expected a model's name or folder, got nothing"):
+    with raises("tuned.no_base_named", "--base: expected a model's name or folder, got nothing"):
         resolve_base(None, recorded, "--base")
 
 
 def test_a_missing_base_is_named_with_the_option(adapter: Path) -> None:
-    with pytest.raises(NotAvailableError, match="base model 'absent' was not found") as caught:
+    with raises("tuned.no_base", "base model 'absent' was not found") as caught:
         resolve_base(None, "absent", "--base")
     assert str(caught.value.hint).endswith("give its folder: --base FOLDER")
 

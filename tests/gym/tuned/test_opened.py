@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from tests.codes import raises
 from tests.gym.delta import models_on_disk as disk
 from tests.gym.tuned.conftest import SHAPES
 from zoo.gym.data.own_tokenizer import TOKENIZER_KEY
@@ -84,7 +85,7 @@ def test_quantised_weights_are_not_merged(whole: Path, adapter: Path, tmp_path: 
     config = {**disk.CONFIG, "quantization_config": {"quant_method": "bitsandbytes"}}
     (base / "config.json").write_text(json.dumps(config))
     for source in (adapter, base):
-        with pytest.raises(InputError, match="codes: expected float weights, got a quantised"):
+        with raises("delta.quantized", "codes: expected float weights, got a quantised"):
             next(open_tuned(source, base).merged_tensors())
 
 
@@ -105,7 +106,7 @@ def test_a_sum_beyond_float32_is_refused(whole: Path, adapter: Path, tmp_path: P
 
 
 def test_a_delta_of_another_base_is_not_merged(dense: Path, whole: Path) -> None:
-    with pytest.raises(InputError, match="another base"):
+    with raises("delta.wrong_base", "another base"):
         list(open_tuned(dense, whole).merged_tensors())
 
 

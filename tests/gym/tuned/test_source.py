@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.delta.reading.weights import open_weights
-from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.jobs import Run, create_run, open_run
 from zoo.gym.tuned.source import Source, resolve_tuned, source_at
 from zoo.models.names import Name
@@ -100,19 +100,19 @@ def test_a_path_that_exists_counts_before_a_run(
 
 
 def test_a_name_of_nothing_is_refused() -> None:
-    with pytest.raises(NotAvailableError, match="bob: expected a run, a model folder or a"):
+    with raises("tuned.no_such_source", "bob: expected a run, a model folder or a"):
         resolve_tuned("bob")
 
 
 def test_a_run_without_a_result_says_what_makes_one() -> None:
     create_run(SETTINGS, {})
-    with pytest.raises(InputError, match="'r0001' has no result yet"):
+    with raises("tuned.no_result", "'r0001' has no result yet"):
         resolve_tuned("last")
 
 
 def test_examples_are_no_fine_tune(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("{}\n")
-    with pytest.raises(InputError, match=r"expected a fine-tune .*, got data"):
+    with raises("tuned.data", r"expected a fine-tune .*, got data"):
         resolve_tuned(str(tmp_path / "rows.jsonl"))
 
 
@@ -130,6 +130,6 @@ def test_a_delta_refuses_other_weights_than_its_base(dense: Path, whole: Path, b
     check = source_at(dense).check
     assert check is not None
     check(open_weights(base))
-    with pytest.raises(InputError, match="another base"):
+    with raises("delta.wrong_base", "another base"):
         check(open_weights(whole))
     assert source_at(whole).check is None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.gym import InputError
+from tests.codes import raises
 from zoo.gym.paths import ensure_folder
 from zoo.gym.variants import index
 from zoo.gym.variants.store import folder_called, root
@@ -42,7 +42,7 @@ def test_a_list_has_pages_over_all_bases() -> None:
     assert ids(3, everything[2]) == everything[3:]
     assert ids(3, "org/base:b") == everything[1:]
     for limit, after in ((0, None), (1, "zen-pico")):
-        with pytest.raises(InputError, match="expected"):
+        with raises("variants.bad_page", "expected"):
             index.page(limit, after)
 
 

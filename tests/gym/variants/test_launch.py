@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from tests.codes import raises
 from tests.gym.serving.conftest import write_variant
 from zoo.gym import create_delta, generate
 from zoo.gym.cli import main
 from zoo.gym.config.delta import DeltaConfig
-from zoo.gym.errors import InputError
 from zoo.gym.tuned.source import source_at
 from zoo.gym.variants import store
 from zoo.gym.variants.launch import Launch, Served, Server, launch
@@ -119,13 +119,13 @@ def test_variants_with_other_templates_are_refused(
     template = "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
     (other / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
     sources = {"ann": source_at(paths["ann"]), "carl": source_at(other)}
-    with pytest.raises(InputError, match="carl: expected the chat template of ann, got another"):
+    with raises("variants.other_template", "carl: expected the chat template of ann, got another"):
         start("vllm", sources=sources)
     assert not (tmp_path / "a folder").exists()
 
 
 def test_a_variant_of_whole_weights_is_refused_by_name(start: Start) -> None:
-    with pytest.raises(InputError, match="ann: expected a fine-tune of low rank, got a model"):
+    with raises("variants.not_low_rank", "ann: expected a fine-tune of low rank, got a model"):
         start("vllm", sources={"ann": source_at(pico_folder())})
 
 

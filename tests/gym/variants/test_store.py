@@ -10,9 +10,9 @@ from threading import local
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.delta.models_on_disk import qwen3_shapes, random_arrays, write_model
 from zoo.gym import InputError, create_delta
-from zoo.gym.errors import NotAvailableError
 from zoo.gym.variants import store
 from zoo.models import Resolved, pico_folder, resolve
 
@@ -29,12 +29,12 @@ def test_a_name_that_could_be_a_path_is_refused(
     name: str, deltas: tuple[Path, Path], pico: Resolved
 ) -> None:
     ann = store.put(deltas[0], pico, "ann")
-    with pytest.raises(InputError, match="expected 1 to 64"):
+    with raises("variants.bad_name"):
         store.put(deltas[0], pico, name)
-    with pytest.raises(InputError, match="expected 1 to 64"):
+    with raises("variants.bad_name"):
         store.rename(ann, name)
     for text in (name, f"zen-pico:{name}", f"../{ann.base}:ann", "..:ann", ".:ann"):
-        with pytest.raises(NotAvailableError, match="no variant"):
+        with raises("variants.no_such_variant"):
             store.find(text)
     assert [path.name for path in ann.file.parent.iterdir() if path.suffix] == ["ann.safetensors"]
 
@@ -55,9 +55,9 @@ def test_a_name_that_is_taken_is_replaced_only_on_request(
 ) -> None:
     first, second = deltas
     ann, bob = store.put(first, pico, "ann"), store.put(second, pico, "bob")
-    with pytest.raises(InputError, match="already exists"):
+    with raises("variants.taken"):
         store.put(second, pico, "ann")
-    with pytest.raises(InputError, match="already exists"):
+    with raises("variants.taken"):
         store.rename(bob, "ann")
     assert ann.file.read_bytes() == first.read_bytes()
     store.put(second, pico, "ann", replace=True)
@@ -97,9 +97,7 @@ def test_a_name_of_two_bases_needs_the_base(tmp_path: Path, deltas: tuple[Path, 
     copy = shutil.copytree(pico_folder(), tmp_path / "copy")
     store.put(deltas[0], resolve("zen-pico", offline=True), "ann")
     other = store.put(deltas[0], resolve(copy, offline=True), "ann")
-    with pytest.raises(
-        InputError, match=r"several bases: expected one of copy-[0-9a-f]{8}:ann, zen"
-    ):
+    with raises("variants.ambiguous", r"several bases: expected one of copy-[0-9a-f]{8}:ann, zen"):
         store.find("ann")
     assert store.find(other.id) == other
     store.remove(other)
@@ -112,9 +110,9 @@ def test_only_low_rank_deltas_of_the_base_are_stored(
     shapes = qwen3_shapes()
     base, tuned = (write_model(tmp_path / str(n), random_arrays(shapes, n)) for n in (1, 2))
     dense = create_delta(tuned, base=base, out=tmp_path / "dense.safetensors").file
-    with pytest.raises(InputError, match="expected a low-rank delta, got form dense"):
+    with raises("variants.not_low_rank", "expected a low-rank delta, got form dense"):
         store.put(dense, resolve(base, offline=True), "ann")
-    with pytest.raises(InputError, match="belongs to another base"):
+    with raises("delta.wrong_base", "belongs to another base"):
         store.put(deltas[0], resolve(base, offline=True), "ann")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from zoo.gym.errors import InputError, NotAvailableError
+from tests.codes import raises
 from zoo.gym.webui.server import COOKIE, PAGE, WebServer
 
 Visit = Callable[[WebServer, aiohttp.ClientSession, str], Awaitable[None]]
@@ -109,7 +109,7 @@ def test_a_port_in_use_is_refused_in_a_sentence() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(InputError, match="expected an address of this machine that is free"):
+        with raises("http_guard.bad_address"):
             WebServer(taken.getsockname()[1]).listen()
 
 
@@ -118,6 +118,6 @@ def test_without_the_extra_the_command_to_install_it_is_named(
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "textual_serve", None)
     monkeypatch.setitem(__import__("sys").modules, "textual_serve.server", None)
-    with pytest.raises(NotAvailableError, match="textual_serve") as refused:
+    with raises("webui.missing_package", "textual_serve") as refused:
         WebServer(0).listen()
     assert "web" in str(refused.value.hint)

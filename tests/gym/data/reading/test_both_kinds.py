@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.records import LEARNED, Dataset, Kind
-from zoo.gym.errors import InputError
 
 ASK = {"content": "2+3?", "role": "user"}
 GOOD, BAD = ({"content": text, "role": "assistant"} for text in ("5", "6"))
@@ -57,7 +57,7 @@ def test_answers_are_rated_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("messages", [[ASK], [ASK, BAD], [ASK, GOOD, ASK, GOOD]])
 def test_a_chat_that_is_not_the_better_answer_is_refused(tmp_path: Path, messages: Any) -> None:
-    with pytest.raises(InputError, match="preference data"):
+    with raises("data.no_usable_row", "preference data"):
         read(tmp_path, {**ROW, "messages": messages}, LEARNED)
-    with pytest.raises(InputError, match="two prompts"):
+    with raises("data.no_usable_row", "two prompts"):
         read(tmp_path, {**ROW, "messages": messages}, frozenset({"pair"}))

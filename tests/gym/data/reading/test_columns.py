@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.config.load import dump_config, load_config, load_values
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import Dataset
@@ -91,7 +92,7 @@ def test_a_cell_is_read_as_the_role_that_it_has(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("column", ["Anfrag", "Frage"])
 def test_a_missing_column_is_refused_with_the_present_ones(table: Path, column: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("data.missing_column") as caught:
         read(table, {"prompt": column, "response": "Reaktion"})
     assert f"no column {column!r}" in caught.value.message
     assert "'Nr', 'Anfrage', 'Ton', 'Reaktion'" in caught.value.message
@@ -105,14 +106,14 @@ def test_a_column_that_some_rows_lack_is_one_of_the_file(tmp_path: Path) -> None
 
 def test_plain_text_has_no_columns(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("words")
-    with pytest.raises(InputError, match="text without columns") as caught:
+    with raises("data.missing_column", "text without columns") as caught:
         read(tmp_path / "a.txt", {"text": "body"})
     assert caught.value.code == "data.missing_column"
 
 
 def test_bad_rows_are_reported_before_their_columns(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"q": ')
-    with pytest.raises(InputError, match="truncated JSON"):
+    with raises("data.no_usable_row", "truncated JSON"):
         read(tmp_path / "a.jsonl", {"text": "body"})
 
 

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.codes import raises
 from zoo.gym.data.reading.columns import Layout
 from zoo.gym.data.reading.dataset import fingerprint, read_dataset
 from zoo.gym.data.reading.text import read_paragraphs
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import InputError
 
 Write = Callable[[str, bytes], Path]
 
@@ -92,7 +93,7 @@ def test_a_file_without_a_usable_row_is_refused(
 
 
 def test_an_absent_file_is_not_available(tmp_path: Path) -> None:
-    with pytest.raises(NotAvailableError) as caught:
+    with raises("data.missing_file") as caught:
         read_dataset([tmp_path / "absent.jsonl"])
     assert caught.value.code == "data.missing_file"
 
@@ -105,13 +106,13 @@ def test_a_file_that_may_not_be_read_is_not_available(
 
     path = write("a.txt", b"a")
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(NotAvailableError) as caught:
+    with raises("data.no_permission") as caught:
         read_dataset([path])
     assert caught.value.code == "data.no_permission"
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("data.folder") as caught:
         read_dataset([tmp_path])
     assert caught.value.code == "data.folder"
 
@@ -126,7 +127,7 @@ def test_a_pipe_is_refused_before_a_byte_of_it_is_taken(
     from_shell, to_shell = os.pipe()  # what bash makes of <(...)
     os.write(to_shell, b"rows")
     for path in (named, Path(f"/dev/fd/{from_shell}")):
-        with pytest.raises(InputError, match="got a pipe") as caught:
+        with raises("data.stream", "got a pipe") as caught:
             read([path])
         assert caught.value.code == "data.stream"
     assert os.read(from_shell, 9) == b"rows"
@@ -138,7 +139,7 @@ def test_a_pipe_is_refused_before_a_byte_of_it_is_taken(
 def test_a_file_under_a_name_of_this_process_alone_is_refused(write: Write) -> None:
     with write("rows.jsonl", b'{"text": "a"}').open() as file:
         path = Path(f"/dev/fd/{file.fileno()}")
-        with pytest.raises(InputError, match="got a stream of this process") as caught:
+        with raises("data.stream", "got a stream of this process") as caught:
             read_dataset([path])
         assert caught.value.code == "data.stream"
 
@@ -191,7 +192,7 @@ def test_prose_that_begins_with_a_bracket_is_prose(write: Write, name: str, cont
 @pytest.mark.parametrize("start", ["", '[{"text": "a"},\n'])
 def test_a_zero_byte_is_found_wherever_it_is(write: Write, start: str) -> None:
     path = write("rows.txt", (start + "a" * 9000).encode() + b"\0")
-    with pytest.raises(InputError, match=f"got a zero byte at offset {9000 + len(start)}"):
+    with raises("data.zero_byte", f"got a zero byte at offset {9000 + len(start)}"):
         read_dataset([path])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import Record
 from zoo.gym.data.reading.dataset import fingerprint, read_dataset
@@ -61,7 +62,7 @@ def test_tags_name_the_roles_and_keys_of_turns(write: Write) -> None:
 def test_a_role_that_no_tag_names_is_a_problem_of_its_row(write: Write) -> None:
     entry = {"formatting": "sharegpt", "columns": {"messages": "m"}, "tags": {"user_tag": "me"}}
     path = write(entry, {"m": [{"from": "human", "value": "a"}]})
-    with pytest.raises(InputError, match="unknown role 'human': expected one of me, gpt"):
+    with raises("data.no_usable_row", "unknown role 'human': expected one of me, gpt"):
         read_dataset([path])
 
 
@@ -84,7 +85,7 @@ def test_the_first_bad_role_of_a_row_is_named_in_the_order_of_its_keys(write: Wr
     columns = {"messages": "m", "chosen": "c", "rejected": "r"}
     entry = {"formatting": "sharegpt", "ranking": True, "columns": columns, "tags": tags}
     bad = {key: {"from": f"role of {key}", "value": "a"} for key in ("r", "c", "m")}
-    with pytest.raises(InputError, match="unknown role 'role of m'"):
+    with raises("data.no_usable_row", "unknown role 'role of m'"):
         read_dataset([write(entry, bad)], kinds=frozenset({"pair"}))
 
 
@@ -102,7 +103,7 @@ def test_ranked_rows_are_pairs(write: Write) -> None:
     }
     record = only(write(entry, row), kinds=frozenset({"pair"}))
     assert [turns(side)[-1] for side in record.sides] == [("assistant", "5"), ("assistant", "6")]
-    with pytest.raises(InputError, match="preference"):
+    with raises("data.no_usable_row", "preference"):
         read_dataset([write(entry, row)], kinds=LEARNED)
 
 
@@ -158,7 +159,7 @@ def test_a_name_stands_for_its_file(write: Write, tmp_path: Path) -> None:
 def test_an_unknown_name_is_refused_with_the_nearest(write: Write, tmp_path: Path) -> None:
     write({}, {"instruction": "a", "output": "b"})
     settings = TrainConfig(model_name_or_path="m", dataset=("mime",), dataset_dir=str(tmp_path))
-    with pytest.raises(InputError, match=r"no such entry in .* Did you mean 'mine'"):
+    with raises("data.unknown_data_set", r"no such entry in .* Did you mean 'mine'"):
         dataset_files(settings)
 
 
@@ -185,8 +186,8 @@ def test_two_descriptions_of_one_file_are_refused(write: Write, tmp_path: Path) 
     path = write({}, {"q": "a", "output": "b"})
     info = {"a": {"file_name": "mine.json"}, "b": {"file_name": "mine.json", "num_samples": 3}}
     (tmp_path / "dataset_info.json").write_text(json.dumps(info))
-    with pytest.raises(
-        InputError, match=r"mine.json: expected one description of the file, got 'a' and 'b'"
+    with raises(
+        "data.two_entries", r"mine.json: expected one description of the file, got 'a' and 'b'"
     ):
         read_dataset([path])
 
@@ -264,7 +265,7 @@ def test_an_entry_that_a_run_would_not_find_again_is_refused(tmp_path: Path) -> 
     config = TrainConfig(
         model_name_or_path="x", dataset=("mine",), dataset_dir=str(tmp_path / "data")
     )
-    with pytest.raises(InputError) as caught:
+    with raises("data.far_file") as caught:
         dataset_files(config)
     assert caught.value.code == "data.far_file"
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.data.reading.formats import parse_row
 from zoo.gym.data.records import Message, Record
 from zoo.gym.errors import InputError
@@ -131,13 +132,13 @@ def test_a_turn_of_weight_zero_is_not_learned() -> None:
     ],
 )
 def test_rows_in_a_list_under_a_key_are_named(key: str, row: Any) -> None:
-    with pytest.raises(InputError, match=f"the rows are in a list under the key '{key}'"):
+    with raises("data.nested_rows", f"the rows are in a list under the key '{key}'"):
         parse_row({"version": 1, key: [row, row]}, "f:1")
 
 
 @pytest.mark.parametrize("row", [{"mesages": [{"role": "user", "text": "a"}]}, {"x": [{"y": 1}]}])
 def test_turns_and_other_lists_are_not_called_rows(row: Any) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("data.unknown_format") as caught:
         parse_row(row, "f:1")
     assert caught.value.code == "data.unknown_format"
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.data.reading.text import read_paragraphs
-from zoo.gym.errors import InputError
 
 ROW = '{"prompt": "a", "completion": "b"}'
 
@@ -40,7 +40,7 @@ LEARNED = {
 def test_text_that_begins_like_rows_is_refused_with_its_line(case: str, tmp_path: Path) -> None:
     name, text, line = REFUSED[case]
     (tmp_path / name).write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=rf"{name}:{line}: expected rows of JSON or plain text"):
+    with raises("data.other_format", rf"{name}:{line}: expected rows of JSON or plain text"):
         list(read_paragraphs(tmp_path / name))
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.data import Record
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.records import LEARNED, Kind
-from zoo.gym.errors import InputError
 
 
 def read(
@@ -93,7 +93,7 @@ def test_a_row_in_a_format_keeps_its_other_keys_for_a_reward(tmp_path: Path) -> 
     ],
 )
 def test_ambiguous_columns_are_refused_by_name(tmp_path: Path, row: Mapping[str, object]) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("data.no_usable_row") as caught:
         read(tmp_path, row)
     assert sum(repr(key) in caught.value.message for key in row) > 1
 
@@ -102,7 +102,7 @@ def test_ambiguous_columns_are_refused_by_name(tmp_path: Path, row: Mapping[str,
 def test_columns_that_mean_something_else_are_refused(
     tmp_path: Path, row: Mapping[str, object]
 ) -> None:
-    with pytest.raises(InputError, match="no known format"):
+    with raises("data.no_usable_row", "no known format"):
         read(tmp_path, row)
 
 
@@ -112,5 +112,5 @@ def test_columns_that_mean_something_else_are_refused(
 def test_a_table_with_parts_of_a_prompt_is_refused(tmp_path: Path, header: str) -> None:
     file = tmp_path / "quiz.csv"
     file.write_text(f"{header}\n{','.join('x' * (header.count(',') + 1))}\n")
-    with pytest.raises(InputError, match="columns="):
+    with raises("data.no_usable_row", "columns="):
         read_dataset([file])

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.backends.machine.installing import install_command
 from zoo.gym.data.reading import parquet
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.reading.files import files_in
-from zoo.gym.errors import InputError, NotAvailableError
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -83,7 +83,7 @@ def test_a_null_in_a_turn_is_a_key_that_the_turn_does_not_have(tmp_path: Path) -
 def test_a_file_of_another_schema_is_refused_with_its_first_row(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [{"when": datetime(2026, 1, 1, tzinfo=UTC), "price": 2.5}]
     path = written(tmp_path / "a.parquet", rows)
-    with pytest.raises(InputError) as raised:
+    with raises("data.no_usable_row") as raised:
         read_dataset([path])
     assert raised.value.message.startswith(f"{path}:1: ")
     assert "when" in raised.value.message
@@ -91,7 +91,7 @@ def test_a_file_of_another_schema_is_refused_with_its_first_row(tmp_path: Path) 
 
 def test_bytes_are_not_text(tmp_path: Path) -> None:
     path = written(tmp_path / "a.parquet", [{"prompt": b"a", "completion": b"b"}])
-    with pytest.raises(InputError, match=r"a\.parquet:1: .*expected text"):
+    with raises("data.no_usable_row", r"a\.parquet:1: .*expected text"):
         read_dataset([path])
 
 
@@ -99,7 +99,7 @@ def test_bytes_are_not_text(tmp_path: Path) -> None:
 def test_a_damaged_file_is_refused(tmp_path: Path, cut: int) -> None:
     path = written(tmp_path / "a.parquet", [CHAT] * 50)
     path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(InputError, match=r"a\.parquet: not a complete parquet file: "):
+    with raises("data.damaged_file", r"a\.parquet: not a complete parquet file: "):
         read_dataset([path])
 
 
@@ -110,14 +110,14 @@ def test_a_damaged_page_is_refused(tmp_path: Path) -> None:
     raw = bytearray(path.read_bytes())
     raw[200:300] = bytes(100)
     path.write_bytes(raw)
-    with pytest.raises(InputError, match=r"a\.parquet: not a complete parquet file: "):
+    with raises("data.damaged_file", r"a\.parquet: not a complete parquet file: "):
         read_dataset([path])
 
 
 def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"prompt": pa.array([], pa.string())}), path)
-    with pytest.raises(InputError) as caught:
+    with raises("data.empty_file") as caught:
         read_dataset([path])
     assert caught.value.code == "data.empty_file"
 
@@ -125,7 +125,7 @@ def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
 def test_text_named_parquet_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     path.write_text(json.dumps(PAIR))
-    with pytest.raises(InputError) as caught:
+    with raises("data.damaged_file") as caught:
         read_dataset([path])
     assert caught.value.code == "data.damaged_file"
 
@@ -133,7 +133,7 @@ def test_text_named_parquet_is_refused(tmp_path: Path) -> None:
 def test_a_pointer_in_place_of_the_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
-    with pytest.raises(InputError) as caught:
+    with raises("data.lfs_pointer") as caught:
         read_dataset([path])
     assert caught.value.code == "data.lfs_pointer"
 
@@ -148,7 +148,7 @@ def test_without_pyarrow_the_extra_is_named(
 ) -> None:
     path = written(tmp_path / "a.parquet", [CHAT])
     monkeypatch.setattr(parquet, "find_spec", lambda name: None)
-    with pytest.raises(NotAvailableError) as raised:
+    with raises("data.missing_package") as raised:
         read_dataset([path])
     assert raised.value.hint == install_command("parquet")
 
@@ -182,5 +182,5 @@ def test_a_column_that_is_there_twice_is_refused(
 ) -> None:
     arrays = [pa.array([one]) if isinstance(one, str) else one for one in columns]
     pq.write_table(pa.Table.from_arrays(arrays, names=names), tmp_path / "rows.parquet")
-    with pytest.raises(InputError, match=f"duplicate column '{twice}'"):
+    with raises("data.duplicate_key", f"duplicate column '{twice}'"):
         read_dataset([tmp_path / "rows.parquet"])

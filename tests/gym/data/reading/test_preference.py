@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.data import EncodeOptions, Record, encode_records, load_tokenizer, read_dataset
 from zoo.gym.data.reading.preference import parse_pair
 from zoo.gym.data.record_file import packed, unpacked
@@ -126,14 +127,14 @@ def test_a_row_that_is_no_pair_is_refused_by_name(row: dict[str, Any], reason: s
 
 
 def test_a_row_to_learn_is_no_pair(read: Read) -> None:
-    with pytest.raises(InputError, match="expected two answers to compare, 'chosen' and"):
+    with raises("data.no_usable_row", "expected two answers to compare, 'chosen' and"):
         read({"prompt": "a", "completion": "b"})
 
 
 def test_a_pair_is_not_learned_as_an_instruction(read: Read) -> None:
     row = {"instruction": "a", "output": "b", "chosen": "b", "rejected": "c"}
     assert read(row)[0].kind == "pair"
-    with pytest.raises(InputError, match="need a preference method"):
+    with raises("data.no_usable_row", "need a preference method"):
         read(row, kinds=frozenset({"chat", "completion", "text"}))
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.data import Record, read_dataset
 from zoo.gym.data.equality import related_rows
-from zoo.gym.errors import InputError
 
 ROW = {"prompt": "2+3?", "answer": "5"}
 
@@ -63,7 +63,7 @@ def test_a_prompt_may_be_turns_and_a_completion_is_a_reference(tmp_path: Path) -
 def test_a_row_without_a_usable_prompt_is_refused(
     tmp_path: Path, row: dict[str, Any], reason: str
 ) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("data.no_usable_row") as caught:
         read(tmp_path, row)
     assert reason in caught.value.message
 

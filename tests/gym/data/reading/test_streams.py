@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.codes import raises
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.reading.files import data_files, files_in
 from zoo.gym.errors import InputError
@@ -108,7 +109,7 @@ def test_the_names_of_a_folder_say_what_is_not_learned(tmp_path: Path, name: str
     assert found.train == (tmp_path / "train.jsonl",)
     assert getattr(found, use) == (tmp_path / name,)
     assert len(found.validation + found.test) == 1
-    with pytest.raises(InputError, match=name):  # to measure on, both cannot be meant
+    with raises("data.mixed_purposes", name):  # to measure on, both cannot be meant
         files_in([tmp_path])
     assert data_files([tmp_path / name]).train == (tmp_path / name,)
 
@@ -116,10 +117,10 @@ def test_the_names_of_a_folder_say_what_is_not_learned(tmp_path: Path, name: str
 def test_a_folder_with_nothing_to_learn_from_is_refused(tmp_path: Path) -> None:
     for file in ("test.jsonl", "validation.jsonl"):
         (tmp_path / file).write_text("text\na\n")
-    with pytest.raises(InputError, match=r"got only .*validation\.jsonl, .*test\.jsonl") as only:
+    with raises("data.no_training_files", r"got only .*validation\.jsonl, .*test\.jsonl") as only:
         data_files([tmp_path])
     assert only.value.code == "data.no_training_files"
-    with pytest.raises(InputError) as caught:
+    with raises("data.mixed_purposes") as caught:
         files_in([tmp_path])
     assert caught.value.code == "data.mixed_purposes"
     (tmp_path / "test.jsonl").unlink()
@@ -139,7 +140,7 @@ def test_data_that_is_not_read_is_not_passed_over(tmp_path: Path, name: str) -> 
     for file in ("a.jsonl", name):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text("text\na\n")
-    with pytest.raises(InputError, match=name):
+    with raises("data.other_format", name):
         files_in([tmp_path])
 
 
@@ -163,7 +164,7 @@ def test_files_about_the_data_are_not_learned(tmp_path: Path) -> None:
 
 def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("words")
-    with pytest.raises(InputError) as caught:
+    with raises("data.no_files") as caught:
         files_in([tmp_path])
     assert caught.value.code == "data.no_files"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.errors import InputError
 
@@ -93,7 +94,7 @@ def test_a_table_that_cannot_be_read_is_refused(tmp_path: Path, text: str, sente
 def test_a_table_in_another_encoding_is_refused_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("text\ncafé\n".encode("latin-1"))
-    with pytest.raises(InputError, match=r"a\.csv:2: not UTF-8 text: got the byte 0xe9"):
+    with raises("data.bad_encoding", r"a\.csv:2: not UTF-8 text: got the byte 0xe9"):
         read_dataset([path])
 
 

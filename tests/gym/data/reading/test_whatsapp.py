@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import Dataset
 from zoo.gym.data.reading.columns import Layout
 from zoo.gym.data.reading.dataset import read_dataset
-from zoo.gym.errors import InputError
 
 ANDROID = """\
 12/30/23, 21:00 - Messages and calls are end-to-end encrypted.
@@ -83,20 +83,20 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
 def test_without_a_speaker_of_the_file_the_speakers_are_listed(
     tmp_path: Path, me: str | None
 ) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("data.unknown_speaker") as caught:
         read(tmp_path, ANDROID, me)
     assert "'Bob' (3 messages), 'Anna' (3 messages)" in caught.value.message
     assert "--me" in str(caught.value.hint)
 
 
 def test_a_speaker_of_no_export_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("data.no_speakers") as caught:
         read(tmp_path, "words")
     assert caught.value.code == "data.no_speakers"
 
 
 def test_a_speaker_who_answers_nobody_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a conversation in which 'Anna' answers"):
+    with raises("data.no_answer", "a conversation in which 'Anna' answers"):
         read(tmp_path, "1/2/24, 9:00 - Anna: Hello?\n1/2/24, 9:01 - Anna: Bob?")
 
 
@@ -144,7 +144,7 @@ def test_the_order_of_dates_is_the_one_with_shorter_gaps(
 
 
 def test_dates_that_are_none_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("data.bad_date") as caught:
         read(tmp_path, "99/99/24, 9:00 - Bob: a\n99/99/24, 9:00 - Anna: b")
     assert caught.value.code == "data.bad_date"
 

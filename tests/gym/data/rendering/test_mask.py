@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.codes import raises
 from tests.gym.data.real_templates import FILES
 from zoo.gym.data import EncodeOptions, encode_prompt
 from zoo.gym.data.records import Message
@@ -172,7 +173,7 @@ def test_two_answers_in_a_row_are_two_turns(templates: dict[str, ChatTemplate], 
 
 def test_gemma_refuses_a_system_turn_in_its_own_words(templates: dict[str, ChatTemplate]) -> None:
     chat = two_turns(Message("assistant", "a"), Message("assistant", "b"), system=True)
-    with pytest.raises(InputError, match="chat: System role not supported") as caught:
+    with raises("data.refused_by_template", "chat: System role not supported") as caught:
         render_turns(templates["gemma2"], chat)
     assert caught.value.code == "data.refused_by_template"
 
@@ -181,7 +182,7 @@ def test_a_thought_cut_out_of_an_answer_is_refused(
     templates: dict[str, ChatTemplate],
 ) -> None:
     chat = two_turns(Message("assistant", "lost</think>found"), Message("assistant", "b"))
-    with pytest.raises(InputError, match="the chat template rewrites turn 2"):
+    with raises("data.rewritten_turn", "the chat template rewrites turn 2"):
         render_turns(templates["qwen3"], chat)
 
 
@@ -369,7 +370,7 @@ def test_a_chat_of_more_turns_than_there_are_marks_is_refused(
 ) -> None:
     template = chat_template(byte_tokenizer(), "2024-07-26")
     assert template is not None
-    with pytest.raises(InputError, match="expected a chat of at most 40000 turns, got 40002"):
+    with raises("data.long_chat", "expected a chat of at most 40000 turns, got 40002"):
         render_turns(template, [Message("user", "Q"), Message("assistant", "A")] * 20_001)
 
 
@@ -379,6 +380,6 @@ def test_a_chat_full_of_characters_of_private_use_is_refused(
     template = chat_template(byte_tokenizer(), "2024-07-26")
     assert template is not None
     every = "".join(map(chr, range(0xF0000, 0x10E000)))
-    with pytest.raises(InputError) as caught:
+    with raises("data.private_use") as caught:
         render_turns(template, [Message("user", every), Message("assistant", "A")])
     assert caught.value.code == "data.private_use"

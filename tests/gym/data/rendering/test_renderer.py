@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.data.rendering import renderer as module
 from zoo.gym.data.rendering.renderer import Renderer, interruptible
-from zoo.gym.errors import DoesNotFitError, InputError, InterruptedRunError
+from zoo.gym.errors import InputError, InterruptedRunError
 
 ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 FILES = [
@@ -93,7 +94,7 @@ def test_a_system_that_gives_no_process_is_said(
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr("subprocess.Popen", refuse)
-    with pytest.raises(DoesNotFitError, match="Resource temporarily unavailable") as caught:
+    with raises("data.no_renderer", "Resource temporarily unavailable") as caught:
         render(renderer, "a")
     assert caught.value.code == "data.no_renderer"
 
@@ -115,7 +116,7 @@ def test_a_stop_is_obeyed_between_rows(byte_tokenizer: Callable[..., Any]) -> No
     from zoo.gym.data import EncodeOptions, Record, encode_records
 
     row = Record("f:1", "completion", prompt="a", completion="b")
-    with interruptible(lambda: "stop"), pytest.raises(InterruptedRunError):
+    with interruptible(lambda: "stop"), raises("data.stopped"):
         encode_records([row], byte_tokenizer(None), EncodeOptions(64))
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.data.records import Message
 from zoo.gym.data.rendering.template import chat_template, render
-from zoo.gym.errors import InputError
 
 CHAT = [Message("user", "Hi")]
 
@@ -54,7 +54,7 @@ def test_pinning_changes_nothing_else_of_a_template(byte_tokenizer: Callable[...
 
 @pytest.mark.parametrize("today", ["yesterday", "2024-13-01", ""])
 def test_what_is_no_date_is_refused(byte_tokenizer: Callable[..., Any], today: str) -> None:
-    with pytest.raises(InputError, match="date: expected a date like 2024-07-26, got"):
+    with raises("data.bad_date", "date: expected a date like 2024-07-26, got"):
         rendered(byte_tokenizer(), "{{ strftime_now('%d') }}", today)
 
 
@@ -72,7 +72,7 @@ def test_a_model_without_a_template_has_none(byte_tokenizer: Callable[..., Any])
 def test_a_template_that_fails_is_an_error_of_the_data(
     byte_tokenizer: Callable[..., Any], fault: str, reason: str
 ) -> None:
-    with pytest.raises(InputError, match=reason) as caught:
+    with raises("data.refused_by_template", reason) as caught:
         rendered(byte_tokenizer(), fault)
     assert caught.value.code == "data.refused_by_template"
 

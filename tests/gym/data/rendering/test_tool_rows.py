@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.data.rendering.calls import (
     ASK,
     CALLED,
@@ -22,7 +23,6 @@ from zoo.gym.data import EncodeOptions, encode_records, load_tokenizer
 from zoo.gym.data.records import Record
 from zoo.gym.data.rendering.template import ChatTemplate
 from zoo.gym.data.rows import encode_row, make_encoder
-from zoo.gym.errors import InputError
 from zoo.gym.train.rollouts import task_of
 from zoo.models import resolve
 
@@ -38,7 +38,7 @@ from zoo.models import resolve
 def test_tools_for_a_model_without_a_template_are_refused(
     byte_tokenizer: Callable[..., Any], record: Record
 ) -> None:
-    with pytest.raises(InputError, match="f:1: tools, but the model tiny-bytes has no chat templ"):
+    with raises("data.no_chat_template", "f:1: tools, but the model tiny-bytes has no chat templ"):
         encode_records([record], byte_tokenizer(None), EncodeOptions(200))
 
 
@@ -52,7 +52,7 @@ def test_tools_for_a_model_without_a_template_are_refused(
 )
 def test_zen_pico_refuses_tools_by_name(record: Record, reason: str) -> None:
     tokenizer = load_tokenizer(resolve("zen-pico").folder)
-    with pytest.raises(InputError, match=reason):
+    with raises("data.no_usable_row", reason):
         encode_records([record], tokenizer, EncodeOptions(200))
 
 

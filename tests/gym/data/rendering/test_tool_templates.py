@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.data.rendering.calls import (
     ASK,
     CALLED,
@@ -47,7 +48,7 @@ def test_a_template_that_drops_tools_or_calls_is_refused(
 def test_a_template_without_calls_is_refused_also_without_tools(
     templates: dict[str, ChatTemplate], name: str
 ) -> None:
-    with pytest.raises(InputError, match=r"leaves out the tool calls of turn 2 \(assistant\)"):
+    with raises("data.lost_calls", r"leaves out the tool calls of turn 2 \(assistant\)"):
         render_turns(templates[name], [ASK, calling(OSLO)])
 
 
@@ -78,7 +79,7 @@ def test_a_template_that_drops_part_of_a_call_is_refused(
 def test_calls_that_no_token_ends_are_refused(byte_tokenizer: Callable[..., Any]) -> None:
     template = made(byte_tokenizer, WHOLE, after="")
     rendered = render_turns(template, CALLED)
-    with pytest.raises(InputError) as caught:
+    with raises("data.unended_calls") as caught:
         learned_tokens(template, rendered)
     assert caught.value.code == "data.unended_calls"
 

@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from tests.codes import raises
 from tests.gym.delta import models_on_disk as disk
 from tests.gym.delta.forge import forge
 from tests.gym.delta.golden.make import DENSE, LOWRANK, SHAPES, values
@@ -164,7 +165,7 @@ def test_a_control_keeps_sizes_and_draws_directions(kind: str, tmp_path: Path) -
 
 
 def test_a_sparse_delta_has_no_control(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="expected coded differences, got the fine-tune's own"):
+    with raises("delta.no_control", "expected coded differences, got the fine-tune's own"):
         random_signs(GOLDEN / "sparse.safetensors", tmp_path / "c.safetensors", 7)
     assert not any(tmp_path.iterdir())
 
@@ -266,10 +267,10 @@ def test_a_rightly_sealed_contradiction_is_refused(
 
 def test_values_that_are_not_finite_have_one_code_wherever_they_are_seen() -> None:
     base, tuned = np.zeros(2, np.float32), np.array([0, np.inf], np.float32)
-    with pytest.raises(InputError, match="tensor 'w': ") as of_vector:
+    with raises("delta.not_finite", "tensor 'w': ") as of_vector:
         coded((base, tuned), Dense())
     large = np.full((1, 2), 1e6, np.float32)  # float16 ends at 65504
-    with pytest.raises(InputError, match="tensor 'w': factors: ") as of_factor:
+    with raises("delta.not_finite", "tensor 'w': factors: ") as of_factor:
         code_factor("w", "A", large, "f16")
     assert of_vector.value.code == of_factor.value.code == "delta.not_finite"
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from tests.codes import raises
 from zoo.gym.delta.codecs.options import Dense
 from zoo.gym.delta.planning.base import plan_base
 from zoo.gym.delta.planning.plan import WHOLE, plan_shapes, term_of
 from zoo.gym.delta.planning.sizes import dense_terms, linear_shapes, payload_bytes
-from zoo.gym.errors import InputError, NotAvailableError
 from zoo.models import family_entry, pico_folder
 
 DESIGNED = {
@@ -61,12 +61,12 @@ def test_a_folder_is_planned_from_its_own_tensors() -> None:
 
 @pytest.mark.parametrize("name", ["nosuch", "org/foo", "./absent"])
 def test_an_unknown_base_is_not_planned_as_another(name: str) -> None:
-    with pytest.raises(NotAvailableError, match="expected a listed model or one on this"):
+    with raises("delta.no_base"):
         plan_base(name)
 
 
 def test_a_model_of_other_tensors_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     save_file({"conv.0.weight": np.ones((2, 2, 2))}, tmp_path / "model.safetensors")
-    with pytest.raises(InputError, match=r"got tensor 'conv.0.weight' with shape \[2, 2, 2\]"):
+    with raises("delta.bad_base", r"got tensor 'conv.0.weight' with shape \[2, 2, 2\]"):
         plan_base(str(tmp_path))

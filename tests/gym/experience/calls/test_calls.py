@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from zoo.backends.openai.failure import (
     EndlessAnswerError,
     TooLongError,
@@ -18,7 +19,7 @@ from zoo.backends.openai.failure import (
 from zoo.backends.openai.reply import Reply
 from zoo.backends.openai.usage import Usage
 from zoo.backends.sampling import Sampling
-from zoo.gym.errors import InputError, NotAvailableError, StorageError
+from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.experience.calls.budget import Budget, Cap, CapReachedError, bill_of, worst_case
 from zoo.gym.experience.calls.caller import TOO_LONG, Caller, Model, ReplayEndedError
 from zoo.gym.experience.calls.journal import Ask, Journal, Slot, Spent
@@ -140,7 +141,7 @@ def test_a_cut_last_line_is_dropped_and_other_damage_refused(tmp_path: Path) -> 
     path.write_bytes(whole[:-9])
     assert Journal(path).spent.calls == 2  # the second is booked, but has no answer
     path.write_bytes(whole.replace(b'"bill"', b'"bull"', 1))
-    with pytest.raises(InputError, match=":3: damaged") as caught:
+    with raises("experience.damaged_journal", ":3: damaged") as caught:
         Journal(path)
     assert caught.value.code == "experience.damaged_journal"
 
@@ -283,7 +284,7 @@ def test_an_answer_lost_to_a_full_disk_is_paid_for(
     caller = Caller(journal, Budget(Cap()))
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        with pytest.raises(StorageError):
+        with raises("paths.storage"):
             caller.ask(Model("m", Echo(), PRICE), asks[:1])
     assert caller.budget.spent.usd > 0
     texts(Echo(), asks, journal)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.experience.calls.test_calls import PRICE, Echo, ask
 from zoo.backends.openai.failure import (
     TryAgainError,
@@ -26,7 +27,7 @@ def test_a_run_that_should_end_makes_no_more_calls() -> None:
         return "stopped" if echo.asked >= 2 else None
 
     caller = Caller(Journal(), Budget(Cap()), leaving=leaving)
-    with pytest.raises(InterruptedRunError) as caught:
+    with raises("experience.run_stopped") as caught:
         caller.ask(Model("m", echo), [ask(task) for task in range(9)])
     assert caught.value.code == "experience.run_stopped"
     assert echo.asked == 2
@@ -57,7 +58,7 @@ def test_while_answers_are_on_their_way_no_more_calls_are_queued(
         return "stopped"
 
     one = Caller(Journal(), Budget(Cap()), leaving=leaving)
-    with pytest.raises(InterruptedRunError) as caught:
+    with raises("experience.run_stopped") as caught:
         one.ask(Model("m", slow, concurrency=3), [ask(task) for task in range(30)])
     assert caught.value.code == "experience.run_stopped"
     assert slow.asked == 3

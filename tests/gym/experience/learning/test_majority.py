@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.experience.causal import World, lesson, tasks
 from tests.gym.experience.conftest import ignore
 from zoo.backends.sampling import Sampling
-from zoo.gym.errors import GuardError
 from zoo.gym.experience.calls.budget import Budget, Cap
 from zoo.gym.experience.calls.caller import Caller, Model
 from zoo.gym.experience.calls.journal import Journal
@@ -61,7 +61,7 @@ def test_tasks_without_a_majority_are_left_out_and_this_is_said() -> None:
 
 def test_a_part_without_any_agreement_is_refused() -> None:
     odd = tuple(task for task in tasks(12, 0) if int(task.source[6:]) % 2)
-    with pytest.raises(GuardError) as caught:
+    with raises("experience.no_majority") as caught:
         label_split(Split(tasks(12, 0), odd), answers_of(Steady()), 3, HOW)
     assert caught.value.code == "experience.no_majority"
 

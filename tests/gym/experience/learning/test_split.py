@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.experience.causal import task, tasks
 from zoo.gym.data.records import Message
-from zoo.gym.errors import InputError
 from zoo.gym.experience.learning.answers import Answer, Pairs
 from zoo.gym.experience.learning.learn import batches
 from zoo.gym.experience.learning.split import same_text, split_tasks, task_text
@@ -37,7 +37,7 @@ def spaced(one: Task, number: int) -> Task:
 def test_white_space_makes_no_other_task() -> None:
     mine = [spaced(one, number) for one in tasks(20, 0) for number in (1, 2, 3, 4)]
     assert len(split_tasks(mine, 1).gate) == 0  # twenty tasks are too few
-    with pytest.raises(InputError, match=r"gate: expected .* got 80 ") as caught:
+    with raises("experience.shared_tasks", r"gate: expected .* got 80 ") as caught:
         split_tasks(tasks(20, 0), 1, mine)
     assert caught.value.code == "experience.shared_tasks"
     answers = [[Answer("a", Score(1.0, ""))]] * 80
@@ -75,14 +75,14 @@ def test_a_sorted_gate_file_shows_all_kinds_in_its_first_third() -> None:
 @pytest.mark.parametrize("name", ["gate", "test"])
 def test_a_task_in_two_parts_is_refused(name: str) -> None:
     parts = {name: (task(5, 5),)}
-    with pytest.raises(InputError, match=f"{name}: expected tasks of their own, got 1"):
+    with raises("experience.shared_tasks", f"{name}: expected tasks of their own, got 1"):
         split_tasks(tasks(80, 0), 1, **parts)
 
 
 def test_few_tasks_all_teach_and_nothing_decides() -> None:
     split = split_tasks(tasks(39, 0), 1)
     assert [len(part) for part in (split.train, split.gate, split.test)] == [39, 0, 0]
-    with pytest.raises(InputError) as caught:
+    with raises("experience.no_tasks") as caught:
         split_tasks([], 1)
     assert caught.value.code == "experience.no_tasks"
 

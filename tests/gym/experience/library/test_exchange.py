@@ -11,7 +11,8 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from zoo.gym.errors import InputError, NotAvailableError
+from tests.codes import raises
+from zoo.gym.errors import InputError
 from zoo.gym.experience.library.exchange import (
     FORMS,
     read_foreign,
@@ -149,7 +150,7 @@ def test_a_file_without_lessons_is_refused(text: str, tmp_path: Path) -> None:
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(InputError):
         read_foreign(path)
-    with pytest.raises(NotAvailableError):
+    with raises("experience.no_such_file"):
         read_foreign(tmp_path / "absent")
 
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.codes import raises
 from tests.gym.experience.conftest import ignore
 from zoo.core import file_digest
-from zoo.gym.errors import GymError, InputError, NotAvailableError
+from zoo.gym.errors import GymError, InputError
 from zoo.gym.experience.library.edits import UnreadableError, check_edit, parse_edits
 from zoo.gym.experience.library.file import read_library, write_library
 from zoo.gym.experience.library.item import Item, lesson_text
@@ -111,7 +112,7 @@ def test_only_a_readable_library_is_written(
     ids=lambda item: repr(item)[5:45],
 )
 def test_what_could_not_be_read_is_not_written(item: Item, tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("experience.unwritable_library") as caught:
         write_library(tmp_path / "l.json", Library((item,)))
     assert caught.value.code == "experience.unwritable_library"
     assert list(tmp_path.iterdir()) == []
@@ -139,7 +140,7 @@ def test_any_bytes_are_refused_in_a_sentence(
 ) -> None:
     path = tmp_path_factory.mktemp("any") / "l.json"
     path.write_bytes(content)
-    with pytest.raises(InputError):
+    with raises("experience.no_library_file"):
         read_library(path)
 
 
@@ -191,7 +192,7 @@ FALSE: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize("case", FALSE)
 def test_evidence_that_cannot_be_true_is_refused_by_name(case: str, tmp_path: Path) -> None:
     evidence, said = FALSE[case]
-    with pytest.raises(InputError, match=f"a: {said}"):
+    with raises("experience.evidence", f"a: {said}"):
         read_library(forged(tmp_path / "a", evidence))
 
 
@@ -199,10 +200,10 @@ def test_another_form_of_the_same_library_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "l.json"
     write_library(path, LIBRARY)
     path.write_text(json.dumps(json.loads(path.read_text())))
-    with pytest.raises(InputError) as caught:
+    with raises("experience.changed_library") as caught:
         read_library(path)
     assert caught.value.code == "experience.changed_library"
-    with pytest.raises(NotAvailableError):
+    with raises("experience.no_such_file"):
         read_library(tmp_path / "absent.json")
 
 
@@ -228,7 +229,7 @@ def test_the_limits_of_a_library_hold(items: list[Item], code: str) -> None:
 
 @pytest.mark.parametrize("text", ["", " \n", "w " * 33, "x" * 401, "a\x1b[31m", "a\u202eb"])
 def test_what_is_no_lesson_is_refused(text: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("experience.lesson") as caught:
         lesson_text(text)
     assert caught.value.code == "experience.lesson"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.cli.conftest import Call, call
 from zoo.gym.cli.libraries import verdict
-from zoo.gym.errors import GymError, InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.library.file import CONTEXT, signature_file, write_library
 from zoo.gym.experience.library.item import Item
@@ -56,14 +56,16 @@ def test_each_version_is_signed_with_the_own_key() -> None:
 def test_a_version_with_the_signature_of_another_is_refused() -> None:
     first, second = store.save("sums", LIBRARY), store.save("sums", replace(LIBRARY, domain="x"))
     second.path.write_bytes(first.path.read_bytes())
-    with pytest.raises(InputError, match=r"0002\.json\.sig: .*one of the two files was changed"):
+    with raises(
+        "experience.wrong_signature", r"0002\.json\.sig: .*one of the two files was changed"
+    ):
         store.load("sums")
 
 
 def test_a_version_of_a_stranger_is_refused_until_trusted(theirs: OwnKey) -> None:
     saved = store.save("sums", LIBRARY)
     write_signed(signature_file(saved.path), sign(theirs, CONTEXT, {"digest": saved.digest}))
-    with pytest.raises(InputError) as caught:
+    with raises("experience.untrusted_signature") as caught:
         store.load("sums")
     assert caught.value.code == "experience.untrusted_signature"
     trust("ann", theirs.public)
@@ -74,7 +76,7 @@ def test_a_signature_of_another_kind_is_refused() -> None:
     saved = store.save("sums", LIBRARY)
     body = {"digest": saved.digest}
     write_signed(signature_file(saved.path), sign(own_key(), "round manifest", body))
-    with pytest.raises(InputError, match="expected one of kind 'experience library'"):
+    with raises("signing.other_kind", "expected one of kind 'experience library'"):
         store.load("sums")
 
 
@@ -109,18 +111,18 @@ def test_a_changed_signature_beside_a_file_is_refused(tmp_path: Path, theirs: Ow
     path = written(tmp_path / "a.json", theirs)
     digest = write_library(tmp_path / "b.json", replace(LIBRARY, evidence={}))
     write_signed(signature_file(path), sign(theirs, CONTEXT, {"digest": digest}))
-    with pytest.raises(InputError) as caught:
+    with raises("experience.wrong_signature") as caught:
         store.load_file(path)
     assert caught.value.code == "experience.wrong_signature"
     signature_file(path).write_bytes(b"other")
-    with pytest.raises(InputError, match="expected a signed object in JSON"):
+    with raises("signing.not_signed", "expected a signed object in JSON"):
         store.load_file(path)
 
 
 def test_a_key_that_others_could_read_signs_no_library() -> None:
     store.save("sums", LIBRARY)
     (Path(store.load("sums").path).parents[2] / "keys" / "own.pem").chmod(0o644)
-    with pytest.raises(GymError, match="expected mode 600, got 644"):
+    with raises("signing.mode", "expected mode 600, got 644"):
         store.save("other", LIBRARY)
     assert "other" not in store.names()
 
@@ -147,7 +149,7 @@ def test_what_is_exported_is_proven_to_those_who_trust_the_key(
 def test_a_version_without_a_signature_is_not_the_users_own(tmp_path: Path) -> None:
     made = store.save("sums", LIBRARY)
     signature_file(made.path).unlink()
-    with pytest.raises(InputError) as caught:
+    with raises("experience.not_signed") as caught:
         store.load("sums")
     assert caught.value.code == "experience.not_signed"
     copy = tmp_path / "copy.json"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.gym.errors import InputError, NotAvailableError
+from tests.codes import raises
 from zoo.gym.experience.sharing.measurement import (
     CONTEXT,
     Measurement,
@@ -28,7 +28,7 @@ def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
     records = [ONE, replace(ONE, text="Check the sign.", effect=0.0)]
     write_measurements(tmp_path / "a", records, KEY)
     assert read_measurements(tmp_path / "a") == ([(KEY.public, one) for one in records], [])
-    with pytest.raises(NotAvailableError):
+    with raises("experience.no_such_file"):
         read_measurements(tmp_path / "absent")
 
 
@@ -80,6 +80,6 @@ def test_any_bytes_are_refused_in_a_sentence(
 ) -> None:
     path = tmp_path_factory.mktemp("any") / "a"
     path.write_bytes(content)
-    with pytest.raises(InputError) as caught:
+    with raises("experience.no_measurements") as caught:
         read_measurements(path)
     assert caught.value.code == "experience.no_measurements"

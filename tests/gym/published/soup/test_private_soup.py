@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.published.soup.conftest import soup_of
-from zoo.gym import DeltaSoup, DeltaSoupConfig, GymWarning, InputError
+from zoo.gym import DeltaSoup, DeltaSoupConfig, GymWarning
 from zoo.gym.delta.file.reader import tensor_parts
 from zoo.gym.rounds.privacy.ledger import all_spent
 
@@ -41,7 +42,7 @@ def test_a_private_soup_is_clipped_summed_and_drawn_once(
         ("user user 1", 1),
         ("user user 2", 1),
     ]
-    with pytest.raises(InputError, match="got one that was drawn"):
+    with raises("published.drawn"):
         soup.contribute("late", tuned(5))
     assert sorted(soup.calculate_rewards().values()) == [500, 500]
 
@@ -75,5 +76,5 @@ def test_the_noise_of_a_private_soup_is_that_of_its_promise(
     ],
 )
 def test_what_a_private_soup_cannot_have_is_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises("config.invalid", message):
         DeltaSoupConfig(differential_privacy=True, **settings)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rewards.conftest import sample, task
-from zoo.gym.errors import InputError
 from zoo.gym.rewards import Reward, load
 
 ENDLESS = r"(?:a+)+b"
@@ -47,7 +47,7 @@ def test_without_a_group_any_match_counts() -> None:
 
 
 def test_a_group_needs_rows_with_answers() -> None:
-    with pytest.raises(InputError, match="no answer"):
+    with raises("rewards.missing_column", "no answer"):
         load({"kind": "regex", "pattern": "(a)"}, [task()])
 
 
@@ -77,6 +77,6 @@ def test_a_search_without_an_end_costs_its_own_row_only() -> None:
     ],
 )
 def test_wrong_options_are_refused(spec: object, message: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("config.bad_reward") as caught:
         load(spec, [])
     assert caught.value.message.startswith(message)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rewards.conftest import sample, task
 from zoo.backends.machine.installing import install_command
-from zoo.gym.errors import NotAvailableError
 from zoo.gym.rewards import Reward, Score, load
 from zoo.gym.rewards.answers import symbolic
 from zoo.gym.rewards.processes.workers import Workers
@@ -131,6 +131,6 @@ def test_formulas_are_compared_as_mathematics_by_default() -> None:
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(symbolic, "find_spec", lambda name: None)
-    with pytest.raises(NotAvailableError, match="math-verify") as caught:
+    with raises("rewards.missing_package", "math-verify") as caught:
         load("math", [])
     assert caught.value.hint == install_command("eval")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.config.reward import GraderSettings
 from zoo.gym.data import Message
-from zoo.gym.errors import InputError
 from zoo.gym.rewards.code.grader import PythonGrader
 from zoo.gym.rewards.reward import Sample, Score, Task
 
@@ -86,5 +86,5 @@ def test_a_response_of_deep_json_ends_no_run(depth: int, closed: str) -> None:
 
 @pytest.mark.parametrize("source", ["x = 1", "def grade(:", "raise ValueError('no')"])
 def test_a_source_without_the_function_is_refused(source: str) -> None:
-    with pytest.raises(InputError, match=r"a function grade\(sample, item\)"):
+    with raises("rewards.bad_grader"):
         PythonGrader(GraderSettings(source=source))

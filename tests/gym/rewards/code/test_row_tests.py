@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rewards.conftest import sample, task
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rewards import load
@@ -100,7 +101,7 @@ def test_tests_that_check_nothing_are_refused(
 
 
 def test_useless_tests_are_refused_by_auto_too(reward: UnitTests) -> None:
-    with pytest.raises(InputError, match="is not asserted"):
+    with raises("rewards.missing_column", "is not asserted"):
         load("auto", [task("5", metadata={"test_list": ["f(1) == 2"]})])
 
 

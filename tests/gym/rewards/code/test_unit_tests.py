@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rewards.conftest import sample, task
 from zoo.gym.config.reward import TestsSettings as Options
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import NotAvailableError
 from zoo.gym.rewards import Reward, Sample, Task, load
 from zoo.gym.rewards.code import unit_tests
 from zoo.gym.rewards.code.row_tests import row_tests
@@ -85,7 +86,7 @@ def test_a_continued_function_comes_with_its_prompt(
 
 
 def test_a_row_without_tests_is_refused_before_any_response(reward: Reward) -> None:
-    with pytest.raises(InputError, match=r"rows\.jsonl:1: no tests"):
+    with raises("rewards.missing_column", r"rows\.jsonl:1: no tests"):
         load("tests", [task(metadata={"test_list": []})])
     assert row_tests(task()) == ()
     assert reward.score([sample("x = 1")])[0].failed
@@ -102,7 +103,7 @@ def test_a_system_that_cannot_confine_code_needs_the_option(
 ) -> None:
     refused = Outcome(refused="darwin is not supported")
     monkeypatch.setattr(unit_tests, "run_program", lambda program, limits: refused)
-    with pytest.raises(NotAvailableError, match="darwin is not supported") as caught:
+    with raises("rewards.no_sandbox", "darwin is not supported") as caught:
         load("tests", [task(metadata=TWO)])
     assert "unconfined: true" in str(caught.value.hint)
 

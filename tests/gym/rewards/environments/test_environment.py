@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.backends.machine.installing import install_command
 from zoo.gym.cli import main
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import InputError
 from zoo.gym.rewards import Sample, Task, load
 from zoo.gym.rewards.environments import environment, package, rows
 from zoo.gym.rewards.environments.environment import stated_answer
@@ -92,14 +93,14 @@ def test_a_wrong_option_is_refused(word: str) -> None:
 
 def test_without_the_package_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package, "find_spec", lambda _: None)
-    with pytest.raises(NotAvailableError) as raised:
+    with raises("rewards.missing_package") as raised:
         load("environment", [task()])
     assert str(raised.value.hint).startswith(install_command("environments"))
 
 
 @pytest.mark.usefixtures("stand_in")
 def test_a_row_that_no_environment_made_is_refused() -> None:
-    with pytest.raises(InputError, match="no environment: expected what reward environment"):
+    with raises("rewards.missing_column", "no environment: expected what reward environment"):
         load("environment", [Task((), answer="7")])
 
 

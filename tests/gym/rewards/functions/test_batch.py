@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.rewards.conftest import sample
 from zoo.gym.data import Message
 from zoo.gym.data.reading.prompts import parse_prompt
-from zoo.gym.errors import InputError
 from zoo.gym.rewards import Sample, Task, load
 from zoo.gym.rewards.functions.batch import batch_function
 from zoo.gym.train.rollouts import task_of_record
@@ -63,7 +63,7 @@ def test_a_row_without_a_needed_column_is_refused(file: Path, is_live: bool) -> 
     def same(completions: list[str], answer: list[str], level: list[int]) -> list[float]:
         return [0.0]
 
-    with pytest.raises(InputError, match="no level"):
+    with raises("rewards.missing_column", "no level"):
         load(same if is_live else f"{file}:same", [sample("a", "a").task])
 
 
@@ -164,5 +164,5 @@ def test_a_function_of_one_response_is_none(function: Callable[..., object]) -> 
 def test_what_a_function_would_not_get_is_refused(
     function: Callable[..., object], got: str
 ) -> None:
-    with pytest.raises(InputError, match=got):
+    with raises("rewards.bad_function", got):
         load(function, [])

@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.codes import raises
 from tests.gym.rewards.conftest import sample, task
 from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.rewards import Reward, load
@@ -185,12 +186,12 @@ def test_a_wrong_file_is_refused_before_any_response(
 ) -> None:
     path = tmp_path / "broken.py"
     path.write_text(content)
-    with pytest.raises(InputError, match=message):
+    with raises("rewards.bad_function", message):
         load(f"{path}:{name}", [])
 
 
 def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no such file: '.*none\.py'"):
+    with raises("rewards.no_such_file", r"no such file: '.*none\.py'"):
         load(f"{tmp_path}/none.py:f", [])
 
 

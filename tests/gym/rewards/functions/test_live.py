@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rewards.conftest import sample
 from zoo.gym.config.reward import LiveSettings
 from zoo.gym.data import Call, Message
-from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.rewards import Sample, Task, load
 from zoo.gym.rewards.functions.live import LiveFunction
 
@@ -66,12 +66,12 @@ def test_a_function_that_hangs_interrupts_the_run(hold: threading.Event) -> None
         return 0.0
 
     reward = LiveFunction(LiveSettings(function=waiting), timeout_s=0.05)
-    with pytest.raises(InterruptedRunError, match=r"waiting did not return within 0\.05 s: rows"):
+    with raises("rewards.function_failed", r"waiting did not return within 0\.05 s: rows"):
         reward.score([sample("abc")])
 
 
 def test_other_parameters_are_refused() -> None:
-    with pytest.raises(InputError, match=r"expected f\(query, response\)"):
+    with raises("rewards.bad_function", r"expected f\(query, response\)"):
         load(lambda query: 0.0, [])
 
 
@@ -79,7 +79,7 @@ def test_a_function_that_takes_the_response_first_is_refused() -> None:
     def exact(response: str, answer: str) -> float:
         return float(response == answer)
 
-    with pytest.raises(InputError, match=r"reward: exact: expected f\(query, response\).* got f\("):
+    with raises("rewards.bad_function", r"reward: exact: expected f\(query, response\).* got f\("):
         load(exact, [])
 
 
@@ -102,5 +102,5 @@ def test_a_parameter_with_a_column_s_name_that_would_not_get_it_is_refused(
     load(score, [Task((), "1000")]).close()
     load(score, [Task((), "1000", metadata={"level": "1000"})]).close()
     load(partial(of_default, level=2), [Task((), "1000", metadata={"level": 0})]).close()
-    with pytest.raises(InputError, match="which would not get the column"):
+    with raises("rewards.parameter_not_given"):
         load(score, [Task((), "1000", metadata={"level": 0})])

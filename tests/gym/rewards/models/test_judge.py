@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rewards.conftest import sample
 from zoo.gym.config.reward import JudgeSettings
 from zoo.gym.errors import InputError, NotAvailableError
@@ -119,7 +120,7 @@ def test_a_response_that_the_judge_cannot_read_has_no_reward(session: FakeSessio
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("config.bad_reward") as caught:
         load({"kind": "judge", **options}, [])
     assert caught.value.message.startswith(message)
 

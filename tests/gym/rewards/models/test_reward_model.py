@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rewards.conftest import sample, task
 from tests.gym.rewards.models.folders import write_reward_model
 from zoo.gym.data import Call, Message
@@ -115,5 +116,5 @@ def test_a_model_that_is_not_here_is_refused_by_name() -> None:
 
 
 def test_a_file_without_a_function_is_refused() -> None:
-    with pytest.raises(InputError, match=r"expected rewards/my\.py:function"):
+    with raises("config.bad_reward", r"expected rewards/my\.py:function"):
         load("rewards/my.py", [])

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.delta import models_on_disk as disk
 from tests.gym.rounds.compute.conftest import run_round
 from tests.gym.rounds.conftest import fine_tune
@@ -161,7 +162,7 @@ def test_a_round_does_not_start_from_a_reputation_beyond_1(
     content = write_standings({KEYS[0]: Reputation(1e30, 3)})
     terms = {**NEWCOMERS, "standings": digest(content), "nonce": new_nonce()}
     given = manifest.model_copy(update={"newcomers": Newcomers.model_validate(terms)})
-    with pytest.raises(InputError, match="expected a reputation of 0 to 1"):
+    with raises("rounds.bad_standings", "expected a reputation of 0 to 1"):
         create_round(storage, given, LOG, content)
     assert not storage.folder.exists()
 

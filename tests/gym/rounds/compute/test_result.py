@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.rounds.protocol.people import terms
 from zoo.gym.delta.rebuild import difference
-from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.result import write_result
 from zoo.gym.rounds.encodings import Piece
 
@@ -31,6 +31,6 @@ def test_a_result_is_near_to_what_was_combined(size: float, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("size", [0.0, 1e-10])
 def test_a_result_that_rounds_to_nothing_is_none(size: float, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="got contributions that cancel out or round to 0"):
+    with raises("rounds.cancel_out", "got contributions that cancel out or round to 0"):
         write_result(iter(pieces(size)), terms(), {}, tmp_path / "result")
     assert not (tmp_path / "result").exists()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from tests.codes import raises
 from tests.gym.delta import models_on_disk as disk
 from tests.gym.rounds.contribution.conftest import (
     LAYERS,
@@ -238,7 +239,7 @@ def test_padding_bits_that_are_set_are_refused(
         return term, {**arrays, "sign": bits}
 
     monkeypatch.setattr("zoo.gym.rounds.contribution.write.code_matrix", padded)
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.padding") as caught:
         write_contribution(tuned, base, round_of("signs"), tmp_path / "c")  # in has 20 columns
     assert caught.value.code == "rounds.padding"
 
@@ -253,5 +254,5 @@ def test_each_changed_byte_is_noticed(
         changed = tmp_path / "changed"
         shutil.copy(path, changed)
         changed.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        with pytest.raises(InputError):
+        with raises("rounds.no_delta"):
             open_contribution(changed, manifest)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.rounds.contribution.conftest import (
     LAYERS,
     Round,
@@ -34,7 +35,7 @@ def test_reason_is_the_same_on_every_python_and_address(
     padded = header + b" " * (-len(header) % 8)
     path = tmp_path / "changed"
     path.write_bytes(len(padded).to_bytes(8, "little") + padded + whole[8 + length :])
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.no_delta") as caught:
         open_contribution(path, manifest)
     assert caught.value.message == "contribution: expected a whole delta file of version 1"
     assert "metadata format" in str(caught.value.hint)
@@ -42,7 +43,7 @@ def test_reason_is_the_same_on_every_python_and_address(
     strange = manifest.model_copy(
         update={"base": manifest.base.model_copy(update={"identity": "0" * 64})}
     )
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.other_base") as caught:
         open_contribution(tmp_path / "c", strange)
     expected = "contribution: expected a change of the round's base, got one of 'tiny'"
     assert caught.value.message == expected
@@ -88,7 +89,7 @@ def test_infinite_value_is_refused_by_tensor_name(
     value: float,
 ) -> None:
     monkeypatch.setattr("zoo.gym.rounds.contribution.write.code_matrix", not_finite(value))
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.not_finite") as caught:
         write_contribution(tuned, base, round_of("signs"), tmp_path / "c")
     where = f"tensor {LAYERS[0]!r}: scale"
     assert caught.value.message == f"contribution: {where}: expected finite values, got others"
@@ -146,7 +147,7 @@ def test_what_a_reason_quotes_is_in_ascii(
     strange = named.model_copy(
         update={"base": named.base.model_copy(update={"identity": "0" * 64})}
     )
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.other_base") as caught:
         open_contribution(path, strange)
     assert "got one of 'a \\xe9\\u6f22'" in caught.value.message
 
@@ -159,7 +160,7 @@ def test_header_with_newer_unicode_is_refused(
     named = manifest.model_copy(
         update={"base": manifest.base.model_copy(update={"model": "a\u0221"})}
     )
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.no_delta") as caught:
         write_contribution(tuned, base, named, tmp_path / "c")
     assert caught.value.message == "contribution: expected a whole delta file of version 1"
     assert "expected characters of Unicode 3.2, got others" in str(caught.value.hint)
@@ -174,7 +175,7 @@ def test_what_the_core_says_of_a_file_is_no_reason(
         raise InputError(f"{path}: a code that is none")
 
     monkeypatch.setattr("zoo.gym.rounds.contribution.check.verify_whole", refuse)
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.no_delta") as caught:
         open_contribution(path, round_of("signs"))
     assert caught.value.message == "contribution: expected values and codes of a delta"
     assert "a code that is none" in str(caught.value.hint)

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.delta import models_on_disk as disk
 from tests.gym.rounds.contribution.conftest import SHAPES, Round
 from zoo.gym import AggregationMethod, DeltaSoup, DeltaSoupConfig
-from zoo.gym.errors import GymWarning, InputError
+from zoo.gym.errors import GymWarning
 from zoo.gym.jobs import Run
 from zoo.gym.rounds.contribution.write import write_contribution
 from zoo.gym.rounds.privacy.contribution import write_values
@@ -44,7 +45,7 @@ def test_a_run_of_another_base_is_refused(
     inside: str, run: Run, base: Path, other: Path, round_of: Round, tmp_path: Path
 ) -> None:
     check_same_base(run.env_file, other)
-    with pytest.raises(InputError, match="that run r0001 began with, got other: ") as caught:
+    with raises("train.changed_base", "that run r0001 began with, got other: ") as caught:
         write_contribution(run.result / inside, base, round_of("float"), tmp_path / "c")
     assert f"round create NAME --base {other}" in str(caught.value.hint)
 
@@ -58,7 +59,9 @@ def test_an_adapter_that_names_another_folder_is_refused(
     base: Path, other: Path, round_of: Round, tmp_path: Path
 ) -> None:
     adapter = adapter_of(tmp_path / "adapter", other)
-    with pytest.raises(InputError, match=r"got one of .*other, which has other values") as caught:
+    with raises(
+        "rounds.other_adapter_base", r"got one of .*other, which has other values"
+    ) as caught:
         write_contribution(adapter, base, round_of("signs"), tmp_path / "c")
     assert "round create NAME --base" in str(caught.value.hint)
 
@@ -102,7 +105,7 @@ def test_a_private_round_refuses_an_adapter_of_another_base(
 ) -> None:
     adapter = adapter_of(tmp_path / "adapter", other)
     privacy = privacy_for(1.0, 1e-6, 1.0, "0" * 64, "x25519:" + "0" * 64)
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.other_adapter_base") as caught:
         write_values(adapter, base, round_of("lowrank"), privacy, tmp_path / "c")
     assert caught.value.code == "rounds.other_adapter_base"
 
@@ -113,6 +116,6 @@ def test_a_soup_combines_no_adapters_of_two_bases(
     monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
     soup = DeltaSoup(DeltaSoupConfig(method=AggregationMethod.MEAN))
     soup.contribute("ann", adapter_of(tmp_path / "a1", base, 1))
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.other_adapter_base") as caught:
         soup.contribute("ben", adapter_of(tmp_path / "a2", other, 2))
     assert caught.value.code == "rounds.other_adapter_base"

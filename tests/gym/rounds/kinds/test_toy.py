@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rounds.protocol.people import ALICE, BOB, FIELDS, LOG, terms, use
 from zoo.gym.cli import main
-from zoo.gym.errors import InputError
 from zoo.gym.rounds.kind import KINDS, Listed, kind_of, load_kind
 from zoo.gym.rounds.session.writing import create_round
 from zoo.gym.rounds.storage.base import FolderStorage
@@ -49,7 +49,7 @@ def test_a_round_is_of_the_last_kind_that_fits(name: str) -> None:
 
 def test_its_terms_are_checked_by_the_kind() -> None:
     changes: dict[str, Any] = {"name": "words of two", "refit": FIELDS["base"]["identity"]}
-    with pytest.raises(InputError, match="refit: expected null in a round of words"):
+    with raises("rounds.bad_terms", "refit: expected null in a round of words"):
         terms(**changes)
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.codes import raises
 from tests.gym.rounds.lessons.conftest import Start
 from tests.gym.rounds.lessons.world import IDLE, SIGN, UNITS, World, manifest_of
 from tests.gym.rounds.protocol.people import ALICE, BOB, person
@@ -68,7 +69,7 @@ OUTGOING: dict[str, tuple[Library, str]] = {
 @pytest.mark.parametrize("case", OUTGOING)
 def test_what_may_not_leave_is_refused_by_name_and_no_file_stays(case: str, tmp_path: Path) -> None:
     library, said = OUTGOING[case]
-    with pytest.raises(InputError, match=f"contribution: .*{said}"):
+    with raises("rounds.lessons_refused", f"contribution: .*{said}"):
         write_lessons(library, MANIFEST, tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
@@ -81,7 +82,7 @@ def as_sent(tmp_path: Path, library: Library) -> bytes:
 @pytest.mark.parametrize("case", [case for case in OUTGOING if case != "a large file"])
 def test_a_reader_refuses_the_same(case: str, tmp_path: Path) -> None:
     as_sent(tmp_path, Library(OUTGOING[case][0].items, "m"))
-    with pytest.raises(InputError, match=f"contribution: .*{OUTGOING[case][1]}"):
+    with raises("rounds.lessons_refused", f"contribution: .*{OUTGOING[case][1]}"):
         read_lessons(tmp_path / "sent", MANIFEST)
 
 
@@ -100,7 +101,7 @@ MORE: dict[str, Library] = {
 @pytest.mark.parametrize("case", MORE)
 def test_a_reader_refuses_what_says_more(case: str, tmp_path: Path) -> None:
     as_sent(tmp_path, MORE[case])
-    with pytest.raises(InputError, match="expected texts, parents and licences alone, for m"):
+    with raises("rounds.lessons_refused", "expected texts, parents and licences alone, for m"):
         read_lessons(tmp_path / "sent", MANIFEST)
 
 
@@ -182,5 +183,5 @@ def test_whatever_may_leave_is_read_as_it_was_written(
 def test_terms_decide_how_many_lessons_one_may_have(tmp_path: Path) -> None:
     two = only(UNITS, SIGN)
     assert len(write_lessons(two, manifest_of(most=2), tmp_path / "out").items) == 2
-    with pytest.raises(InputError, match="expected 1 to 1 lessons of a contributor, got 2"):
+    with raises("rounds.lessons_refused", "expected 1 to 1 lessons of a contributor, got 2"):
         read_lessons(tmp_path / "out", manifest_of(most=1))

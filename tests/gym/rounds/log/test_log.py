@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from zoo.gym.errors import InputError, NotAvailableError, StorageError
+from tests.codes import raises
+from zoo.gym.errors import InputError, StorageError
 from zoo.gym.rounds.log.reader import (
     Head,
     NoteKey,
@@ -109,7 +110,7 @@ def test_entries_and_lower_hashes_cannot_be_exchanged(
     others = numbered(1000, 1256)
     storage.replace("log/tile/entries/000", bundle(others))
     storage.replace("log/tile/0/000", b"".join(map(leaf_hash, others)))
-    with pytest.raises(InputError, match="expected the hashes of the tiles below"):
+    with raises("rounds.bad_tile", "expected the hashes of the tiles below"):
         open_log(storage.read, head)
 
 
@@ -125,15 +126,15 @@ def test_each_changed_byte_of_a_head_is_noticed(storage: FolderStorage) -> None:
 
 def test_a_head_of_another_log_or_without_a_signature_is_refused(storage: FolderStorage) -> None:
     head = writer(storage).append([b"one"])
-    with pytest.raises(InputError, match="expected one of 'other', got one of 'round'"):
+    with raises("rounds.other_log", "expected one of 'other', got one of 'round'"):
         read_head(storage.read("log/checkpoint"), "other", KEY, {KEY: valid})
     storage.replace("log/checkpoint", signed_note(head, {NoteKey("mallory", b"k"): bytes(64)}))
-    with pytest.raises(InputError, match="expected a signature of 'round/log', got none"):
+    with raises("rounds.unsigned_head", "expected a signature of 'round/log', got none"):
         head_of(storage)
 
 
 def test_a_log_that_is_not_there_is_not_available(storage: FolderStorage) -> None:
-    with pytest.raises(NotAvailableError) as caught:
+    with raises("rounds.no_head") as caught:
         head_of(storage)
     assert caught.value.code == "rounds.no_head"
 
@@ -143,7 +144,7 @@ def test_an_empty_or_too_long_entry_adds_nothing(
 ) -> None:
     log = writer(storage)
     for entry in (b"", bytes(65_536)):
-        with pytest.raises(InputError, match="expected 1 to 65535 bytes"):
+        with raises("rounds.entry_size", "expected 1 to 65535 bytes"):
             log.append([b"first", entry])
     assert log.head == EMPTY
     assert storage.read("log/checkpoint") is None

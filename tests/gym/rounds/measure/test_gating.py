@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rounds.protocol.people import ALICE, digest_of
-from zoo.gym.errors import InputError
 from zoo.gym.rounds.measure.gating import gate, load_validator
 from zoo.gym.rounds.measure.losses import Meter
 
@@ -45,7 +45,7 @@ def test_a_validator_that_raises_is_named_with_what_it_raised(name: str, meter: 
     Path("checks.py").write_text(CODE)
     contribution, found = (ALICE.public, digest_of("file")), load_validator(f"checks:{name}")
     said = f"validator checks:{name}: expected a reason or None, but {SAID[name]}"
-    with pytest.raises(InputError, match=said):
+    with raises("rounds.validator_failed", said):
         gate(meter, [1.0] * 10, contribution, Path("a.safetensors"), found)
 
 
@@ -60,5 +60,5 @@ def test_a_validator_that_raises_is_named_with_what_it_raised(name: str, meter: 
 def test_validator_module_that_fails_to_import_is_named(code: str, said: str, meter: Meter) -> None:
     Path("checks.py").write_text(code)
     expected = "validator 'checks:ours': expected a module that can be imported, but it raised"
-    with pytest.raises(InputError, match=f"{expected} {said}"):
+    with raises("rounds.validator_failed", f"{expected} {said}"):
         load_validator("checks:ours")

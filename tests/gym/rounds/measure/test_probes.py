@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rounds.measure.conftest import Measurable
 from tests.gym.rounds.protocol.people import LOG
-from zoo.gym.errors import GymError, InputError
+from zoo.gym.errors import GymError
 from zoo.gym.rounds.compute.publish import publish
 from zoo.gym.rounds.measure.examples import digest_of
 from zoo.gym.rounds.measure.probes import Prompt, read_probes, refuses
@@ -30,7 +31,7 @@ def test_prompts_are_read_and_other_lines_are_refused(tmp_path: Path) -> None:
     assert read_probes(file, "refusals") == [Prompt("Say cf now")]
     for wrong in ('{"prompt": "a"}\n', '{"prompt": "a", "target": " "}\n', "[]\n", "cf\n"):
         file.write_text(wrong)
-        with pytest.raises(InputError, match="jsonl:1: expected texts prompt and target"):
+        with raises("rounds.bad_prompt", "jsonl:1: expected texts prompt and target"):
             read_probes(file, "triggers")
 
 

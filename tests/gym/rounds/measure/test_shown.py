@@ -4,10 +4,8 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
-import pytest
-
+from tests.codes import raises
 from tests.gym.rounds.protocol.people import EVALUATION, terms
-from zoo.gym.errors import NotAvailableError
 from zoo.gym.rounds.measure.examples import show, shown_file
 from zoo.gym.rounds.protocol.records import Measured
 from zoo.gym.rounds.protocol.state import State
@@ -26,6 +24,6 @@ def test_a_file_that_only_this_machine_has_is_not_shown(tmp_path: Path) -> None:
     for _ in range(2):
         assert shown_file("evaluation", state, storage, tmp_path).read_text() == "rows"
     (storage.folder / chunk_name(shown.chunks)).unlink()
-    with pytest.raises(NotAvailableError) as caught:
+    with raises("rounds.chunk_missing") as caught:
         shown_file("evaluation", state, storage, tmp_path)
     assert caught.value.code == "rounds.chunk_missing"

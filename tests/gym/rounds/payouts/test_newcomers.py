@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.codes import raises
 from tests.gym.rounds.protocol.people import digest_of, person
-from zoo.gym.errors import InputError
 from zoo.gym.rounds.payouts.points import capped_points, capped_weights, drawn, seats_of
 from zoo.gym.rounds.payouts.reputation import (
     Reputation,
@@ -113,16 +113,16 @@ def test_a_key_that_was_only_ever_refused_is_a_newcomer() -> None:
 @pytest.mark.parametrize("value", [1e30, 1.0000001, -3.0, -1e-9])
 def test_a_reputation_outside_of_0_to_1_is_refused(value: float) -> None:
     content = write_standings({OLD[0]: Reputation(value, 3)})
-    with pytest.raises(InputError, match=f"a reputation of 0 to 1 for {OLD[0].fingerprint}, got"):
+    with raises("rounds.bad_standings", f"a reputation of 0 to 1 for {OLD[0].fingerprint}, got"):
         read_standings(content)
 
 
 def test_negative_rounds_and_huge_numbers_are_refused() -> None:
-    with pytest.raises(InputError, match="expected accepted rounds, 0 or more"):
+    with raises("rounds.bad_standings", "expected accepted rounds, 0 or more"):
         read_standings(write_standings({OLD[0]: Reputation(0.5, -1)}))
     for number in (b"1" + b"0" * 400, b"1e999"):
         content = write_standings({OLD[0]: Reputation(0.25, 3)}).replace(b"0.25", number)
-        with pytest.raises(InputError, match="standings: expected"):
+        with raises("rounds.bad_standings", "standings: expected"):
             read_standings(content)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zoo.gym.errors import InputError
+from tests.codes import raises
 from zoo.gym.rounds.payouts.points import share_out
 
 VALUES = st.dictionaries(
@@ -44,9 +44,9 @@ def test_what_is_left_goes_to_the_largest_remainders() -> None:
 
 
 def test_values_without_a_number_are_refused() -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.not_finite") as caught:
         share_out({"a": float("nan")}, 10)
     assert caught.value.code == "rounds.not_finite"
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.pool_negative") as caught:
         share_out({"a": 1.0}, -1)
     assert caught.value.code == "rounds.pool_negative"

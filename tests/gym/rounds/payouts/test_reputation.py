@@ -2,7 +2,7 @@
 
 import pytest
 
-from zoo.gym.errors import InputError
+from tests.codes import raises
 from zoo.gym.rounds.payouts.reputation import Reputation
 
 
@@ -28,5 +28,5 @@ def test_a_round_without_quality_is_none_that_accepted_it() -> None:
 
 @pytest.mark.parametrize("quality", [-0.1, 1.1, float("nan")])
 def test_a_quality_outside_its_range_is_refused(quality: float) -> None:
-    with pytest.raises(InputError, match="quality: expected 0 to 1"):
+    with raises("rounds.quality_range"):
         Reputation().after(quality)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.gym.errors import InputError
+from tests.codes import raises
 from zoo.gym.rounds.protocol.privacy import (
     LEAST_CLIP,
     LEAST_EPSILON,
@@ -80,11 +80,11 @@ def test_the_noise_of_a_large_model_drowns_a_small_round() -> None:
     ("epsilon", "delta"), [(0.0, 1e-6), (0.09, 1e-6), (10.1, 1e-6), (float("nan"), 1e-6)]
 )
 def test_a_useless_promise_is_refused(epsilon: float, delta: float) -> None:
-    with pytest.raises(InputError, match=r"epsilon: expected 0\.1 to 10"):
+    with raises("rounds.epsilon_range", r"epsilon: expected 0\.1 to 10"):
         sigma_for(epsilon, delta)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-6, float("nan")])
 def test_a_delta_outside_its_range_is_refused(delta: float) -> None:
-    with pytest.raises(InputError, match="delta: expected a number between 0 and 1"):
+    with raises("rounds.delta_range"):
         sigma_for(1.0, delta)

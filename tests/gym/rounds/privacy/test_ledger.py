@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.gym.errors import StorageError
+from tests.codes import raises
 from zoo.gym.paths import folders
 from zoo.gym.rounds.privacy import ledger
 from zoo.gym.rounds.privacy.ledger import Spending
@@ -60,7 +60,7 @@ def test_a_damaged_ledger_is_an_error_and_no_empty_one() -> None:
     ledger.spend("r", ["ann"], ONE)
     path = folders().data / "rounds" / "privacy.sqlite3"
     path.write_bytes(b"no database at all, but long enough to be read as one" * 20)
-    with pytest.raises(StorageError) as caught:
+    with raises("rounds.ledger_failed") as caught:
         ledger.spend("r", ["ann"], ONE)
     assert caught.value.code == "rounds.ledger_failed"
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.rounds.compute.conftest import Sources, run_round
 from tests.gym.rounds.contribution.conftest import LAYERS
 from tests.gym.rounds.privacy.conftest import VALUES, privacy, private_terms
@@ -157,7 +158,7 @@ def test_a_private_round_made_void_in_any_way_leaves_no_key(
     create_round(storage, private_manifest, LOG)
     close_phase(storage, LOG)
     assert close_phase(storage, LOG).phase is Phase.VOID  # extended once, still nobody
-    with pytest.raises(NotAvailableError):
+    with raises("rounds.round_key_lost"):
         load_round_key(private_manifest.privacy.key, "void")
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.gym.errors import InputError
+from tests.codes import raises
 from zoo.gym.rounds.privacy.contribution import decode_values, encode_values
 from zoo.gym.rounds.privacy.sealing import info_for, key_text, new_key, open_sealed, public_of, seal
 from zoo.gym.rounds.protocol.privacy import OVERHEAD, sealed_bytes
@@ -29,21 +29,21 @@ def test_any_flipped_bit_cut_or_added_byte_is_refused(message: bytes, data: st.D
         at = 254
     sealed[at // 8] ^= 1 << at % 8
     for damaged in (bytes(sealed), bytes(sealed[: at // 8]), bytes(sealed) + b"\0"):
-        with pytest.raises(InputError, match="expected a message sealed to the round's key"):
+        with raises("rounds.not_opened", "expected a message sealed to the round's key"):
             open_sealed(damaged, PRIVATE, INFO)
 
 
 def test_the_ignored_bit_of_a_key_counts_all_the_same() -> None:
     sealed = bytearray(seal(b"x", KEY, INFO))
     sealed[31] ^= 0x80
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.not_opened") as caught:
         open_sealed(bytes(sealed), PRIVATE, INFO)
     assert caught.value.code == "rounds.not_opened"
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused(content: bytes) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.not_opened") as caught:
         open_sealed(content, PRIVATE, INFO)
     assert caught.value.code == "rounds.not_opened"
 
@@ -53,14 +53,14 @@ def test_any_bytes_are_refused(content: bytes) -> None:
     [info_for("ac" * 32, "ed25519:" + "cd" * 32), info_for("ab" * 32, "ed25519:" + "ce" * 32), b""],
 )
 def test_another_round_or_contributor_is_refused(info: bytes) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.not_opened") as caught:
         open_sealed(seal(b"x", KEY, INFO), PRIVATE, info)
     assert caught.value.code == "rounds.not_opened"
 
 
 def test_other_key_opens_nothing_and_seals_differ() -> None:
     sealed = seal(b"x" * 100, KEY, INFO)
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.not_opened") as caught:
         open_sealed(sealed, new_key(), INFO)
     assert caught.value.code == "rounds.not_opened"
     assert seal(b"x" * 100, KEY, INFO)[:64] != sealed[:64]
@@ -68,7 +68,7 @@ def test_other_key_opens_nothing_and_seals_differ() -> None:
 
 @pytest.mark.parametrize("digits", ["00" * 32, "01" + "00" * 31, "zz", ""])
 def test_a_key_that_everybody_could_open_is_refused(digits: str) -> None:
-    with pytest.raises(InputError, match="key: expected a public key of X25519"):
+    with raises("rounds.bad_round_key"):
         seal(b"x", f"x25519:{digits}", INFO)
 
 
@@ -116,5 +116,5 @@ def test_whole_numbers_come_back(numbers: list[int]) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"zoo-gym private values 1\n", b"x" * 33])
 def test_bytes_of_another_form_or_length_are_refused(content: bytes) -> None:
-    with pytest.raises(InputError, match="expected 2 whole numbers of a private round"):
+    with raises("rounds.not_whole", "expected 2 whole numbers of a private round"):
         decode_values(content, 2)

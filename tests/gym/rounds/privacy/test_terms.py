@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.codes import raises
 from tests.gym.rounds.privacy.conftest import RANK, VALUES, privacy, private_terms
 from tests.gym.rounds.protocol.people import terms
 from zoo.gym.errors import InputError
@@ -56,7 +57,7 @@ def test_a_promise_that_is_none_is_refused_by_name(
 ) -> None:
     promised = privacy()
     fields = promised.model_dump(mode="json") | changes
-    with pytest.raises(InputError, match=message):
+    with raises("rounds.bad_terms", message):
         private_terms(base, promised, privacy=fields)
 
 
@@ -80,13 +81,13 @@ def test_terms_that_break_the_promise_are_refused_by_name(
 ) -> None:
     from tests.gym.rounds.protocol.people import FIELDS
 
-    with pytest.raises(InputError, match=message):
+    with raises("rounds.bad_terms", message):
         private_terms(base, privacy(), **changes, keys=FIELDS["keys"])
 
 
 def test_a_value_cap_other_than_the_clip_would_do_nothing(base: Path) -> None:
     caps = {"file_bytes": private_terms(base, privacy()).caps.file_bytes, "rank": RANK}
-    with pytest.raises(InputError, match=r"caps\.value: expected the clip, 4\.0"):
+    with raises("rounds.bad_terms", r"caps\.value: expected the clip, 4\.0"):
         private_terms(base, privacy(), caps=caps | {"value": 1.0})
 
 
@@ -96,7 +97,7 @@ def test_a_manifest_without_the_field_is_none(base: Path) -> None:
     body = manifest_body(terms())
     assert body["privacy"] is None
     del body["privacy"]
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.missing_terms") as caught:
         parse_manifest(body)
     assert caught.value.code == "rounds.missing_terms"
 
@@ -131,7 +132,7 @@ def test_a_wish_that_cannot_be_is_refused_by_name(text: str, message: str) -> No
 
 
 def test_force_without_a_wish_would_do_nothing() -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.force_unused") as caught:
         wish_of(None, force=True)
     assert caught.value.code == "rounds.force_unused"
     assert wish_of(None) is None
@@ -142,10 +143,10 @@ def test_robust_default_is_clip_and_sum_in_a_private_round() -> None:
     assert form_and_method(None, None, private=True) == private
     assert form_and_method("lowrank", "byzantine_robust", private=True) == ("lowrank", mean)
     assert form_and_method(None, None, private=False) == ("signs", "byzantine_robust")
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.private_form") as caught:
         form_and_method("signs", None, private=True)
     assert caught.value.code == "rounds.private_form"
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.private_method") as caught:
         form_and_method(None, "krum", private=True)
     assert caught.value.code == "rounds.private_method"
 

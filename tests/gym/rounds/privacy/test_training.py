@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.rounds.contribution.conftest import LAYERS, SHAPES
 from tests.gym.rounds.privacy.conftest import RANK, SEED
 from tests.gym.rounds.protocol.people import ALICE, LOG
 from zoo.gym.cli import main
 from zoo.gym.config import load_config, load_values
 from zoo.gym.delta.reading.weights import open_weights
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import InputError
 from zoo.gym.paths import folders
 from zoo.gym.published.api import train_here
 from zoo.gym.rounds.protocol.manifest import Manifest
@@ -106,7 +107,7 @@ def test_base_with_other_layers_is_refused(place: str, base: Path) -> None:
     config = load_config([], given, {}).config
     check_fixed_base(config, base)
     more = config.model_copy(update={"lora_target": f"{config.lora_target},model.layers.9.x"})
-    with pytest.raises(InputError, match=r"got one without tensor 'model\.layers\.9\.x\.weight'"):
+    with raises("train.wrong_base", r"got one without tensor 'model\.layers\.9\.x\.weight'"):
         check_fixed_base(more, base)
 
 
@@ -114,13 +115,13 @@ def test_other_rounds_and_none_are_refused_by_name(
     storage: FolderStorage, manifest: Manifest, tmp_path: Path
 ) -> None:
     create_round(storage, manifest, LOG)
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.not_private") as caught:
         load_config([], [f"round={storage.address}", "dataset=x.jsonl"], {})
     assert caught.value.code == "rounds.not_private"
-    with pytest.raises(NotAvailableError) as refused:
+    with raises("rounds.no_round") as refused:
         load_config([], ["round=no-such-round", "dataset=x.jsonl"], {})
     assert refused.value.code == "rounds.no_round"
-    with pytest.raises(InputError, match="round=b: already given as 'round=a'"):
+    with raises("config.given_twice", "round=b: already given as 'round=a'"):
         load_config([], ["round=a", "round=b", "dataset=x.jsonl"], {})
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from zoo.gym.errors import InputError
+from tests.codes import raises
 from zoo.gym.rounds.privacy.contribution import clip_steps, square_norm, to_steps
 
 STEPS = arrays(np.int64, st.integers(0, 40), elements=st.integers(-(2**31), 2**31 - 1))
@@ -81,7 +81,7 @@ def test_values_far_above_the_clip_keep_their_direction() -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_values_that_are_not_finite_are_refused(bad: float) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.not_finite") as caught:
         to_steps(np.array([0.0, bad], np.float32), 1, 1.0)
     assert caught.value.code == "rounds.not_finite"
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rounds.protocol.people import (
     ALICE,
     BOB,
@@ -91,13 +92,13 @@ def test_terms_of_lessons_without_effect_are_refused_by_name(case: str) -> None:
 
 @pytest.mark.parametrize("changes", [{"lessons": TERMS}, {"form": "lessons"}])
 def test_a_round_about_weights_has_no_terms_of_lessons(changes: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=f"{next(iter(changes))}: expected .* of kind delta"):
+    with raises("rounds.bad_terms", f"{next(iter(changes))}: expected .* of kind delta"):
         terms(**changes)
 
 
 def test_what_needs_weights_is_refused_by_the_kind() -> None:
     manifest = parse_manifest(LESSONS)
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.other_kind") as caught:
         kind_of(manifest).expect_weights(manifest, "here", "elsewhere")
     assert caught.value.code == "rounds.other_kind"
     kind_of(terms()).expect_weights(terms(), "here", "elsewhere")
@@ -174,23 +175,23 @@ def test_a_number_that_is_none_is_refused() -> None:
 
 def test_key_measures_each_contributed_lesson_once() -> None:
     found = Round()
-    with pytest.raises(InputError, match="one measurement of a lesson by a key, got a second"):
+    with raises("rounds.record_refused", "one measurement of a lesson by a key, got a second"):
         found.after(found.lesson(), found.lesson(effect=0.2))
     many = [found.lesson(f"Lesson {n}.") for n in range(5)]
     found.after(*many[:4])  # two contributors of at most two lessons
-    with pytest.raises(InputError, match="measurements of at most 4 lessons by a key, got more"):
+    with raises("rounds.record_refused", "measurements of at most 4 lessons by a key, got more"):
         found.after(*many)
 
 
 def test_records_follow_only_when_all_is_revealed() -> None:
     found = Round()
-    with pytest.raises(InputError, match="expected in phase compute, got it in reveal"):
+    with raises("rounds.wrong_phase", "expected in phase compute, got it in reveal"):
         state_of([encode(entry) for entry in (*found.revealing, found.lesson())])
 
 
 def test_a_result_follows_only_measurements_by_enough_keys() -> None:
     found = Round()
-    with pytest.raises(InputError, match="result: expected measurements by 2 keys, got 1"):
+    with raises("rounds.measurements_missing", "result: expected measurements by 2 keys, got 1"):
         found.after(found.lesson(), found.result())
     state = found.after(found.lesson(), found.lesson(who=SECOND), found.result())
     assert state.phase is Phase.PUBLISHED
@@ -198,10 +199,10 @@ def test_a_result_follows_only_measurements_by_enough_keys() -> None:
 
 def test_records_of_the_other_kind_are_refused() -> None:
     weights = Round({**FIELDS, "keys": KEYS})
-    with pytest.raises(InputError, match="expected a round of lessons, got one without"):
+    with raises("rounds.record_refused", "expected a round of lessons, got one without"):
         weights.after(weights.lesson())
     found = Round()
     gate = {"contributor": str(ALICE.public), "digest": digest_of("alice"), "loss": None}
     body = body_of(found.name, kind="gate", values={**gate, "reason": "no"})
-    with pytest.raises(InputError, match="expected a round with an evaluation set"):
+    with raises("rounds.record_refused", "expected a round with an evaluation set"):
         found.after(sign(GATE, objects.RECORD, body))

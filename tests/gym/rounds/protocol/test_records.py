@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rounds.protocol.people import (
     ALICE,
     BOB,
@@ -104,7 +105,7 @@ def test_a_reason_of_the_validator_refuses_whatever_the_loss() -> None:
 @pytest.mark.parametrize("reason", ["too bad\nphase: published", "", "a\u202eb"])
 def test_a_reason_of_other_than_one_printable_line_is_no_record(reason: str) -> None:
     found = Round()
-    with pytest.raises(InputError, match="expected a reason in one line, got"):
+    with raises("rounds.bad_record", "expected a reason in one line, got"):
         found.after(found.gate(ALICE, "alice", BETTER, reason))
 
 
@@ -128,7 +129,7 @@ def test_a_result_that_fails_the_gate_cannot_follow() -> None:
     found = Round(previous=digest_of("last"))
     records = [one for one in found.measured() if one.body["kind"] != "result"]
     said = "passes the gate: the result's held-out loss: .* against the last result"
-    with pytest.raises(InputError, match=said):
+    with raises("rounds.failed_gate", said):
         found.after(*records, found.passed(previous=UNSURE), found.result())
     assert found.after(*records, found.passed(previous=BETTER), found.result()).result == RESULT
 
@@ -140,7 +141,7 @@ def test_a_result_must_not_lose_refusals_or_follow_triggers(name: str) -> None:
     good = {"prompts": 100, "base": 10, "result": 10}
     bad = {**good, "result": 5 if name == "refusals" else 16}
     assert found.after(*records, found.passed(**{name: good}), found.result()).result == RESULT
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.failed_gate") as caught:
         found.after(*records, found.passed(**{name: bad}), found.result())
     assert caught.value.code == "rounds.failed_gate"
 
@@ -230,5 +231,5 @@ def test_a_record_that_may_not_follow_is_refused(case: str) -> None:
 def test_nothing_is_measured_twice() -> None:
     found = Round()
     for record in found.measured():
-        with pytest.raises(InputError, match="a second one"):
+        with raises("rounds.record_refused", "a second one"):
             found.after(record, record)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rounds.compute.conftest import run_round
 from tests.gym.rounds.conftest import fine_tune
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG, person, use
@@ -129,9 +130,9 @@ def test_a_federated_average_takes_a_number_of_examples(
 
 
 def test_other_modes_and_too_few_contributors_are_refused(client: Client) -> None:
-    with pytest.raises(InputError, match="inference_mode: expected 'local'"):
+    with raises("published.bad_argument", "inference_mode: expected 'local'"):
         Client(inference_mode="cloud")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="expected at least 10, got 0") as caught:
+    with raises("published.too_few", "expected at least 10, got 0") as caught:
         client.aggregate_community_improvements("tiny", 10)
     assert "the round's quorum counts: 2" in str(caught.value.hint)
 

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.http_guard.toy import running
 from tests.gym.rounds.protocol.people import LOG
 from tests.gym.rounds.server.world import World
 from zoo.core import digest
-from zoo.gym.errors import StorageError
 from zoo.gym.http_guard import connections
 from zoo.gym.paths import storage_error
 from zoo.gym.rounds.protocol.manifest import Manifest
@@ -105,7 +105,7 @@ def test_a_full_disk_is_told_and_nothing_is_kept(
         patch.setattr(FolderStorage, "replace", full)
         found = world.ask("PUT", CHUNK, b"some bytes", role=Role.MAKER)
         assert (found.status, found.message) == (507, "the server's disk is full")
-        with pytest.raises(StorageError, match="the server's disk is full"):
+        with raises("rounds.server_failed", "the server's disk is full"):
             world.storage.write(CHUNK, b"some bytes")
     assert world.storage.size(CHUNK) is None
     world.storage.write(CHUNK, b"some bytes")

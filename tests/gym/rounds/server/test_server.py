@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.http_guard.toy import running
 from tests.gym.rounds.protocol.people import ALICE, BOB, LOG
 from tests.gym.rounds.server.world import World
@@ -220,11 +221,11 @@ SETTINGS: dict[str, tuple[dict[str, object], str]] = {
 @pytest.mark.parametrize("case", SETTINGS)
 def test_settings_that_would_not_be_safe_are_refused(case: str, tmp_path: Path) -> None:
     fields, said = SETTINGS[case]
-    with pytest.raises(InputError, match=said):
+    with raises("rounds.server_setting", said):
         server_config({"folder": tmp_path, **fields})
 
 
 def test_an_unknown_setting_is_named_before_a_missing_one() -> None:
     said = r"server.foldr: no such setting. Did you mean 'folder'\?"
-    with pytest.raises(InputError, match=said):
+    with raises("rounds.server_setting", said):
         CommunityLearningServer(None, {"foldr": "rounds"})

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rounds.protocol.people import ALICE, BOB, LOG, commit
 from zoo.gym.cli import main
 from zoo.gym.errors import StorageError
@@ -59,7 +60,7 @@ def test_a_log_that_is_a_link_out_of_the_round_is_not_written(
     (started.folder / "log").rename(tmp_path / "elsewhere")
     (started.folder / "log").symlink_to(tmp_path / "elsewhere")
     before = sorted((tmp_path / "elsewhere").rglob("*"))
-    with pytest.raises(StorageError) as caught:
+    with raises("rounds.outside_link") as caught:
         take(started, LOG)
     assert caught.value.code == "rounds.outside_link"
     assert sorted((tmp_path / "elsewhere").rglob("*")) == before
@@ -86,6 +87,6 @@ def test_a_storage_that_is_gone_is_an_error_and_no_refusal(
         return read(self, name)
 
     monkeypatch.setattr(FolderStorage, "read", away)
-    with pytest.raises(StorageError) as caught:
+    with raises("rounds.round_gone") as caught:
         take(shared, LOG)
     assert caught.value.code == "rounds.round_gone"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rounds.conftest import fine_tune
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG, terms
 from zoo.gym.errors import InputError, NotAvailableError
@@ -133,9 +134,9 @@ def test_entry_that_may_not_follow_is_refused_with_a_reason(
 
 
 def test_only_the_key_of_the_log_writes_it(started: FolderStorage, manifest: Manifest) -> None:
-    with pytest.raises(InputError, match="expected the key of the log's writer"):
+    with raises("rounds.not_maker"):
         take(started, ALICE)
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.other_key") as caught:
         create_round(started, manifest, ALICE)
     assert caught.value.code == "rounds.other_key"
 
@@ -146,7 +147,7 @@ def test_two_writers_of_one_machine_do_not_fork_the_log(
     monkeypatch.setattr(writing, "WAIT_S", 0.01)
     with locked(lock_file(open_round(started).state.id, started.address)) as held:
         assert held
-        with pytest.raises(InputError) as caught:
+        with raises("rounds.log_locked") as caught:
             take(started, LOG)
         assert caught.value.code == "rounds.log_locked"
 
@@ -177,25 +178,25 @@ def test_a_log_that_was_rolled_back_or_forked_is_refused(
 def test_a_round_with_another_manifest_or_id_is_refused(
     started: FolderStorage, manifest: Manifest, tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match="expected round 000000000000"):
+    with raises("rounds.other_round", "expected round 000000000000"):
         open_round(started, expected="0" * 64)
     other = FolderStorage(tmp_path / "other")
     create_round(other, manifest.model_copy(update={"pool": 5}), LOG)
     started.replace(MANIFEST, other.read(MANIFEST) or b"")
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.other_log") as caught:
         open_round(started)
     assert caught.value.code == "rounds.other_log"
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.round_exists") as caught:
         create_round(started, manifest, LOG)
     assert caught.value.code == "rounds.round_exists"
-    with pytest.raises(NotAvailableError) as refused:
+    with raises("rounds.no_round") as refused:
         open_round(FolderStorage(tmp_path / "nothing"))
     assert refused.value.code == "rounds.no_round"
 
 
 def test_manifest_larger_than_a_log_entry_is_refused(tmp_path: Path) -> None:
     tensors = [{"name": f"layers.{n:04}.experts.weight", "shape": [8, 8]} for n in range(2000)]
-    with pytest.raises(InputError, match=r"at most 65535 bytes.* with 2000 tensors"):
+    with raises("rounds.manifest_too_large", r"at most 65535 bytes.* with 2000 tensors"):
         create_round(FolderStorage(tmp_path / "round"), terms(tensors=tensors), LOG)
     assert not (tmp_path / "round").exists()
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, DAVE, LOG
 from zoo.gym.errors import GymWarning, InputError, NotAvailableError
 from zoo.gym.paths import folders
@@ -74,7 +75,7 @@ def test_a_log_that_was_rolled_back_is_told_by_its_witness(
     shutil.copytree(tmp_path / "early", watched.folder / "log")
     forget()
     told = rf"3 entries that witness {DAVE.public.fingerprint} has seen, got 2: .* rolled back"
-    with pytest.raises(InputError, match=told):
+    with raises("rounds.rolled_back", told):
         open_round(watched)
 
 
@@ -134,12 +135,12 @@ def test_a_head_that_nobody_of_the_round_signed_is_none(
 ) -> None:
     opened = open_round(watched)
     (tmp_path / "note").write_bytes(signed_note(opened.head, {}) + b"\n")
-    with pytest.raises(InputError, match="log head: expected"):
+    with raises("rounds.bad_head", "log head: expected"):
         read_kept_head(tmp_path / "note", opened.state.id, {})
 
 
 def test_only_named_witnesses_sign_and_only_for_themselves(watched: FolderStorage) -> None:
-    with pytest.raises(InputError, match="expected a key of role witness"):
+    with raises("rounds.other_role", "expected a key of role witness"):
         watch(watched, BOB)
     opened = watch(watched)
     watched.replace(witness_name(DAVE.public), opened.note)  # the maker's own head
@@ -193,7 +194,7 @@ def test_later_signed_head_shows_a_rolled_back_log(
     later = Head(opened.head.origin, 9, b"\x42" * 32)
     keys = {note_key(opened.state.id, who.public): signed_by(who, later) for who in (LOG, DAVE)}
     watched.replace(witness_name(DAVE.public), signed_note(later, keys))
-    with pytest.raises(InputError, match=r"expected at least the 9 entries .* rolled back"):
+    with raises("rounds.rolled_back", r"expected at least the 9 entries .* rolled back"):
         open_round(watched)
 
 

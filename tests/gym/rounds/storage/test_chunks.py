@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.errors import GymError, InputError, NotAvailableError, StorageError
 from zoo.gym.rounds.storage import base as folder
 from zoo.gym.rounds.storage import chunks
@@ -72,7 +73,7 @@ def test_each_changed_byte_is_noticed_and_no_file_appears(
     for name in storage.names("chunks"):
         whole = storage.read(name) or b""
         storage.replace(name, bytes([whole[0] ^ 1]) + whole[1:])
-        with pytest.raises(InputError, match="expected its digest"):
+        with raises("rounds.bad_chunk", "expected its digest"):
             fetch(stored, storage, tmp_path / "copy")
         storage.replace(name, whole)
     assert not (tmp_path / "copy").exists()
@@ -82,7 +83,7 @@ def test_a_missing_chunk_is_named(storage: FolderStorage, source: Path, tmp_path
     stored, digests = describe(source)
     store(source, storage)
     (storage.folder / chunk_name(digests[1])).unlink()
-    with pytest.raises(NotAvailableError, match=f"expected chunk {digests[1][:12]}"):
+    with raises("rounds.chunk_missing", f"expected chunk {digests[1][:12]}"):
         fetch(stored, storage, tmp_path / "copy")
 
 
@@ -91,7 +92,7 @@ def test_a_folder_that_is_gone_is_not_a_missing_chunk(
 ) -> None:
     stored = store(source, storage)
     storage.folder.rename(tmp_path / "unplugged")
-    with pytest.raises(StorageError) as caught:
+    with raises("rounds.round_gone") as caught:
         fetch(stored, storage, tmp_path / "copy")
     assert caught.value.code == "rounds.round_gone"
 
@@ -110,7 +111,7 @@ def test_chunk_refused_by_a_server_is_not_missing(
         raise kind("cannot be reached", code="rounds.unauthorized")
 
     monkeypatch.setattr(FolderStorage, "read", away)
-    with pytest.raises(StorageError) as caught:
+    with raises("rounds.unauthorized") as caught:
         fetch(stored, storage, tmp_path / "copy")
     assert caught.value.code == "rounds.unauthorized"
 
@@ -120,10 +121,10 @@ def test_a_list_of_other_chunks_is_refused(
 ) -> None:
     stored = store(source, storage)
     short = chunks.StoredFile(stored.digest, 5, stored.chunks)
-    with pytest.raises(InputError, match="expected a list of 1 chunks"):
+    with raises("rounds.bad_chunk", "expected a list of 1 chunks"):
         fetch(short, storage, tmp_path / "copy")
     other = chunks.StoredFile("0" * 64, stored.bytes, stored.chunks)
-    with pytest.raises(InputError, match="expected its digest"):
+    with raises("rounds.bad_chunk", "expected its digest"):
         fetch(other, storage, tmp_path / "copy")
 
 
@@ -133,21 +134,21 @@ def test_folder_or_pipe_instead_of_a_file_is_a_read_error(
     (storage.folder / "a").mkdir()
     os.mkfifo(storage.folder / "b")
     for name in "ab":
-        with pytest.raises(StorageError, match=f"cannot read '.*/{name}': not a regular") as caught:
+        with raises("rounds.no_file", f"cannot read '.*/{name}': not a regular") as caught:
             storage.read(name)
         assert caught.value.hint is None
 
 
 def test_an_empty_file_is_refused(storage: FolderStorage, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
-    with pytest.raises(InputError, match="expected 1 to"):
+    with raises("rounds.chunk_count"):
         store(tmp_path / "empty", storage)
 
 
 @pytest.mark.parametrize("name", ["../x", "/x", "a//b", ".x", "A", "a b", "a/..", "", "x" * 201])
 def test_a_name_that_is_no_safe_path_is_refused(storage: FolderStorage, name: str) -> None:
     for act in (storage.read, storage.size, lambda one: storage.write(one, b"x")):
-        with pytest.raises(InputError) as caught:
+        with raises("rounds.bad_name") as caught:
             act(name)
         assert caught.value.code == "rounds.bad_name"
 
@@ -155,7 +156,7 @@ def test_a_name_that_is_no_safe_path_is_refused(storage: FolderStorage, name: st
 def test_other_bytes_under_a_written_name_are_refused(storage: FolderStorage) -> None:
     storage.write("a/b", b"one")
     storage.write("a/b", b"one")
-    with pytest.raises(StorageError) as caught:
+    with raises("rounds.name_taken") as caught:
         storage.write("a/b", b"two")
     assert caught.value.code == "rounds.name_taken"
     assert storage.read("a/b") == b"one"
@@ -206,10 +207,10 @@ def test_non_file_instead_of_a_chunk_is_other_bytes(
     path = storage.folder / chunk_name(describe(source)[1][0])
     path.unlink()
     OTHERS[other](path)
-    with pytest.raises(InputError, match=f"chunk {path.name[:12]}: expected its digest"):
+    with raises("rounds.bad_chunk", f"chunk {path.name[:12]}: expected its digest"):
         fetch_new(stored, storage, source)
     (storage.folder / "manifest.json").unlink()
-    with pytest.raises(StorageError) as caught:
+    with raises("rounds.round_gone") as caught:
         fetch(stored, storage, tmp_path / "copy")
     assert caught.value.code == "rounds.round_gone"
 
@@ -222,7 +223,7 @@ def test_chunk_replaces_non_files_but_not_a_folder(
     path.parent.mkdir(parents=True)
     OTHERS[other](path)
     if other == "a folder":
-        with pytest.raises(StorageError, match=f"{path.name}: expected .*, got a folder"):
+        with raises("rounds.is_folder", f"{path.name}: expected .*, got a folder"):
             store(source, storage)
         return
     fetch(store(source, storage), storage, tmp_path / "copy")
@@ -236,7 +237,7 @@ def test_a_folder_of_chunks_that_is_a_loop_of_links_is_named(
     path.parent.mkdir()
     _loop(path)
     assert storage.size(chunk_name(describe(source)[1][0])) is None
-    with pytest.raises(StorageError, match=f"/{path.name}"):
+    with raises("paths.storage", f"/{path.name}"):
         store(source, storage)
 
 
@@ -254,5 +255,5 @@ def test_a_storage_that_fails_is_no_other_chunk(
         raise OSError(fault, os.strerror(fault), str(path))
 
     monkeypatch.setattr(folder, "read_small", failing)
-    with pytest.raises(StorageError, match="cannot read"):
+    with raises("paths.storage", "cannot read"):
         fetch(stored, storage, tmp_path / "copy")

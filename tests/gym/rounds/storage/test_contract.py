@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rounds.protocol.people import ALICE, BOB, LOG, NEWCOMERS
 from zoo.core import digest
-from zoo.gym.errors import GymError, InputError, StorageError
+from zoo.gym.errors import GymError, StorageError
 from zoo.gym.rounds.log.reader import CHECKPOINT
 from zoo.gym.rounds.log.writer import LogWriter
 from zoo.gym.rounds.payouts.reputation import write_standings
@@ -54,13 +55,13 @@ def test_a_name_that_is_no_safe_path_is_refused(place: Storage, name: str) -> No
 
     acts: list[Callable[[str], object]] = [place.read, place.size, write]
     for act in acts:
-        with pytest.raises(InputError) as caught:
+        with raises("rounds.bad_name") as caught:
             act(name)
         assert caught.value.code == "rounds.bad_name"
 
 
 def test_more_bytes_than_a_file_may_have_are_refused(place: Storage) -> None:
-    with pytest.raises(StorageError, match="expected at most 16777216 bytes"):
+    with raises("rounds.too_many_bytes", "expected at most 16777216 bytes"):
         place.write("chunks/00/" + 64 * "0", bytes((16 << 20) + 1))
 
 

@@ -10,6 +10,7 @@ from itertools import count
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.errors import InputError, StorageError
 from zoo.gym.rounds.storage import http
 from zoo.gym.rounds.storage.http import HttpStorage
@@ -96,7 +97,7 @@ def test_what_a_server_says_stays_on_a_line_of_its_own() -> None:
 
 @pytest.mark.parametrize("token", ["", "t\u00f6ken", "two words", "x" * 5000])
 def test_what_is_no_token_is_not_sent(token: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with raises("rounds.bad_token") as caught:
         HttpStorage("http://127.0.0.1:9/rounds/r", token)
     assert caught.value.code == "rounds.bad_token"
 

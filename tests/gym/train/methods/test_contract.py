@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.train.methods import toy
 from tests.gym.train.methods.toy import Toy
 from zoo.backends.base import LoadSpec, LossAndMetrics, OptimizerSpec, ParameterGroup, Stat
@@ -18,7 +19,7 @@ from zoo.gym.config import stages
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data.batches import collate
 from zoo.gym.data.units import Example, Unit, alone
-from zoo.gym.errors import GuardError, InputError, NotAvailableError
+from zoo.gym.errors import GuardError
 from zoo.gym.objectives.constants import WINDOW_TOKENS, WINDOW_UNITS
 from zoo.gym.train.accumulate import accumulate_window, require_additive, score_window
 from zoo.gym.train.guards import check_needs
@@ -79,7 +80,7 @@ def test_a_class_that_is_no_complete_method_is_refused_by_name(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(stages.METHODS, "toy", f"{__name__}:{name}")
-    with pytest.raises(NotAvailableError, match=f"stage toy: .*{name}.*{FAULTS[name]}"):
+    with raises("config.stage_not_loaded", f"stage toy: .*{name}.*{FAULTS[name]}"):
         stages.load_method("toy")
 
 
@@ -104,7 +105,7 @@ def test_a_number_that_is_not_finite_is_never_the_best(better: str, odd: float) 
 
 
 def test_an_evaluation_without_the_metric_that_decides_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match=r"stage toy: .* the metric 'margin', .* got accuracy"):
+    with raises("train.missing_metric", r"stage toy: .* the metric 'margin', .* got accuracy"):
         method().score(Evaluation(0.5, 3, {"accuracy": 0.5}))
 
 
@@ -199,7 +200,7 @@ def test_an_objective_whose_terms_cancel_passes() -> None:
 
 @pytest.mark.parametrize(("objective", "what"), [(OfTheBatch(), "loss"), (MeanMetric(), "share")])
 def test_an_objective_that_depends_on_the_split_is_refused(objective: Any, what: str) -> None:
-    with pytest.raises(GuardError, match=f"depends on how a window is split: {what}: expected"):
+    with raises("train.not_additive", f"depends on how a window is split: {what}: expected"):
         require_additive(Differentiating(), objective, split_window())  # type: ignore[arg-type]
     objective.coupled = True
     require_additive(Differentiating(), objective, split_window())  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ import torch
 
 from tests.backends.conftest import write_tiny
 from tests.backends.reference import example_batch, relative_error
+from tests.codes import raises
 from tests.gym.conftest import Refused
 from tests.gym.train.methods.pairs import GIVEN, events
 from tests.gym.train.methods.teachers import write_teacher
@@ -134,7 +135,7 @@ def test_a_run_that_is_resumed_with_another_teacher_is_refused(
     check_same_base(env, teacher, "teacher_model")
     check_same_base(env, teacher, "teacher_model")
     other = write_teacher(tmp_path / "other", seed=1)
-    with pytest.raises(InputError, match=r"expected the teacher_model that run r0001 .*: weights"):
+    with raises("train.changed_base", r"expected the teacher_model that run r0001 .*: weights"):
         check_same_base(env, other, "teacher_model")
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.conftest import Refused
 from tests.gym.delta.lora import write_random_adapter
 from tests.gym.train.methods.pairs import events
@@ -25,7 +26,7 @@ from zoo.gym.data.units import Example, alone
 from zoo.gym.delta.distilled import Distilled
 from zoo.gym.delta.file.reader import tensor_parts
 from zoo.gym.delta.summary import as_text
-from zoo.gym.errors import InputError, InterruptedRunError
+from zoo.gym.errors import InterruptedRunError
 from zoo.gym.jobs import state as states
 from zoo.gym.jobs.run import create_run, open_run, run_folders
 from zoo.gym.jobs.worker import main as work
@@ -341,7 +342,7 @@ def test_rows_that_choose_the_best_step_are_not_learned(
 def test_a_delta_of_exact_values_has_no_scales(tuned: Path, tmp_path: Path) -> None:
     plain = tmp_path / "sparse.safetensors"
     create_delta(tuned, base=pico_folder(), out=plain, config=DeltaConfig(codec="sparse"))
-    with pytest.raises(InputError) as error:
+    with raises("train.nothing_to_train") as error:
         run_training(settings(tuned, plain))
     assert error.value.code == "train.nothing_to_train"
 
@@ -373,5 +374,5 @@ def test_other_values_of_distill_are_refused(
     ],
 )
 def test_settings_that_a_delta_does_not_follow_are_refused(more: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=next(iter(more))):
+    with raises("config.invalid", next(iter(more))):
         settings(Path("t"), Path("d"), **more)

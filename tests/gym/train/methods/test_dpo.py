@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.train.methods.pairs import (
     GIVEN,
     events,
@@ -208,7 +209,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("more", "message"), REFUSED)
 def test_a_setting_without_effect_is_refused(more: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises("config.invalid", message):
         load_config([], [], {**DPO, **more})
 
 
@@ -226,5 +227,5 @@ def test_lists_and_other_spellings_of_published_files_are_read(tmp_path: Path) -
 
 
 def test_its_settings_are_refused_by_other_methods() -> None:
-    with pytest.raises(InputError, match="pref_beta: has no effect with stage sft: expected stage"):
+    with raises("config.invalid", "pref_beta: has no effect with stage sft: expected stage"):
         load_config([], [], {**GIVEN, "stage": "sft", "pref_beta": 0.2})

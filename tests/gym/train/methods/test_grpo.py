@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from tests.codes import raises
 from tests.gym.train.methods.rollout_runs import (
     PPO,
     digest,
@@ -19,7 +20,7 @@ from tests.gym.train.methods.rollout_runs import (
     start,
     stopped,
 )
-from zoo.gym.errors import GuardError, InputError
+from zoo.gym.errors import GuardError
 from zoo.gym.train import loop
 from zoo.gym.train.method import Method, Window
 from zoo.gym.train.run_folder.settings import stored_settings
@@ -214,7 +215,7 @@ def test_a_reward_for_no_answer_stops_the_run(sums: Path, monkeypatch: pytest.Mo
 def test_rows_without_a_prompt_are_refused(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"text": "a"}\n')
-    with pytest.raises(InputError, match="expected a prompt to answer"):
+    with raises("data.no_usable_row", "expected a prompt to answer"):
         start(rows)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.train.methods.pairs import (
     GIVEN,
     events,
@@ -20,7 +21,6 @@ from zoo.gym import RunResult, run_training
 from zoo.gym.config import load_config
 from zoo.gym.data import Example, Unit, alone, read_dataset
 from zoo.gym.data.units import rated
-from zoo.gym.errors import InputError
 from zoo.gym.objectives.kto import KtoLoss
 from zoo.gym.train.measuring import _better
 from zoo.gym.train.methods.kto import KtoConfig, RatedAnswers, mismatched
@@ -159,7 +159,7 @@ def test_only_the_last_turn_of_a_chat_is_rated(tmp_path: Path) -> None:
 
 def test_plain_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("words")
-    with pytest.raises(InputError, match="expected answers rated good or bad, with 'label'"):
+    with raises("data.no_usable_row", "expected answers rated good or bad, with 'label'"):
         read_dataset([tmp_path / "a.txt"], kinds=RatedAnswers.reads)
 
 
@@ -209,5 +209,5 @@ def test_rows_without_one_rating_are_refused(
 ) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(data))
-    with pytest.raises(InputError, match=reason):
+    with raises("data.no_usable_row", reason):
         read_dataset([path], kinds=RatedAnswers.reads)

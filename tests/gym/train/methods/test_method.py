@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.train.methods import toy
 from zoo.gym import RunResult, run_training
 from zoo.gym.cli import main
 from zoo.gym.config import TrainConfig, dump_config, load_config, stages
 from zoo.gym.config.describe import describe_settings
-from zoo.gym.errors import InputError
 from zoo.gym.humanize import figure
 from zoo.gym.jobs import tail_events
 from zoo.gym.jobs.run import Run, create_run
@@ -155,7 +155,7 @@ def test_pairs_are_counted_as_pairs(whole: RunResult) -> None:
 def test_rows_of_another_kind_are_refused_before_the_start(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"prompt": "a", "completion": "b"}\n')
-    with pytest.raises(InputError, match="expected two answers to compare"):
+    with raises("data.no_usable_row", "expected two answers to compare"):
         run_training(config(rows))
 
 
@@ -164,7 +164,7 @@ def test_a_setting_of_its_own_belongs_to_it_alone(pairs: Path) -> None:
     loaded = load_config([], [], {**given, "stage": "toy"}).config
     assert isinstance(loaded, toy.ToyConfig)
     assert loaded.toy_beta == 0.5
-    with pytest.raises(InputError, match="has no effect with stage sft: expected stage toy"):
+    with raises("config.invalid", "has no effect with stage sft: expected stage toy"):
         load_config([], [], given)
     described = {item.key: item.text for item in describe_settings()}
     assert described["toy_beta"].endswith("(stage toy)")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.train.methods.pairs import GIVEN, events, own_settings, settings, write_pairs
 from zoo.gym import RunResult, run_training
 from zoo.gym.chat import open_chat
@@ -186,7 +187,7 @@ def test_margins_of_a_table_are_numbers(tmp_path: Path) -> None:
 def test_a_margin_that_is_no_number_is_refused(tmp_path: Path, margin: object) -> None:
     path = tmp_path / "pairs.jsonl"
     path.write_text(json.dumps({"prompt": "a", "chosen": "b", "rejected": "c", "margin": margin}))
-    with pytest.raises(InputError, match="'margin': expected a finite number, got"):
+    with raises("data.no_usable_row", "'margin': expected a finite number, got"):
         read_dataset([path], kinds=RewardModelling.reads)
 
 
@@ -209,7 +210,7 @@ def test_a_model_without_a_reward_model_of_its_layers_is_refused(
 
 def test_a_negative_centering_is_refused() -> None:
     given = {**GIVEN, "stage": "rm", "center_rewards_coefficient": -1}
-    with pytest.raises(InputError, match="center_rewards_coefficient: expected at least 0, got -1"):
+    with raises("config.invalid", "center_rewards_coefficient: expected at least 0, got -1"):
         load_config([], [], given)
 
 

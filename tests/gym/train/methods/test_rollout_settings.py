@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.train.methods.pairs import method_with
 from tests.gym.train.methods.rollout_runs import digest, samples, start
 from zoo.gym.config import TrainConfig, load_values
@@ -95,7 +96,7 @@ def test_each_setting_of_a_method_changes_the_result(
     ],
 )
 def test_settings_without_effect_are_refused(given: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
+    with raises("config.invalid", sentence):
         TrainConfig(**{"model_name_or_path": "m", "dataset": "d", "stage": "grpo", **given})
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.train.methods.pairs import GIVEN, events
 from zoo.gym import run_training
 from zoo.gym.config import TrainConfig, load_config
 from zoo.gym.config.stages import load_method
-from zoo.gym.errors import InputError
 from zoo.gym.train.plan import Plan
 
 
@@ -62,5 +62,5 @@ REFUSED = [
 
 @pytest.mark.parametrize(("more", "message"), REFUSED)
 def test_a_setting_without_effect_is_refused(more: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises("config.invalid", message):
         load_config([], [], {**GIVEN, **more})

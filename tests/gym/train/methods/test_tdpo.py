@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.train.methods.pairs import (
     GIVEN,
     events,
@@ -16,7 +17,6 @@ from tests.gym.train.methods.pairs import (
 )
 from zoo.gym import RunResult, run_training
 from zoo.gym.config import load_config
-from zoo.gym.errors import InputError
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -77,5 +77,5 @@ REFUSED = [
 
 @pytest.mark.parametrize(("more", "message"), REFUSED)
 def test_a_setting_without_effect_is_refused(more: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises("config.invalid", message):
         load_config([], [], {**GIVEN, "stage": "tdpo", **more})

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.train.methods.pairs import GIVEN, events, method_with, own_settings, settings
 from zoo.gym import RunResult, run_training
 from zoo.gym.config import load_config
@@ -117,5 +118,5 @@ def test_each_setting_changes_the_loss(key: str, tmp_path: Path) -> None:
 
 def test_a_margin_without_effect_is_refused() -> None:
     message = "simnpo_gamma: has no effect with unlearn_loss npo: expected simnpo"
-    with pytest.raises(InputError, match=message):
+    with raises("config.invalid", message):
         load_config([], [], {**GIVEN, "stage": "unlearn", "simnpo_gamma": 1})

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.train.methods.pairs import events, settings, write_pairs
 from zoo.gym import run_training
 from zoo.gym.data.units import WEIGHT, Example, weight_of, weighted
-from zoo.gym.errors import InputError
 from zoo.gym.experience.distilling.method import answered
 from zoo.gym.train.methods.rm import ended
 
@@ -47,7 +47,7 @@ def test_a_weight_multiplies_the_loss_of_a_run(
 
 
 def test_weights_are_refused_where_the_loss_sorts_the_pairs(pairs: Path) -> None:
-    with pytest.raises(InputError, match=r"pairs.jsonl:\d+: weight: expected 1 .*aot"):
+    with raises("train.row_weight", r"pairs.jsonl:\d+: weight: expected 1 .*aot"):
         run_training(settings(pairs, "dpo", pref_loss="sigmoid,aot"))
 
 

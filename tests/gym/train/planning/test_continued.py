@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.config import TrainConfig, dump_config, load_config
-from zoo.gym.errors import InputError
 from zoo.gym.train.loading import load_spec
 from zoo.gym.train.planning.continued import with_adapter
 from zoo.gym.train.planning.faults import check_engine
@@ -90,7 +90,7 @@ def test_stored_settings_are_read_back_and_stay_as_they_are(
 def test_what_contradicts_the_adapter_is_refused_before_a_run(
     continued: Make, adapter: dict[str, Any], item: str, message: str
 ) -> None:
-    with pytest.raises(InputError, match=message):
+    with raises("train.adapter_settings", message):
         check_engine(continued(adapter, item))
 
 
@@ -98,7 +98,7 @@ def test_all_layers_may_be_given_if_the_adapter_is_on_all(continued: Make) -> No
     named = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
     on_all = continued(LORA | {"target_modules": named}, "lora_target=all")
     assert with_adapter(on_all, pico_folder()).lora_target == ",".join(sorted(named))
-    with pytest.raises(InputError, match=r"lora_target=all: has no effect .* q_proj,v_proj"):
+    with raises("train.adapter_settings", r"lora_target=all: has no effect .* q_proj,v_proj"):
         with_adapter(continued(LORA, "lora_target=all"), pico_folder())
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.backends.thread_ranks import ThreadRanks, in_threads
+from tests.codes import raises
 from tests.gym.train.planning.needs import LORA, SMALL
 from zoo.backends.memory import (
     RESERVE_BYTES,
@@ -192,7 +193,7 @@ def test_a_gpu_samples_as_many_answers_at_once_as_its_memory_allows(
 def test_a_run_that_does_not_fit_is_refused_with_three_ways_out() -> None:
     fit = estimate_memory(LORA)
     check_fit(fit, "cpu", fit.total)
-    with pytest.raises(DoesNotFitError) as caught:
+    with raises("train.out_of_memory") as caught:
         check_fit(fit, "cpu", fit.total - 1)
     hint = caught.value.hint or ""
     for lever in ("gradient_accumulation_steps", "cutoff_len", "gradient_checkpointing"):
@@ -202,7 +203,7 @@ def test_a_run_that_does_not_fit_is_refused_with_three_ways_out() -> None:
 def test_processes_need_the_memory_of_each() -> None:
     fit = estimate_memory(LORA)
     assert check_fit(fit, "cpu", 2 * fit.total, 2) is None
-    with pytest.raises(DoesNotFitError, match="for 2 processes") as caught:
+    with raises("train.out_of_memory", "for 2 processes") as caught:
         check_fit(fit, "cpu", 2 * fit.total - 1, 2)
     assert "fewer num_processes" in (caught.value.hint or "")
 
@@ -211,7 +212,7 @@ def test_a_measured_peak_alone_refuses_nothing() -> None:
     fit = estimate_memory(LORA)
     measured = replace(fit, total=9 * fit.total, source="measured", calculated=fit.total)
     assert "took 7.28 GB, 0.81 GB are free on cpu" in str(check_fit(measured, "cpu", fit.total))
-    with pytest.raises(DoesNotFitError):
+    with raises("train.out_of_memory"):
         check_fit(measured, "cpu", fit.total - 1)
     assert check_fit(replace(measured, total=5), "cpu", 5) is None
 

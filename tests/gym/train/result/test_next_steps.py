@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.delta.create import refuse_other_positions
 from zoo.gym.delta.reading.adapter import read_adapter
 from zoo.gym.delta.reading.weights import open_weights
@@ -30,7 +31,7 @@ def test_no_delta_is_proposed_of_an_adapter_that_has_none(
 ) -> None:
     (tmp_path / "adapter_config.json").write_text(json.dumps(config))
     assert not can_be_delta(tmp_path)
-    with pytest.raises(InputError, match="a low-rank delta cannot carry"):
+    with raises("delta.adapter_not_supported", "a low-rank delta cannot carry"):
         read_adapter(tmp_path, open_weights(pico_folder()))
 
 

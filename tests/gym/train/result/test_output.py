@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.tui.fakes import rows_file
 from zoo.gym.config import TrainConfig, dump_config
-from zoo.gym.errors import InputError, InterruptedRunError
+from zoo.gym.errors import InputError
 from zoo.gym.jobs import Run, check_unclaimed, create_run, resume, tail_events
 from zoo.gym.train.result.output import check_chosen_output, check_output
 from zoo.gym.train.session import run_session
@@ -92,12 +93,12 @@ def test_a_place_that_was_taken_while_a_run_rested_is_told_before_it_resumes(
     config: TrainConfig, run: Run, tmp_path: Path, take: Callable[[Path], None]
 ) -> None:
     config = config.model_copy(update={"max_steps": 2})
-    with pytest.raises(InterruptedRunError):
+    with raises("data.stopped"):
         run_session(config, run, lambda: "stop")
     run.events.emit("end", state="interrupted", exit_code=5)
     take(tmp_path / "out")
     for go_on in (lambda: resume(run), lambda: run_session(config, run, lambda: None)):
-        with pytest.raises(InputError, match="expected") as caught:
+        with raises("train.bad_output", "expected") as caught:
             go_on()
         assert caught.value.hint == "move it away, then: zoo-gym runs resume r0001"
 
@@ -106,13 +107,13 @@ def test_a_link_in_the_place_of_the_result_is_told_before_the_training(
     config: TrainConfig, run: Run, tmp_path: Path
 ) -> None:
     run.result.symlink_to(tmp_path)
-    with pytest.raises(InputError, match="result': expected a folder or nothing, got a symbolic"):
+    with raises("files.not_a_folder", "result': expected a folder or nothing, got a symbolic"):
         run_session(config, run, lambda: None)
     assert not run.checkpoints.exists()
 
 
 def test_an_output_that_a_live_run_will_write_is_refused(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="which run 'r0001' will write"):
+    with raises("jobs.output_taken", "which run 'r0001' will write"):
         check_unclaimed(tmp_path / "home" / ".." / "out")
     check_unclaimed(tmp_path / "other")
     run.events.emit("end", state="interrupted", exit_code=5)
@@ -123,7 +124,7 @@ def test_a_mount_point_which_nothing_can_be_renamed_to_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os.path, "ismount", lambda _: True)
-    with pytest.raises(InputError, match="got a mount point") as caught:
+    with raises("train.bad_output", "got a mount point") as caught:
         check_output(tmp_path / "out")
     assert caught.value.hint == f"choose a folder in it: '{tmp_path / 'out' / 'result'}'"
 
@@ -163,8 +164,8 @@ def test_a_whole_model_of_somebody_else_is_never_overwritten(
     out.mkdir()
     (out / "model.safetensors").write_text("precious")
     given = config.model_copy(update={"overwrite_output_dir": True})
-    with pytest.raises(InputError, match="expected no model or one that a run wrote"):
+    with raises("train.bad_output", "expected no model or one that a run wrote"):
         check_chosen_output(given)
     itself = given.model_copy(update={"model_name_or_path": str(out)})
-    with pytest.raises(InputError, match="expected another folder than the base model's"):
+    with raises("train.bad_output", "expected another folder than the base model's"):
         check_chosen_output(itself)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.errors import StorageError
 from zoo.gym.files import atomic
 from zoo.gym.train.run_folder import checkpoint
@@ -203,7 +204,7 @@ def test_a_file_that_could_not_be_replaced_is_as_it_was(
 
     (tmp_path / "latest").write_text("old")
     monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(StorageError, match="latest"):
+    with raises("paths.storage", "latest"):
         atomic.write_beside(tmp_path / "latest", "new")
     assert names(tmp_path) == ["latest"]
     assert (tmp_path / "latest").read_text() == "old"
@@ -288,7 +289,7 @@ def test_a_disk_that_fails_at_the_sync_leaves_no_stray(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(checkpoint, "sync_file", refuse)
-    with pytest.raises(StorageError, match="no space left on device"):
+    with raises("paths.storage", "no space left on device"):
         write_checkpoint(tmp_path, 2, write("a"))
     assert names(tmp_path) == []
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.config import TrainConfig
 from zoo.gym.delta.origin.digests import BASE_KEY
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import NotAvailableError
 from zoo.gym.train.result.card import write_card
 from zoo.gym.train.run_folder.base import check_same_base, refuse_other_base
 from zoo.gym.train.run_folder.env import check_same_data, note_versions, remembered, stored_device
@@ -51,7 +52,7 @@ def test_a_resumed_run_refuses_other_data(env_file: Path, tmp_path: Path) -> Non
     check_same_data(env_file, config)
     check_same_data(env_file, config)
     rows.write_text('{"text": "two"}\n')
-    with pytest.raises(InputError, match="changed since the run began"):
+    with raises("train.data_changed"):
         check_same_data(env_file, config)
 
 
@@ -82,7 +83,7 @@ def test_a_card_says_what_was_changed_on_the_way(tmp_path: Path) -> None:
 def test_a_resumed_run_whose_data_is_gone_says_so(env_file: Path, tmp_path: Path) -> None:
     gone = str(tmp_path / "gone.jsonl")
     config = TrainConfig(model_name_or_path="zen-pico", dataset=(gone,))
-    with pytest.raises(NotAvailableError, match="expected the data that the run began with"):
+    with raises("train.data_gone"):
         check_same_data(env_file, config)
 
 
@@ -112,7 +113,7 @@ def test_a_base_of_which_one_part_changed_is_refused_by_that_part_s_name(
     path.parent.mkdir(exist_ok=True)
     content = path.read_bytes() if path.exists() else b""
     path.write_bytes(content.replace(old, new, 1))
-    with pytest.raises(InputError, match=f"got other: {part}\n"):
+    with raises("train.changed_base", f"got other: {part}\n"):
         check_same_base(env_file, folder)
 
 

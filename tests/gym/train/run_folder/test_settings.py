@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.config import TrainConfig, dump_config, load_values
 from zoo.gym.errors import InputError
 from zoo.gym.train.run_folder.pinned import base_name, pinned
@@ -70,7 +71,7 @@ def test_a_run_without_held_out_rows_begins_and_goes_on(tmp_path: Path, stage: s
 
 def test_every_edited_setting_is_refused_by_name(files: tuple[Path, Path]) -> None:
     edit(files[0], learning_rate=0.5, lora_rank=4)
-    with pytest.raises(InputError) as caught:
+    with raises("train.edited") as caught:
         stored_settings(*files)
     lines = caught.value.message.splitlines()
     ends = [line.partition("config.yaml: ")[2] for line in lines]
@@ -83,7 +84,7 @@ def test_every_edited_setting_is_refused_by_name(files: tuple[Path, Path]) -> No
 
 def test_an_edit_of_what_a_resume_may_change_names_the_command(files: tuple[Path, Path]) -> None:
     edit(files[0], max_steps=12)
-    with pytest.raises(InputError) as caught:
+    with raises("train.edited") as caught:
         stored_settings(*files)
     assert "zoo-gym runs resume r0007 --set max_steps=12" in str(caught.value.hint)
 
@@ -120,7 +121,7 @@ def test_a_step_keeps_its_batches_with_other_processes(files: tuple[Path, Path])
 @pytest.mark.parametrize("steps", [4, 5])
 def test_a_run_is_not_cut_within_its_warmup(files: tuple[Path, Path], steps: int) -> None:
     store_settings(*files, BEGAN.model_copy(update={"warmup_steps": 5}))
-    with pytest.raises(InputError, match="max_steps: expected more than the 5 warm-up") as caught:
+    with raises("train.bad_change", "max_steps: expected more than the 5 warm-up") as caught:
         change_settings(*files, [f"max_steps={steps}"], 4)
     assert "zoo-gym runs finish r0007" in str(caught.value.hint)
 
@@ -149,7 +150,7 @@ def test_codes_of_one_engine_are_not_continued_on_those_of_another(
 ) -> None:
     update_env(files[1], {"device": before})
     store_settings(*files, BEGAN.model_copy(update={"quantization_bit": 4}))
-    with pytest.raises(InputError, match=f"device: expected the engine .* got {after}, whose cod"):
+    with raises("train.bad_change", f"device: expected the engine .* got {after}, whose cod"):
         change_settings(*files, [f"device={after}"], 0)
     assert change_settings(*files, [f"device={before}"], 0) == {}
     store_settings(*files, BEGAN)
@@ -164,7 +165,7 @@ def test_the_same_device_keeps_how_weights_are_multiplied(files: tuple[Path, Pat
 
 def test_a_change_by_name_does_not_let_another_edit_through(files: tuple[Path, Path]) -> None:
     edit(files[0], seed=2, max_steps=12)
-    with pytest.raises(InputError, match="seed was edited") as caught:
+    with raises("train.edited", "seed was edited") as caught:
         change_settings(*files, ["max_steps=12"], 0)
     assert "max_steps" not in caught.value.message
 
@@ -201,7 +202,7 @@ def test_a_kill_between_the_two_files_is_no_edit(files: tuple[Path, Path]) -> No
 )
 def test_a_damaged_environment_is_a_sentence(files: tuple[Path, Path], content: str) -> None:
     files[1].write_text(content, errors="surrogatepass")
-    with pytest.raises(InputError, match="env\\.json") as caught:
+    with raises("train.damaged_file", "env\\.json") as caught:
         stored_settings(*files)
     assert caught.value.hint
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.data import Dataset
 from zoo.gym.data.reading.dataset import read_dataset
-from zoo.gym.errors import InputError
 
 
 def read(folder: Path, *conversations: Any) -> Dataset:
@@ -108,7 +108,7 @@ def test_a_conversation_about_an_image_is_a_problem_of_its_own(tmp_path: Path) -
     ],
 )
 def test_a_damaged_conversation_is_refused(tmp_path: Path, damaged: Any) -> None:
-    with pytest.raises(InputError, match=r"conversations\.json:1: "):
+    with raises("data.no_usable_row", r"conversations\.json:1: "):
         read(tmp_path, damaged)
 
 
@@ -138,7 +138,7 @@ def test_attachments_with_text_are_read_and_files_refused(tmp_path: Path) -> Non
     data = read(tmp_path, {"chat_messages": [{**asked, **files}, answer]})
     assert turns(data)[0] == ("user", "words\n\nRead.")
     for other in ({"files": [{"file_name": "b.png"}]}, {"attachments": [{"file_name": "a.txt"}]}):
-        with pytest.raises(InputError, match="files are not supported"):
+        with raises("data.no_usable_row", "files are not supported"):
             read(tmp_path, {"chat_messages": [{**asked, **other}, answer]})
 
 
@@ -166,7 +166,7 @@ def test_an_image_that_a_tool_returned_is_a_problem(tmp_path: Path) -> None:
     talk = chain(
         said("user", "Draw a cat"), drawn, said("user", "Why blue?"), said("assistant", "So.")
     )
-    with pytest.raises(InputError, match="images"):
+    with raises("data.no_usable_row", "images"):
         read(tmp_path, talk)
 
 

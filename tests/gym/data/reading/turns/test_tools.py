@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.codes import raises
 from zoo.gym.data.equality import related_rows
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.reading.formats import parse_row
@@ -262,7 +263,7 @@ def test_a_pair_of_chats_has_its_calls_and_tools(read: Read) -> None:
 @pytest.mark.parametrize("side", [CALL, SHAREGPT[1]])
 def test_calls_are_no_answers_to_an_instruction(read: Read, side: Any) -> None:
     row = {"instruction": "Oslo?", "chosen": side, "rejected": {**SAY}}
-    with pytest.raises(InputError, match="'chosen': tool calls after 'instruction'"):
+    with raises("data.no_usable_row", "'chosen': tool calls after 'instruction'"):
         read(row, kinds=frozenset({"pair"}))
 
 
