@@ -69,11 +69,6 @@ def undo(base: str | None = None, /, *, as_json: Json = False) -> int:
     if others := [one for one in applied_results() if one.base != undone.base]:
         last = others[-1]
         out.answer(f"the newest of another base, {last.base}, is {last.digest[:12]}: {last.file}")
-    out.result(
-        {
-            "file": str(now.file) if now else None,
-            "digest": now.digest if now else None,
-            "previous": undone.digest,
-        }
-    )
+    file, digest = (str(now.file), now.digest) if now else (None, None)
+    out.result({"file": file, "digest": digest, "previous": undone.digest})
     return 0

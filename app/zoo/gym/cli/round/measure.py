@@ -99,8 +99,8 @@ def measure(
     sources = Sources(
         model.folder,
         work_folder(opened.state.id),
-        {name: Path(existing(str(typed[name]))) for name in PURPOSES if typed[name] is not None},
-        None if previous is None else Path(existing(previous)),
+        {name: existing(str(typed[name])) for name in PURPOSES if typed[name] is not None},
+        None if previous is None else existing(previous),
         None if validator is None else load_validator(validator),
         threads,
     )
@@ -189,7 +189,7 @@ def _measure_lessons(
     for item in making.own:
         out.say(f"not measured, it is yours: {item.text}")
     for file in given.measured:
-        count = making.add(Path(existing(file, "a file of measurements")))
+        count = making.add(existing(file, "a file of measurements"))
         out.say(f"{file}: {counted(count, 'measurement')} of the round's lessons")
     lessons: Sequence[dict[str, object]] = ()
     spent = 0.0

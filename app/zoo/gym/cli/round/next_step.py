@@ -1,6 +1,7 @@
 """What a round waits for from its contributors, its maker, and the keys that measure."""
 
 import datetime as dt
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from zoo.gym.cli.round.options import command
@@ -66,8 +67,7 @@ def _to_contribute(opened: "Opened", key: "PublicKey | None") -> str | None:
         return None
     if key is not None and is_waiting(opened, key, objects.COMMIT):
         return None
-    word = word_for(opened)
-    kind = kind_of(manifest)
+    word, kind = word_for(opened), kind_of(manifest)
     claims = " --examples N" if manifest.method == "federated_average" else ""
     sends = f"zoo-gym round contribute {kind.example} --round {word}{claims} --send"
     trains = f"zoo-gym train FILE round={word}, then " if kind.fixes_training else ""
@@ -117,13 +117,9 @@ def _waiting(opened: "Opened") -> int:
     from zoo.gym.rounds.session.opening import left_entries
     from zoo.gym.signing import Signed
 
-    state, found = opened.state, 0
+    state, count = opened.state, 0
     for _, entry in left_entries(opened.storage, set(opened.entries)):
-        if not isinstance(entry, Signed):
-            continue
-        try:
-            state = state.after(entry)
-        except InputError:
-            continue
-        found += 1
-    return found
+        if isinstance(entry, Signed):
+            with suppress(InputError):
+                state, count = state.after(entry), count + 1
+    return count

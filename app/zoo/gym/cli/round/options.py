@@ -25,7 +25,6 @@ def opened_round(given: str | None, *, offline: bool = False, published: bool = 
     """Opens a round by its folder, address, name or id, and keeps where it is.
 
     Args:
-        given: as the user gave it.
         offline: refuses an address.
         published: whether the only round with a result is the default, or the only open one.
     """
@@ -67,10 +66,8 @@ def round_base(opened: "Opened", given: str | None, *, yes: bool, offline: bool)
     """
     from zoo.gym.rounds.contribution.write import check_base
 
-    check = partial(check_base, manifest=opened.manifest)
-    return resolve_base(
-        given, opened.manifest.base.model, "--base", check, yes=yes, offline=offline
-    )
+    default, check = opened.manifest.base.model, partial(check_base, manifest=opened.manifest)
+    return resolve_base(given, default, "--base", check, yes=yes, offline=offline)
 
 
 def command(verb: str, opened: "Opened", more: str = "") -> str:
@@ -106,12 +103,7 @@ def known_keys(option: str, given: Sequence[str]) -> "tuple[PublicKey, ...]":
 
 
 def witness_keys(given: Sequence[str], own: "PublicKey") -> "tuple[PublicKey, ...]":
-    """Returns the keys of `--witness`.
-
-    Args:
-        given: as to `known_keys`.
-        own: the key that writes the log, which is no witness of itself.
-    """
+    """Returns the keys of `--witness`, not `own`: who writes the log is no witness of itself."""
     found = known_keys("--witness", given)
     if own in found:
         raise InputError(
@@ -256,8 +248,6 @@ def refuse_without_effect(
     """Refuses options of a command that do nothing in a round of a kind.
 
     Args:
-        kind: the kind.
-        verb: the command.
         typed: values by name; None, False and nothing count as not given.
 
     Raises:
@@ -271,18 +261,13 @@ def refuse_given(given: Mapping[str, object], where: str) -> None:
     """Refuses options that have no effect, see `refuse_without_effect`.
 
     Args:
-        given: their values by name.
         where: in which round, or without which option.
 
     Raises:
         InputError: one is given; it is named.
     """
     for name, value in given.items():
-        if _is_given(value):
+        if value is not None and value is not False and value != ():
             raise InputError(
                 f"--{name.replace('_', '-')}: has no effect {where}", code="cli.no_effect"
             )
-
-
-def _is_given(value: object) -> bool:
-    return value is not None and value is not False and value != ()

@@ -5,7 +5,7 @@ import getpass
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -15,9 +15,6 @@ from zoo.gym.cli.round.options import Positional, Round, opened_round
 from zoo.gym.errors import GymError, InputError, NotAvailableError, StorageError
 from zoo.gym.files import write_beside
 from zoo.gym.paths import ensure_folder, folders, given_path
-
-if TYPE_CHECKING:
-    pass
 
 _GIB = 1 << 30
 _JSON = "print one JSON object as stdout's last line, once it listens"
@@ -60,16 +57,10 @@ def serve(
         raise InputError(
             f"--most-gib: expected a number above 0, got {most_gib}", code="cli.bad_value"
         )
-    fields: dict[str, object] = {
-        "folder": path,
-        "host": host,
-        "port": port,
-        "names": name,
-        "origins": origin,
-    }
+    fields: dict[str, object] = {"folder": path, "host": host, "port": port, "names": name}
     pem = {"tls_cert": tls_cert, "tls_key": tls_key}
     fields |= {key: given_path(file) for key, file in pem.items() if file is not None}
-    config = server_config(fields | {"most_bytes": round(most_gib * _GIB)})
+    config = server_config(fields | {"origins": origin, "most_bytes": round(most_gib * _GIB)})
     server = CommunityLearningServer(base, config)
 
     def started() -> None:

@@ -67,25 +67,21 @@ def ledger(*, as_json: Json = False) -> int:
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.privacy.ledger import all_spent
+    from zoo.gym.signing import parse_key
 
     out, spent = Output(as_json), all_spent()
     for one in spent:
         again = "" if one.draws == one.rounds else f", {one.draws} draws"
+        is_user = one.contributor.startswith("user ")  # of a soup, by name
+        who = one.contributor if is_user else parse_key(one.contributor).fingerprint
         out.answer(
-            f"{_who(one.contributor)}  epsilon {one.epsilon:.3g} at delta "
+            f"{who}  epsilon {one.epsilon:.3g} at delta "
             f"{one.delta:g}: {counted(one.rounds, 'round')}{again}"
         )
     if not spent:
         out.say("nothing was spent yet")
     out.result({"spent": [vars(one) for one in spent]})
     return 0
-
-
-def _who(contributor: str) -> str:
-    """Returns the fingerprint of a key, or the name of a user of a soup."""
-    from zoo.gym.signing import parse_key
-
-    return contributor if contributor.startswith("user ") else parse_key(contributor).fingerprint
 
 
 def show_round(opened: "Opened", out: Output) -> int:

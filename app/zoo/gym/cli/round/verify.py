@@ -107,8 +107,8 @@ def _report_checks(steps: "Iterator[Check]", opened: "Opened", out: Output) -> i
         "passed": None if passed and opened.state.result is None else passed,
     }
     if failure is None or broken:
-        counts = [len([one for one in checks if one.ok is state]) for state in (True, False)]
-        out.answer(f"{counts[0]} checks hold, {counts[1]} failed: {_verdict(checks, opened)}")
+        hold, failed = (sum(check.ok is state for check in checks) for state in (True, False))
+        out.answer(f"{hold} checks hold, {failed} failed: {_verdict(checks, opened)}")
         out.result(answer)
         return BROKEN if broken else 0
     return fail(out, answer, failure)
