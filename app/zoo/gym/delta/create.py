@@ -219,7 +219,7 @@ def create_delta(
             closing(reading_ahead(sizes, base_weights, tuned_weights)) as ahead,
         ):
             hasher = IdentityHasher(base_weights)
-            tensors: list[TensorTerms] = []
+            tensors = spool.tensors
             for name, _ in zip(passing(sizes, watch), ahead, strict=True):
                 change = _encode(
                     adapter, base_weights, tuned_weights, name, codings.get(name, coding)
@@ -227,7 +227,6 @@ def create_delta(
                 if change is not None:
                     spool.add_tensor(change)
                     hasher.add(name)
-                    tensors.append(change.tensor)
             if not tensors:
                 raise InputError(
                     f"{source}: expected a fine-tune, got no change from the base {base}",

@@ -62,11 +62,9 @@ def random_signs(path: Path, out: Path, seed: int) -> Delta:
             code="delta.no_control",
         )
     with Spool(out.parent) as spool:
-        tensors: list[TensorTerms] = []
         for encoded in _shuffled(delta, seed):
             spool.add_tensor(encoded)
-            tensors.append(encoded.tensor)
-        if not any(tensor.terms for tensor in tensors):
+        if not any(tensor.terms for tensor in spool.tensors):
             raise InputError(
                 f"{path}: expected sign or lowrank terms, got only raw terms",
                 code="delta.no_control",
@@ -74,7 +72,7 @@ def random_signs(path: Path, out: Path, seed: int) -> Delta:
         recorded = delta.header.recipe.get(WHOLE_BASE_KEY)
         base: dict[str, JsonValue] = {} if recorded is None else {WHOLE_BASE_KEY: recorded}
         changed = {
-            "tensors": tuple(tensors),
+            "tensors": tuple(spool.tensors),
             "recipe": {"control": "random-signs", "of": delta.digest} | base,
             "seed": seed,
             "data": None,

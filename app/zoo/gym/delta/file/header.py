@@ -266,8 +266,8 @@ def check_version(header: DeltaHeader, version: Version) -> None:
     measured = [name for name in _MEASURED_IN_2 if name in stated]
     if version == "1":
         more = [f"quality.{name}" for name in measured]
-        more += ["parents"] * ("parents" in header.model_fields_set)
-        more += ["privacy"] * (header.privacy is not None)
+        later = {"parents": "parents" in header.model_fields_set, "privacy": header.privacy}
+        more += [name for name, value in later.items() if value]
         if more:
             raise ValueError(f"{more[0]}: expected none in version 1")
         return

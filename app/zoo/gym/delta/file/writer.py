@@ -26,7 +26,7 @@ from zoo.gym.delta.file.reader import (
     Delta,
     load_delta,
 )
-from zoo.gym.delta.file.terms import PART_BYTES, Part, PartType, term_parts
+from zoo.gym.delta.file.terms import PART_BYTES, Part, PartType, TensorTerms, term_parts
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_file, storage_errors
 from zoo.gym.files.lock import locked
@@ -103,6 +103,7 @@ class Spool:
         self._folder = folder
         self._streams: dict[PartType, IO[bytes]] = {}
         self.parts: dict[PartType, list[Part]] = {dtype: [] for dtype in _ORDER}
+        self.tensors: list[TensorTerms] = []
 
     def __enter__(self) -> Self:
         with storage_errors(self._folder):
@@ -133,6 +134,7 @@ class Spool:
 
     def add_tensor(self, encoded: "Encoded") -> None:
         """Appends all parts of a tensor's terms."""
+        self.tensors.append(encoded.tensor)
         prefix = len(encoded.tensor.name) + 1
         for part in term_parts(encoded.tensor):
             self.add(part, encoded.arrays[part.name[prefix:]])
