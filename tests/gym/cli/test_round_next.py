@@ -79,7 +79,7 @@ def signs(self: Measuring) -> None:
     found = dict(list(self.state.reveals.items())[:2])
     for key, reveal in found.items():
         self._sign(Gate(contributor=str(key), digest=reveal.digest, loss=LOSS, reason=None))
-    digest = compute(self.state, self._opened.storage, self._sources.folder).report.result.digest
+    digest = compute(self._work).report.result.digest
     self._sign(result_of(digest, None, None))
     for key in found:
         self._sign(Value(contributor=str(key), result=digest, value=0.1))

@@ -25,8 +25,7 @@ def signs(self: Measuring) -> None:
     reveals = self.state.reveals
     for key, reveal in reveals.items():
         self._sign(Gate(contributor=str(key), digest=reveal.digest, loss=LOSS, reason=None))
-    opened, sources = self._opened, self._sources
-    digest = compute(self.state, opened.storage, sources.folder).report.result.digest
+    digest = compute(self._work).report.result.digest
     probes = (Probe(prompts=4, base=0, result=0), Probe(prompts=30, base=2, result=3))
     self._sign(result_of(digest, *probes))
     for key in reveals:

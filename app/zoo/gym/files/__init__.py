@@ -21,12 +21,13 @@ from zoo.gym.files.atomic import (
     sync_folder,
     write_beside,
 )
-from zoo.gym.files.reading import open_regular, read_json_object, read_small
+from zoo.gym.files.reading import json_object, open_regular, read_json_object, read_small
 
 __all__ = [
     "check_new_file",
     "check_new_folder",
     "check_replaceable_folder",
+    "json_object",
     "leftovers",
     "move_over",
     "new_file",

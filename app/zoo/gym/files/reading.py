@@ -42,7 +42,15 @@ def read_small(path: Path, *, most_bytes: int = 16_000_000) -> bytes:
 def read_json_object(path: Path) -> dict[str, object] | None:
     """Returns the JSON object in a small file, or None where there is none that can be read."""
     try:
-        value: object = json.loads(read_small(path))
-    except (OSError, ValueError, RecursionError):
+        return json_object(read_small(path))
+    except OSError:
+        return None
+
+
+def json_object(content: bytes) -> dict[str, object] | None:
+    """Returns the JSON object that bytes are, None if they are none."""
+    try:
+        value: object = json.loads(content)
+    except (ValueError, RecursionError):
         return None
     return cast("dict[str, object]", value) if isinstance(value, dict) else None

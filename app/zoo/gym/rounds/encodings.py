@@ -4,16 +4,12 @@ Plain differences in float32; low-rank factors, which are multiplied out only wh
 columns; and signs, with one scale for each tensor of a contributor.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Protocol
 
-from zoo.gym.errors import InputError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from zoo.gym.errors import InputError, within
+from zoo.gym.rounds.arrays import F32, Bits, Gram
 
 SHARD = 1 << 16
 """Columns of a shard, a multiple of `zoo.core.gram.SHARD_COLUMNS`.
@@ -33,7 +29,7 @@ class Piece:
 
     tensor: str
     start: int
-    values: "NDArray[np.float32]"
+    values: F32
 
 
 class Contributions(Protocol):
@@ -49,7 +45,7 @@ class Contributions(Protocol):
         """The number of columns of each tensor, in the order of their names."""
         ...
 
-    def gram(self, *, threads: int | None = None) -> "NDArray[np.uint64]":
+    def gram(self, *, threads: int | None = None) -> Gram:
         """Returns the exact scalar products, [n, n, 2], see `zoo.core.gram`.
 
         Raises:
@@ -58,9 +54,7 @@ class Contributions(Protocol):
         """
         ...
 
-    def mean(
-        self, weights: "NDArray[np.float32]", *, rest: float = 0, threads: int | None = None
-    ) -> Iterator[Piece]:
+    def mean(self, weights: F32, *, rest: float = 0, threads: int | None = None) -> Iterator[Piece]:
         """Yields the weighted mean of the contributions.
 
         Args:
@@ -74,7 +68,7 @@ class Contributions(Protocol):
         extended = np.append(weights, np.float32(rest))
         for name, start, rows in self.columns(threads=threads):
             more = [*rows, np.zeros_like(rows[0])]
-            with of_tensor(name):
+            with within(f"tensor {name!r}"):
                 yield Piece(name, start, weighted_mean(more, extended, threads=threads))
 
     def columns(self, *, threads: int | None = None) -> Iterator[tuple[str, int, "Rows"]]:
@@ -86,21 +80,7 @@ class Contributions(Protocol):
         ...
 
 
-@runtime_checkable
-class Combining(Protocol):
-    """Contributions that are combined elsewhere."""
-
-    @property
-    def local(self) -> Contributions:
-        """The same contributions on this machine."""
-        ...
-
-    def combined(self, selection: Any) -> Iterator[Piece]:  # noqa: ANN401 - a `rules.Selection`
-        """Yields the combination that a rule has selected, tensor by tensor."""
-        ...
-
-
-Rows = list["NDArray[np.float32]"]
+Rows = list[F32]
 """One array for each contributor, [columns]."""
 
 
@@ -108,17 +88,6 @@ def shards(columns: int, size: int = SHARD) -> Iterator[tuple[int, int]]:
     """Yields start and end of each shard of a tensor."""
     for start in range(0, columns, size):
         yield start, min(columns, start + size)
-
-
-@contextmanager
-def of_tensor(name: str) -> Generator[None]:
-    """Prepends the tensor's name to the messages of errors raised inside."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(
-            f"tensor {name!r}: {error.message}", hint=error.hint, code=error.code
-        ) from error
 
 
 @dataclass(frozen=True)
@@ -129,7 +98,7 @@ class Floats(Contributions):
         tensors: by name, one array for each contributor, [columns].
     """
 
-    tensors: "Mapping[str, Sequence[NDArray[np.float32]]]"
+    tensors: "Mapping[str, Sequence[F32]]"
 
     @property
     def count(self) -> int:
@@ -141,7 +110,7 @@ class Floats(Contributions):
         """The number of columns of each tensor."""
         return {name: self.tensors[name][0].size for name in sorted(self.tensors)}
 
-    def gram(self, *, threads: int | None = None) -> "NDArray[np.uint64]":
+    def gram(self, *, threads: int | None = None) -> Gram:
         """Returns the exact scalar products, [n, n, 2]."""
         import numpy as np
 
@@ -149,7 +118,7 @@ class Floats(Contributions):
 
         total = np.zeros((self.count, self.count, 2), np.uint64)
         for name, _, rows in self.columns():
-            with of_tensor(name):
+            with within(f"tensor {name!r}"):
                 float_gram(rows, into=total, threads=threads)
         return total
 
@@ -175,8 +144,8 @@ class Factors:
         b: [rank, outputs], transposed.
     """
 
-    a: "Sequence[NDArray[np.float32]]"
-    b: "Sequence[NDArray[np.float32]]"
+    a: "Sequence[F32]"
+    b: "Sequence[F32]"
 
 
 @dataclass(frozen=True)
@@ -193,12 +162,12 @@ class LowRank(Contributions):
     @property
     def sizes(self) -> dict[str, int]:
         """The number of columns of each tensor, multiplied out."""
-        each = {name: self.tensors[name] for name in sorted(self.tensors)}
         return {
-            name: factors.a[0].shape[1] * factors.b[0].shape[1] for name, factors in each.items()
+            name: factors.a[0].shape[1] * factors.b[0].shape[1]
+            for name, factors in sorted(self.tensors.items())
         }
 
-    def gram(self, *, threads: int | None = None) -> "NDArray[np.uint64]":
+    def gram(self, *, threads: int | None = None) -> Gram:
         """Returns the exact scalar products, [n, n, 2], from the factors alone."""
         import numpy as np
 
@@ -206,21 +175,28 @@ class LowRank(Contributions):
 
         total = np.zeros((self.count, self.count, 2), np.uint64)
         for name in self.sizes:
-            with of_tensor(name):
+            with within(f"tensor {name!r}"):
                 tensor = self.tensors[name]
                 lowrank_gram(tensor.a, tensor.b, into=total, threads=threads)
         return total
 
     def columns(self, *, threads: int | None = None) -> Iterator[tuple[str, int, Rows]]:
         """Yields some outputs at a time, multiplied out in the core's fixed order."""
+        import numpy as np
+
+        from zoo.core import add_product
+
         for name in self.sizes:
             tensor = self.tensors[name]
             inputs, outputs = tensor.a[0].shape[1], tensor.b[0].shape[1]
             height = max(1, SHARD // inputs)
             for top in range(0, outputs, height):
                 part = slice(top, min(outputs, top + height))
-                pairs = zip(tensor.a, tensor.b, strict=True)
-                rows = [_product(a, b[:, part], threads).reshape(-1) for a, b in pairs]
+                rows: Rows = []
+                for a, b in zip(tensor.a, tensor.b, strict=True):
+                    total = np.zeros((part.stop - part.start, inputs), np.float32)
+                    add_product(a, np.ascontiguousarray(b[:, part]), total, threads=threads)
+                    rows.append(total.reshape(-1))
                 yield name, top * inputs, rows
 
     def take(self, rows: list[int]) -> "LowRank":
@@ -231,18 +207,6 @@ class LowRank(Contributions):
                 for name, each in self.tensors.items()
             }
         )
-
-
-def _product(
-    a: "NDArray[np.float32]", b: "NDArray[np.float32]", threads: int | None
-) -> "NDArray[np.float32]":
-    import numpy as np
-
-    from zoo.core import add_product
-
-    total = np.zeros((b.shape[1], a.shape[1]), np.float32)
-    add_product(a, np.ascontiguousarray(b), total, threads=threads)
-    return total
 
 
 SIGN_COLUMNS = 1 << 20
@@ -260,8 +224,8 @@ class SignTensor:
         shape: (rows, cols); a vector is one row.
     """
 
-    bits: "Sequence[NDArray[np.uint8]]"
-    scales: "NDArray[np.float32]"
+    bits: "Sequence[Bits]"
+    scales: F32
     shape: tuple[int, int]
 
     @property
@@ -309,7 +273,7 @@ class Signs:
         """The number of columns of each tensor."""
         return {name: self.tensors[name].size for name in sorted(self.tensors)}
 
-    def gram(self, *, threads: int | None = None) -> "NDArray[np.uint64]":
+    def gram(self, *, threads: int | None = None) -> Gram:
         """Returns the exact scalar products, [n, n, 2]."""
         import numpy as np
 
@@ -318,14 +282,12 @@ class Signs:
         total = np.zeros((self.count, self.count, 2), np.uint64)
         for name in self.sizes:
             tensor = self.tensors[name]
-            with of_tensor(name):
+            with within(f"tensor {name!r}"):
                 distances = hamming_of(tensor, threads=threads)
                 sign_gram(distances, tensor.size, tensor.scales, into=total)
         return total
 
-    def mean(
-        self, weights: "NDArray[np.float32]", *, rest: float = 0, threads: int | None = None
-    ) -> Iterator[Piece]:
+    def mean(self, weights: F32, *, rest: float = 0, threads: int | None = None) -> Iterator[Piece]:
         """Yields the weighted mean; a contribution that changes nothing is one of scale 0."""
         import numpy as np
 
@@ -335,7 +297,7 @@ class Signs:
         for part in self._parts():
             more = [*part.bits, np.zeros_like(part.bits[0])]
             scales = np.append(part.scales, np.float32(0))
-            with of_tensor(part.name):
+            with within(f"tensor {part.name!r}"):
                 means = sign_mean(more, part.width, scales, weights=extended, threads=threads)
             yield Piece(part.name, part.start, part.without_padding(means))
 
@@ -403,7 +365,7 @@ class _SignPart:
         self.bits = [row[bits[0] // 8 : -(-bits[1] // 8)] for row in tensor.bits]
         self._shape = (-1, min(tensor.pitch, self.width), cols)
 
-    def without_padding(self, values: "NDArray[np.float32]") -> "NDArray[np.float32]":
+    def without_padding(self, values: F32) -> F32:
         """Returns the values of the signs, one for each bit, without those of padding bits."""
         import numpy as np
 
@@ -413,7 +375,7 @@ class _SignPart:
         return np.ascontiguousarray(values.reshape(rows, pitch)[:, :cols]).reshape(-1)
 
 
-def hamming_of(tensor: SignTensor, *, threads: int | None = None) -> "NDArray[np.uint64]":
+def hamming_of(tensor: SignTensor, *, threads: int | None = None) -> Gram:
     """Returns in how many columns each pair of contributors differs, [n, n], shard by shard."""
     import numpy as np
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from zoo.gym.errors import InputError
 
@@ -35,6 +35,9 @@ Result = TypeVar("Result")
 
 Fields = Mapping[str, object]
 """What a command prints for programs."""
+
+Shown: TypeAlias = "tuple[Fields, str | None]"
+"""A result for programs, and why there is none if so."""
 
 
 class Prints(Protocol):
@@ -87,12 +90,14 @@ class Choices:
         force: although it is little worth, or waits for others.
         cluster: of Ray; None computes in this process.
         least: publish nothing if fewer contributions count.
+        void: make the round void if no result can come of it.
     """
 
     force: bool = False
     threads: int | None = None
     cluster: str | None = None
     least: int = 0
+    void: bool = False
 
 
 class Kind(ABC, Generic[Source, Result]):
@@ -177,18 +182,12 @@ class Kind(ABC, Generic[Source, Result]):
         """
 
     @abstractmethod
-    def publish(
-        self, opened: "Opened", key: "OwnKey", choices: Choices, *, void: bool = False
-    ) -> Result:
-        """Computes the result and publishes it, or makes the round void.
-
-        Args:
-            void: make the round void if no result can come of it.
-        """
+    def publish(self, opened: "Opened", key: "OwnKey", choices: Choices) -> Result:
+        """Computes the result and publishes it, or makes the round void."""
 
     @abstractmethod
-    def show(self, result: Result, opened: "Opened", out: Prints) -> "tuple[Fields, str | None]":
-        """Prints a published result; returns it for programs, and why there is none if so."""
+    def show(self, result: Result, opened: "Opened", out: Prints) -> Shown:
+        """Prints a published result."""
 
     @abstractmethod
     def checks(self, opened: "Opened", folder: Path, threads: int | None) -> "Iterator[Check]":
@@ -267,6 +266,8 @@ class Kind(ABC, Generic[Source, Result]):
         Raises:
             InputError: the round combines something else.
         """
+        if self.combines == Kind.combines:
+            return
         raise InputError(
             f"{what}: expected a round of {Kind.combines}, got {manifest.name}, which combines "
             f"{self.combines}",
@@ -287,22 +288,14 @@ class Listed(NamedTuple):
     fits: "Callable[[Manifest], bool]"
 
 
-def _is_any(_: "Manifest") -> bool:
-    return True
-
-
-def _is_private(manifest: "Manifest") -> bool:
-    return manifest.privacy is not None
-
-
-def _is_of_lessons(manifest: "Manifest") -> bool:
-    return manifest.kind == "experience"
-
-
 KINDS = {
-    "weights": Listed("zoo.gym.rounds.kinds.weights:WeightsRound", _is_any),
-    "private": Listed("zoo.gym.rounds.kinds.private:PrivateRound", _is_private),
-    "lessons": Listed("zoo.gym.rounds.kinds.lessons:LessonsRound", _is_of_lessons),
+    "weights": Listed("zoo.gym.rounds.kinds.weights:WeightsRound", lambda _: True),
+    "private": Listed(
+        "zoo.gym.rounds.kinds.private:PrivateRound", lambda manifest: manifest.privacy is not None
+    ),
+    "lessons": Listed(
+        "zoo.gym.rounds.kinds.lessons:LessonsRound", lambda manifest: manifest.kind == "experience"
+    ),
 }
 """Every kind by its name; a round is of the last one that fits its manifest."""
 

@@ -10,11 +10,11 @@ from tests.gym.rounds.compute.divided_parts import DIGESTS, TENSORS, parts_of
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.on_ray import (
     Compute,
-    DividedContributions,
     Groups,
     Job,
     Part,
     Run,
+    Tasks,
     compute_task,
     groups_of,
 )
@@ -23,6 +23,7 @@ from zoo.gym.rounds.rules.aggregate import combine, select
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule
 
 NAMES = [tensor.name for tensor in TENSORS]
+SIZES = {tensor.name: tensor.size for tensor in TENSORS}
 RULES = {
     "default": Rule(AggregationMethod.BYZANTINE_ROBUST, 2),
     "columns": Rule(AggregationMethod.TRIMMED_MEAN, 2),
@@ -52,11 +53,8 @@ def here(compute: Compute) -> Run:
     return run
 
 
-def divided(form: str, columns: int = 3000, run: Run | None = None) -> DividedContributions:
-    groups = groups_of(TENSORS, columns)
-    return DividedContributions(
-        parts_of(form, NAMES), DIGESTS, groups, run or here(Computing(form))
-    )
+def divided(form: str, columns: int = 3000, run: Run | None = None) -> Tasks:
+    return Tasks(groups_of(TENSORS, columns), SIZES, run or here(Computing(form)))
 
 
 def whole(form: str, rule: Rule) -> tuple[bytes, bytes]:
@@ -66,10 +64,10 @@ def whole(form: str, rule: Rule) -> tuple[bytes, bytes]:
     return contributions.gram(threads=1).tobytes(), _bytes(combine(selection, contributions))
 
 
-def by_tasks(contributions: DividedContributions, rule: Rule) -> tuple[bytes, bytes]:
-    gram = contributions.gram()
-    selection = select(rule, contributions, gram=gram, threads=1)
-    return gram.tobytes(), _bytes(combine(selection, contributions))
+def by_tasks(tasks: Tasks, form: str, rule: Rule) -> tuple[bytes, bytes]:
+    gram = tasks.gram(DIGESTS)
+    selection = select(rule, parts_of(form, NAMES), gram=gram, threads=1)
+    return gram.tobytes(), _bytes(tasks.combined(selection, DIGESTS))
 
 
 def _bytes(pieces: Iterator[Piece]) -> bytes:
@@ -79,32 +77,30 @@ def _bytes(pieces: Iterator[Piece]) -> bytes:
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 @pytest.mark.parametrize("form", ["signs", "lowrank", "float"])
 def test_tasks_give_the_bytes_of_one_process(form: str, rule: Rule) -> None:
-    assert by_tasks(divided(form), rule) == whole(form, rule)
+    assert by_tasks(divided(form), form, rule) == whole(form, rule)
 
 
 def test_tasks_give_the_majority_of_signs() -> None:
     rule = Rule(AggregationMethod.MAJORITY)
-    assert by_tasks(divided("signs"), rule) == whole("signs", rule)
+    assert by_tasks(divided("signs"), "signs", rule) == whole("signs", rule)
 
 
 def test_the_size_of_tasks_changes_no_byte() -> None:
-    products = [divided("float", columns).gram() for columns in (1, 3000, 10**9)]
+    products = [divided("float", columns).gram(DIGESTS) for columns in (1, 3000, 10**9)]
     assert all(np.array_equal(products[0], other) for other in products)
 
 
 def test_parts_of_a_gram_matrix_add_up_in_128_bits() -> None:
     part = np.full((1, 1, 2), 2**64 - 1, np.uint64)  # -1
     job_parts = (part, part, np.array([[[3, 0]]], np.uint64))
-    contributions = DividedContributions(
-        parts_of("float", NAMES, 1), DIGESTS[:1], [], lambda job, groups: iter(job_parts)
-    )
-    assert contributions.gram().tolist() == [[[1, 0]]]
+    tasks = Tasks([], SIZES, lambda job, groups: iter(job_parts))
+    assert tasks.gram(DIGESTS[:1]).tolist() == [[[1, 0]]]
 
 
 def test_some_contributions_are_those_of_their_digests() -> None:
     rows = [1, 3, 4]
     expected = parts_of("float", NAMES).take(rows).gram(threads=1)
-    assert np.array_equal(divided("float").take(rows).gram(), expected)
+    assert np.array_equal(divided("float").gram([DIGESTS[row] for row in rows]), expected)
 
 
 def test_overflowing_value_is_reported_with_its_tensor() -> None:
@@ -116,7 +112,7 @@ def test_overflowing_value_is_reported_with_its_tensor() -> None:
         return compute_task(job, parts)
 
     with pytest.raises(InputError, match=r"tensor 'layer.3'.*contribut"):
-        divided("float", columns=1, run=here(broken)).gram()
+        divided("float", columns=1, run=here(broken)).gram(DIGESTS)
 
 
 def test_tensors_are_grouped_in_order() -> None:

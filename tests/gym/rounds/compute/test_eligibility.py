@@ -20,7 +20,7 @@ from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.payouts.reputation import Reputation, read_standings, write_standings
 from zoo.gym.rounds.protocol.manifest import Manifest, Newcomers
 from zoo.gym.rounds.protocol.state import Phase
-from zoo.gym.rounds.session.lottery import new_nonce
+from zoo.gym.rounds.session.newcomers import new_nonce
 from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.session.writing import create_round
 from zoo.gym.rounds.storage.base import FolderStorage

@@ -9,6 +9,7 @@ from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG, digest_of
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.aggregate import compute
 from zoo.gym.rounds.compute.applying import apply_result
+from zoo.gym.rounds.compute.collect import Work
 from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.verify import Check, verify
 from zoo.gym.rounds.protocol import objects
@@ -81,7 +82,7 @@ def test_file_of_another_key_counts_for_nobody_else(
     leave(storage, sign(CAROL, objects.REVEAL, {**entry.body, "chunks": digest_of("nothing")}))
     state = close_phase(storage, LOG)
 
-    first = compute(state, storage, work_folder(state.id))
+    first = compute(Work(state, storage, work_folder(state.id)))
     report = publish(storage, LOG).report
     assert report == first.report
     assert set(report.refused) == {CAROL.public}
@@ -97,7 +98,7 @@ def test_a_file_that_only_this_machine_has_counts_no_more(
 ) -> None:
     run_round(storage, base, sources, manifest)
     state = open_round(storage).state
-    compute(state, storage, work_folder(state.id))
+    compute(Work(state, storage, work_folder(state.id)))
     for name in storage.names("chunks"):
         if name == chunk_name(state.reveals[CAROL.public].chunks):
             (storage.folder / name).unlink()

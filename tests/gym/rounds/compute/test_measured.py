@@ -23,6 +23,7 @@ from tests.gym.rounds.protocol.people import (
 from zoo.gym.cli import main
 from zoo.gym.delta.rebuild import difference
 from zoo.gym.rounds.compute.aggregate import choose, compute
+from zoo.gym.rounds.compute.collect import Work
 from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.protocol import objects
@@ -56,7 +57,7 @@ def measured(storage: FolderStorage, values: dict[OwnKey, float], together: floa
         gate(storage, who, loss)
     take(storage, LOG)
     state = open_round(storage).state
-    computed = compute(state, storage, work_folder(state.id))
+    computed = compute(Work(state, storage, work_folder(state.id)))
     digest = computed.report.result.digest
     none = {"previous": None, "refusals": None, "triggers": None}
     record(storage, "result", digest=digest, base={**BETTER, "mean": together}, **none)
@@ -74,7 +75,7 @@ def test_the_factor_multiplies_the_result(
     found = publish(storage, LOG)
     opened = open_round(storage)
     folder = work_folder(opened.state.id)
-    plain = choose(opened.state, storage, folder).write(folder / "plain.safetensors")
+    plain = choose(Work(opened.state, storage, folder)).write(folder / "plain.safetensors")
 
     assert found.report.refit == 4.0
     for tensor in found.delta.header.tensors:
@@ -168,7 +169,7 @@ def test_points_shrink_below_the_quality_threshold(
         gate(storage, who, {"rows": 100, "mean": mean, "deviation": 0.01})
     take(storage, LOG)
     state = open_round(storage).state
-    digest = compute(state, storage, work_folder(state.id)).report.result.digest
+    digest = compute(Work(state, storage, work_folder(state.id))).report.result.digest
     none = {"previous": None, "refusals": None, "triggers": None}
     record(storage, "result", digest=digest, base=BETTER, **none)
     for who in (ALICE, BOB, CAROL):
@@ -201,7 +202,7 @@ def test_round_is_void_by_failed_figures_or_its_writer(
     state = open_round(storage).state
     folder = work_folder(state.id)
     if failing != "none":
-        found = compute(state, storage, folder).report.result.digest
+        found = compute(Work(state, storage, folder)).report.result.digest
         digest = found if failing == "the result" else digest_of("another result")
         none = {"previous": None, "refusals": None, "triggers": None}
         record(storage, "result", digest=digest, base=WORSE, **none)

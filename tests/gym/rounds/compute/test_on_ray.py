@@ -70,7 +70,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_worker_processes_that_are_killed_change_no_byte(tmp_path: Path) -> None:
     rule = RULES["median"]
     with ray_cluster("local", Killed(tmp_path), processors=1) as run:
-        assert by_tasks(divided("float", 1, run), rule) == whole("float", rule)
+        assert by_tasks(divided("float", 1, run), "float", rule) == whole("float", rule)
     assert len(list(tmp_path.iterdir())) == 4
     assert not any("ray" in process.name() for process in psutil.Process().children(recursive=True))
 

@@ -71,4 +71,4 @@ def test_instruction_sets_and_threads_give_the_same_bytes(
 def test_every_size_of_tasks_gives_the_same_bytes(form: str) -> None:
     rule = RULES["default"]
     sizes = (divided(form, columns) for columns in COLUMNS)
-    assert {digest(by_tasks(each, rule)) for each in sizes} == {digest(whole(form, rule))}
+    assert {digest(by_tasks(each, form, rule)) for each in sizes} == {digest(whole(form, rule))}

@@ -58,7 +58,7 @@ class Words(Kind[str, Path]):
             fetch_new(file, opened.storage, found[key])
         return max(found.items(), key=lambda item: (len(item[1].read_text()), item[0]))
 
-    def publish(self, opened: Opened, key: OwnKey, choices: Choices, *, void: bool = False) -> Path:
+    def publish(self, opened: Opened, key: OwnKey, choices: Choices) -> Path:
         folder = opened.storage.folder.parent  # type: ignore[attr-defined]
         with writer_of(opened.storage, key) as append:
             winner, path = self.longest(opened, folder)

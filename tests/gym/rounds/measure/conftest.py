@@ -16,9 +16,10 @@ from tests.gym.rounds.compute.conftest import run_round
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, EVALUATION, GATE, terms
 from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import open_weights, read_float32
+from zoo.gym.engine import engine_for
 from zoo.gym.rounds.compute.publish import work_folder
 from zoo.gym.rounds.measure.examples import read_examples
-from zoo.gym.rounds.measure.losses import Meter, parameter_names
+from zoo.gym.rounds.measure.losses import Meter
 from zoo.gym.rounds.measure.measure import Measuring, Sources, measure
 from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.storage.base import FolderStorage
@@ -93,7 +94,8 @@ def tuned(
 
 
 def _gradients(meter: Meter) -> dict[str, NDArray[np.float32]]:
-    names = parameter_names(meter.base)
+    parameters = engine_for(meter.base).parameter_names(meter.base)
+    names = {name: tensor for tensor, name in parameters.items()}
     return {names[name]: part for name, part in meter.gradient(None, 1.0) if name in names}
 
 

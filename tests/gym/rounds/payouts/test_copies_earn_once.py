@@ -17,6 +17,7 @@ from tests.gym.rounds.conftest import fine_tune
 from tests.gym.rounds.contribution.conftest import LAYERS, SHAPES
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, EVALUATION, LOG, person
 from zoo.gym.rounds.compute.aggregate import compute
+from zoo.gym.rounds.compute.collect import Work
 from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.contribution import write
 from zoo.gym.rounds.protocol.manifest import Evaluation, Manifest
@@ -94,7 +95,7 @@ def test_five_copies_earn_as_one_by_what_the_gate_measured(
         gate(storage, who, BETTER)
     take(storage, LOG)
     state = open_round(storage).state
-    digest = compute(state, storage, work_folder(state.id)).report.result.digest
+    digest = compute(Work(state, storage, work_folder(state.id))).report.result.digest
     none = {"previous": None, "refusals": None, "triggers": None}
     record(storage, "result", digest=digest, base=BETTER, **none)
     for who in (*HONEST, *COPIERS):

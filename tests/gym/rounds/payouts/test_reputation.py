@@ -16,11 +16,6 @@ def test_it_cannot_be_bought_back_by_the_next_round() -> None:
     assert fallen.value == pytest.approx(0.46)  # .8 * .5 = .4, + .1 * .6
 
 
-def test_refusal_sets_the_floor_and_absence_decays() -> None:
-    assert Reputation(0.8, 3).after_refusal() == Reputation(0.0, 3)
-    assert Reputation(0.8).after_absence(0.5).value == 0.4
-
-
 def test_a_round_without_quality_is_none_that_accepted_it() -> None:
     assert Reputation(0.5, 2).after(0.0) == Reputation(0.25, 2)
     assert Reputation(0.5, 2).after(1e-9).accepted == 3

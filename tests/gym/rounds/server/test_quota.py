@@ -14,7 +14,7 @@ from zoo.gym.http_guard.gate import RefusedError
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.state import Phase
-from zoo.gym.rounds.server import inbox
+from zoo.gym.rounds.server import limits
 from zoo.gym.rounds.server.config import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer, server_config
 from zoo.gym.rounds.server.served import Served
@@ -143,7 +143,7 @@ def test_entries_of_one_round_leave_room_for_those_of_others(
     tmp_path: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(inbox, "LEAST_COMMITS", 10)
+    monkeypatch.setattr(limits, "LEAST_COMMITS", 10)
     monkeypatch.setattr(os, "fsync", lambda _: None)
     config = server_config({"folder": tmp_path / "served", "port": 0, "most_bytes": 150_000})
     few = manifest.model_copy(update={"most": 10})

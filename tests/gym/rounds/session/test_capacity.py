@@ -16,7 +16,7 @@ from tests.gym.rounds.protocol.people import (
 from zoo.core import digest
 from zoo.gym.rounds.payouts.reputation import Reputation, write_standings
 from zoo.gym.rounds.protocol.manifest import Manifest, Newcomers
-from zoo.gym.rounds.session.lottery import new_nonce
+from zoo.gym.rounds.session.newcomers import new_nonce
 from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.session.writing import create_round, leave, take
 from zoo.gym.rounds.storage.base import FolderStorage

@@ -18,7 +18,6 @@ from zoo.gym.rounds.session.opening import (
     Opened,
     note_key,
     open_round,
-    read_kept_head,
     witness,
     witness_name,
 )
@@ -136,7 +135,7 @@ def test_a_head_that_nobody_of_the_round_signed_is_none(
     opened = open_round(watched)
     (tmp_path / "note").write_bytes(signed_note(opened.head, {}) + b"\n")
     with raises("rounds.bad_head", "log head: expected"):
-        read_kept_head(tmp_path / "note", opened.state.id, {})
+        kept_head_check(opened, tmp_path / "note")
 
 
 def test_only_named_witnesses_sign_and_only_for_themselves(watched: FolderStorage) -> None:

@@ -1,6 +1,7 @@
 """`zoo-gym round aggregate, rewards`: the result that anybody can compute again, and its points."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -13,6 +14,7 @@ from zoo.gym.cli.round.options import Named, Positional, opened_round, refuse_wi
 from zoo.gym.errors import GymError, InputError, NotAvailableError
 
 if TYPE_CHECKING:
+    from zoo.gym.rounds.kind import Choices
     from zoo.gym.rounds.session.opening import Opened
 
 Result = TypeVar("Result")
@@ -50,8 +52,8 @@ def aggregate(
     kind = kind_of(opened.manifest)
     typed: dict[str, object] = {"ray": ray, "threads": threads, "force": force}
     refuse_without_effect(kind, "aggregate", typed)
-    choices = Choices(force, threads, ray, min_contributors or 0)
-    found = _or_void(partial(kind.publish, opened, load_key(), choices), yes=yes)
+    choices = Choices(force, threads, ray, min_contributors or 0, yes)
+    found = _or_void(partial(kind.publish, opened, load_key()), choices)
     fields, failure = kind.show(found, opened, out)
     if failure is not None:
         return fail(out, fields, GymError(failure, code="cli.round_void"))
@@ -63,9 +65,9 @@ def _check_expected(opened: "Opened", method: str | None, least: int | None) -> 
     """Refuses a round with another rule, or fewer reveals, than the user expects."""
     manifest, found = opened.manifest, len(opened.state.reveals)
     if method is not None and method.replace("-", "_") != manifest.method:
+        rule = f"{manifest.method}, the rule of round {manifest.name}"
         raise InputError(
-            f"--method: expected {manifest.method}, the rule of round {manifest.name}, got "
-            f"{method}",
+            f"--method: expected {rule}, got {method}",
             hint="the terms cannot change: zoo-gym round create --method starts another round",
             code="cli.other_terms",
         )
@@ -76,17 +78,17 @@ def _check_expected(opened: "Opened", method: str | None, least: int | None) -> 
         )
 
 
-def _or_void(publish: Callable[..., Result], *, yes: bool) -> Result:
+def _or_void(publish: "Callable[[Choices], Result]", choices: "Choices") -> Result:
     """Publishes a result; if none can come of the round, makes it void after a yes."""
     from zoo.gym.rounds.compute.collect import NoResultError
 
     try:
-        return publish(void=yes)
+        return publish(choices)
     except NoResultError as error:
         asked = f"{error.message}: make the round void for good? [y/N] "
         if not confirmed(asked, yes=False):
             raise
-    return publish(void=True)
+    return publish(replace(choices, void=True))
 
 
 def rewards(round_: Positional = None, /, *, as_json: Json = False) -> int:

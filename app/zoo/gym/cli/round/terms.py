@@ -43,10 +43,10 @@ def seconds_of(commit_days: float, reveal_days: float) -> tuple[int, int]:
 
 def rank_of(rank: int | None, form: str, *, private: bool) -> int:
     """Returns the largest rank of an adapter, which only form lowrank reads."""
-    if rank is not None and form != "lowrank":
-        raise InputError(f"--rank: expected none in form {form}, got {rank}", code="cli.no_effect")
     if rank is None:
         return PRIVATE_RANK if private else DEFAULT_RANK
+    if form != "lowrank":
+        raise InputError(f"--rank: expected none in form {form}, got {rank}", code="cli.no_effect")
     return rank
 
 
@@ -55,10 +55,7 @@ def newcomers_after(
 ) -> "tuple[Newcomers | None, bytes | None]":
     """Returns the cap on newcomers, and the standings that an earlier, verified round ended with.
 
-    Args:
-        after: that round; without one there are neither.
-        rounds: --newcomers-rounds.
-        share: --newcomers-share.
+    Without an earlier round there are neither.
     """
     from zoo.core import digest
     from zoo.gym.rounds.compute.applying import refuse_unverified
@@ -66,12 +63,11 @@ def newcomers_after(
     from zoo.gym.rounds.compute.verify import published_report
     from zoo.gym.rounds.kind import kind_of
     from zoo.gym.rounds.protocol.manifest import Newcomers
-    from zoo.gym.rounds.session.lottery import new_nonce
+    from zoo.gym.rounds.session.newcomers import new_nonce
     from zoo.gym.rounds.storage.chunks import read_chunk
 
     if after is None:
-        given = {"newcomers_rounds": rounds, "newcomers_share": share}
-        refuse_given(given, "without --after")
+        refuse_given({"newcomers_rounds": rounds, "newcomers_share": share}, "without --after")
         return None, None
     if rounds is not None and not 1 <= rounds <= 1000:
         raise InputError(
@@ -93,24 +89,15 @@ def newcomers_after(
         )
     refuse_unverified(earlier, work_folder(earlier.state.id))  # the maker could write any standings
     content = read_chunk(earlier.storage, str(published_report(earlier)["standings"]))
-    found = Newcomers(
-        rounds=3 if rounds is None else rounds,
-        share=0.2 if share is None else share,
-        standings=digest(content),
-        nonce=new_nonce(),
-    )
-    return found, content
+    rounds, share = 3 if rounds is None else rounds, 0.2 if share is None else share
+    standings, nonce = digest(content), new_nonce()
+    return Newcomers(rounds=rounds, share=share, standings=standings, nonce=nonce), content
 
 
 def lesson_terms(
     given: LessonOptions, gate: Sequence[str]
 ) -> "tuple[Lessons, tuple[PublicKey, ...]]":
-    """Returns which lessons a round keeps, and the keys that measure them.
-
-    Args:
-        given: the options.
-        gate: --gate.
-    """
+    """Returns which lessons a round keeps, and the keys of `--gate` that measure them."""
     from zoo.gym.experience.library.library import MOST_ITEMS
     from zoo.gym.experience.sharing.limits import MOST_OF_ONE
     from zoo.gym.rounds.protocol.lessons import Lessons
@@ -138,20 +125,15 @@ def lesson_terms(
 def measured_terms(
     given: GateOptions, gates: Sequence[str], own: "PublicKey"
 ) -> "MeasuredTerms | None":
-    """Returns what `round create` promises to measure; None if nothing.
+    """Returns what `round create` promises to measure, by default with the maker's own key.
 
-    Args:
-        given: the options.
-        gates: --gate.
-        own: the maker's key.
+    None if nothing is measured.
     """
     from zoo.gym.rounds.measure.examples import promised_digest
     from zoo.gym.rounds.session.terms import MeasuredTerms
     from zoo.gym.rounds.storage.chunks import describe
 
-    refit, previous = (
-        Path(existing(one)) if one else None for one in (given.refit, given.previous)
-    )
+    refit, previous = (existing(file) if file else None for file in (given.refit, given.previous))
     if given.evaluation is None:
         refuse_given(vars(replace(given, refit=None)), "without --evaluation")
     if given.evaluation is None and refit is None:
@@ -177,7 +159,7 @@ def _evaluation(given: GateOptions) -> "Evaluation | None":
 
     if given.evaluation is None:
         return None
-    evaluation = Path(existing(given.evaluation))
+    evaluation = existing(given.evaluation)
     margin = 0.0 if given.margin is None else given.margin
     threshold = 0.8 if given.quality_threshold is None else given.quality_threshold
     if not 0 <= margin <= 10:
@@ -219,7 +201,7 @@ def _probes(given: str | None, purpose: "Purpose") -> str | None:
 
     if given is None:
         return None
-    file = Path(existing(given))
+    file = existing(given)
     read_probes(file, purpose)
     return promised_digest(file)
 
@@ -231,6 +213,6 @@ def check_measured(measured: GateOptions, base: Path) -> None:
 
     for purpose in PURPOSES:
         if (file := getattr(measured, purpose)) is not None:
-            check_usable(Path(existing(file)), purpose, base)
+            check_usable(existing(file), purpose, base)
     if measured.previous is not None:
-        check_last_result(Path(existing(measured.previous)), base)
+        check_last_result(existing(measured.previous), base)

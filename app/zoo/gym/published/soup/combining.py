@@ -10,8 +10,9 @@ from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.errors import InputError
 from zoo.gym.published.soup.config import DeltaSoupConfig, why_no_share
 from zoo.gym.published.soup.contributors import Contribution, ContributorProfile
-from zoo.gym.rounds.compute.collect import in_form, without_copies
+from zoo.gym.rounds.compute.collect import without_copies
 from zoo.gym.rounds.compute.result import write_result
+from zoo.gym.rounds.contribution.check import views_of
 from zoo.gym.rounds.protocol.manifest import Coding
 from zoo.gym.rounds.rules.aggregate import combine, select
 from zoo.gym.rounds.rules.method import Rule, takes_f
@@ -43,7 +44,7 @@ def combined(
         InputError: too few count, or the rule cannot use them.
         StorageError: the result cannot be written.
     """
-    products = in_form([load_delta(contribution.file) for contribution in every], coding).gram()
+    products = views_of([load_delta(contribution.file) for contribution in every], coding).gram()
     positions, users = (
         [contribution.place for contribution in every],
         [contribution.user for contribution in every],
@@ -58,7 +59,7 @@ def combined(
             code="published.too_few",
         )
     rule = config.rule(len(chosen))
-    contributions = in_form([load_delta(contribution.file) for contribution in chosen], coding)
+    contributions = views_of([load_delta(contribution.file) for contribution in chosen], coding)
     selection = select(rule, contributions, _given(chosen, config, profiles), gram=gram)
     refused |= {chosen[row].user: reason for row, reason in selection.refused.items()}
     used: dict[str, JsonValue] = {

@@ -8,48 +8,43 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from zoo.gym.delta.file.reader import Delta
 from zoo.gym.errors import InputError
+from zoo.gym.rounds.arrays import F32, Gram
 from zoo.gym.rounds.compute.collect import (
     Collected,
-    Divide,
     NoResultError,
     TooFewError,
+    Work,
     collect,
-    in_form,
     without_copies,
 )
 from zoo.gym.rounds.compute.eligibility import Members, members_of, with_cap, with_seats
 from zoo.gym.rounds.compute.result import AUMANN_SHAPLEY, BY_WEIGHT, Report, write_result
+from zoo.gym.rounds.contribution.check import views_of
 from zoo.gym.rounds.encodings import Contributions
 from zoo.gym.rounds.kind import kind_of
 from zoo.gym.rounds.payouts.points import capped_points, qualities, weighed_values
-from zoo.gym.rounds.payouts.reputation import Standings, standings_after, write_standings
+from zoo.gym.rounds.payouts.reputation import (
+    Reputation,
+    Standings,
+    standings_after,
+    write_standings,
+)
 from zoo.gym.rounds.protocol.records import below
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.rules.aggregate import Selection, combine, gram_of, select
 from zoo.gym.rounds.rules.method import Rule, takes_given
-from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import describe
 from zoo.gym.signing import PublicKey
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
 class Computed:
-    """A result that was computed on this machine.
-
-    Attributes:
-        gram: the bytes of the Gram matrix.
-        standings: those of the standings after the round.
-    """
+    """A result that was computed here, and the bytes of its Gram matrix and of new standings."""
 
     delta: Delta
     report: Report
@@ -62,53 +57,44 @@ class Chosen:
     """What counts in a round, and how much, before any column is combined.
 
     Attributes:
-        collected: the contributions that count.
-        contributions: the same, as the rules see them.
-        selection: what the rule decided.
+        contributions: those of `collected`, as the rules see them.
         gram: their exact scalar products.
     """
 
-    state: State
+    work: Work
     collected: Collected
     contributions: Contributions
     selection: Selection
-    gram: "NDArray[np.uint64]"
+    gram: Gram
     members: Members
 
-    def write(self, out: Path, *, factor: float = 1.0, threads: int | None = None) -> Delta:
+    def write(self, out: Path, *, factor: float = 1.0) -> Delta:
         """Writes the result times a factor, and returns it.
 
         Raises:
             StorageError: it cannot be written.
         """
         rule: dict[str, JsonValue] = {**_described(self.selection.rule)}
-        recipe: dict[str, JsonValue] = {"round": self.state.id, "rule": rule}
+        state, divide = self.work.state, self.work.divide
+        recipe: dict[str, JsonValue] = {"round": state.id, "rule": rule}
         if factor != 1.0:
             recipe["factor"] = factor
-        pieces = combine(self.selection, self.contributions, threads=threads)
-        return write_result(pieces, self.state.manifest, recipe, out, factor=factor)
+        if divide is None:
+            pieces = combine(self.selection, self.contributions, threads=self.work.threads)
+        else:
+            pieces = divide.combined(self.selection, self.collected.digests)
+        return write_result(pieces, state.manifest, recipe, out, factor=factor)
 
 
-def compute(
-    state: State,
-    storage: Storage,
-    folder: Path,
-    *,
-    threads: int | None = None,
-    divide: Divide | None = None,
-) -> Computed:
-    """Computes the result of a round after its reveals are closed.
-
-    Args:
-        folder: of the round on this machine; keeps what was fetched.
-        divide: lets several processes compute, see `on_ray`; only this one if None.
+def compute(work: Work) -> Computed:
+    """Computes the result of a round.
 
     Raises:
         InputError: fewer contributions count than the quorum, or than the rule needs, or one was
             not measured that must be.
         StorageError: a file cannot be read or written.
     """
-    chosen = choose(state, storage, folder, threads=threads, divide=divide)
+    chosen, state = choose(work), work.state
     refit = state.measured.refit
     if state.manifest.refit and refit is None:
         raise InputError(
@@ -117,58 +103,49 @@ def compute(
             code="rounds.rescale_missing",
         )
     factor = refit.factor if refit else 1.0
-    delta = chosen.write(folder / "result.safetensors", factor=factor, threads=threads)
+    delta = chosen.write(work.folder / "result.safetensors", factor=factor)
     return _computed(chosen, delta)
 
 
-def choose(
-    state: State,
-    storage: Storage,
-    folder: Path,
-    *,
-    threads: int | None = None,
-    divide: Divide | None = None,
-) -> Chosen:
+def choose(work: Work) -> Chosen:
     """Returns which contributions count, and how much; see `compute`."""
-    candidates, products = candidates_of(state, storage, folder, threads=threads, divide=divide)
+    state = work.state
+    candidates, products = candidates_of(work)
     collected = _without_refused(candidates, state)
-    members = members_of(state, storage, collected.keys)
+    members = members_of(state, work.storage, collected.keys)
     collected = with_seats(collected, members, state)
     count = len(collected.deltas)
     if count < state.manifest.quorum:
         raise TooFewError(state.manifest, count, collected.refused)
     rule = state.manifest.rule(count)
-    contributions = in_form(collected.deltas, state.manifest, divide)
+    contributions = views_of(collected.deltas, state.manifest)
     counted = set(collected.keys)
     gram = gram_of(products, [row for row, key in enumerate(candidates.keys) if key in counted])
     claims = _given(rule, collected, state, members)
-    selection = select(rule, contributions, claims, gram=gram, threads=threads)
+    selection = select(rule, contributions, claims, gram=gram, threads=work.threads)
     selection = with_cap(selection, collected, members, state.manifest)
-    return Chosen(state, collected, contributions, selection, gram, members)
+    return Chosen(work, collected, contributions, selection, gram, members)
 
 
-def candidates_of(
-    state: State,
-    storage: Storage,
-    folder: Path,
-    *,
-    threads: int | None = None,
-    divide: Divide | None = None,
-) -> "tuple[Collected, NDArray[np.uint64]]":
+def candidates_of(work: Work) -> tuple[Collected, Gram]:
     """Returns the allowed contributions without copies, and their Gram matrix."""
     import numpy as np
 
+    state = work.state
     if not kind_of(state.manifest).is_open:
         raise InputError(
             f"round {state.manifest.name}: expected a round whose contributions are public, got a "
             "private one",
             code="rounds.private_round",
         )
-    collected = collect(state, storage, folder)
+    collected = collect(state, work.storage, work.folder)
     if not collected.deltas:
         return collected, np.zeros((0, 0, 2), np.uint64)
     order = {key: number for number, key in enumerate(state.commits)}
-    gram = in_form(collected.deltas, state.manifest, divide).gram(threads=threads)
+    if work.divide is None:
+        gram = views_of(collected.deltas, state.manifest).gram(threads=work.threads)
+    else:
+        gram = work.divide.gram(collected.digests)
     positions = [order[key] for key in collected.keys]
     names = [f"{key.fingerprint}, earlier in the log" for key in collected.keys]
     refused, products = without_copies(gram, positions, state.manifest.form, names)
@@ -202,16 +179,15 @@ def _without_refused(candidates: Collected, state: State) -> Collected:
     return candidates.without(state.gate_refusals)
 
 
-def _given(
-    rule: Rule, collected: Collected, state: State, members: Members
-) -> "NDArray[np.float32] | None":
+def _given(rule: Rule, collected: Collected, state: State, members: Members) -> "F32 | None":
     import numpy as np
 
     what = takes_given(rule.method)
     if not what:
         return None
     if what == "reputations":
-        claims = [members.reputation(key).value for key in collected.keys]
+        none = Reputation()
+        claims = [members.standings.get(key, none).value for key in collected.keys]
     else:
         claims = [state.reveals[key].examples for key in collected.keys]
     if not any(claims):
@@ -223,7 +199,7 @@ def _given(
 def _computed(chosen: Chosen, delta: Delta) -> Computed:
     from zoo.core import digest
 
-    state, collected, selection = chosen.state, chosen.collected, chosen.selection
+    state, collected, selection = chosen.work.state, chosen.collected, chosen.selection
     refused = dict(collected.refused)
     refused |= {collected.keys[row]: reason for row, reason in selection.refused.items()}
     newcomers = chosen.members.newcomers
@@ -250,7 +226,7 @@ def _computed(chosen: Chosen, delta: Delta) -> Computed:
 
 def _points(chosen: Chosen, result: str) -> dict[PublicKey, int]:
     """Shares the pool out: by what was measured, or without an evaluation set by weight."""
-    state, keys = chosen.state, chosen.collected.keys
+    state, keys = chosen.work.state, chosen.collected.keys
     if state.manifest.evaluation:
         worth = weighed_values(state, keys, result)
     else:
@@ -263,10 +239,10 @@ def _points(chosen: Chosen, result: str) -> dict[PublicKey, int]:
 
 
 def _standings(chosen: Chosen, refused: Mapping[PublicKey, str]) -> Standings:
-    keys, members = chosen.collected.keys, chosen.members
+    keys, members, state = chosen.collected.keys, chosen.members, chosen.work.state
     counted = [key for key in keys if key not in refused]
-    if chosen.state.manifest.evaluation:
-        quality = {key: float(share) for key, share in qualities(chosen.state, counted).items()}
+    if state.manifest.evaluation:
+        quality = {key: float(share) for key, share in qualities(state, counted).items()}
     else:  # the weight against an equal part
         parts = dict(zip(keys, chosen.selection.shares, strict=True))
         quality = {key: min(1.0, parts[key] * len(counted)) for key in counted}

@@ -8,7 +8,7 @@ another model. The results that were applied are a list, the newest last.
 
 import json
 import shutil
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,6 +100,8 @@ def _digest(file: Path) -> str:
         return file_digest(file, zero_at=0, zero_len=0)
 
 
+_FIELDS = ("round", "base", "file", "digest")
+
 _LOCK_S = 10.0
 """How long to wait for a process that writes the list, which takes a moment."""
 
@@ -145,14 +147,9 @@ def apply_result(opened: Opened, base: Path, *, threads: int | None = None) -> A
     write_beside(file / PARENTS_FILE, json.dumps(content, indent=2) + "\n")
     with _alone():
         results = applied_results()
-        earlier = [result for result in results if result.base == base and result.digest != digest]
-        previous = earlier[-1].digest if earlier else None
-        applied = Applied(state.id, base, file, digest, previous)
-        _keep(
-            [result for result in results if (result.base, result.digest) != (base, digest)]
-            + [applied]
-        )
-    return applied
+        earlier = [result for result in results if (result.base, result.digest) != (base, digest)]
+        _keep([*earlier, Applied(state.id, base, file, digest)])
+        return applied_results()[-1]
 
 
 def refuse_unverified(opened: Opened, work: Path, *, threads: int | None = None) -> str:
@@ -234,8 +231,15 @@ def applied_results() -> list[Applied]:
     Raises:
         InputError: the list is damaged: nothing is written over it.
     """
-    results: list[Applied] = []
-    for row in _rows():
+    path, results = _path(), list[Applied]()
+    rows = (read_json_object(path) or {}).get("applied") if path.exists() else []
+    if not isinstance(rows, list) or not all(map(_is_row, cast("list[object]", rows))):
+        raise InputError(
+            f"{path}: expected the list of applied results, got another file",
+            hint=f"models stay where they are: move {path} away, and apply again",
+            code="rounds.applied_damaged",
+        )
+    for row in cast("list[dict[str, str]]", rows):
         base = Path(row["base"])
         previous = next(
             (result.digest for result in reversed(results) if result.base == base), None
@@ -244,25 +248,9 @@ def applied_results() -> list[Applied]:
     return results
 
 
-def _rows() -> list[Mapping[str, str]]:
-    path = _path()
-    if not path.exists():
-        return []
-    rows = (read_json_object(path) or {}).get("applied")
-    if not isinstance(rows, list) or not all(map(_is_row, cast("list[object]", rows))):
-        raise InputError(
-            f"{path}: expected the list of applied results, got another file",
-            hint=f"models stay where they are: move {path} away, and apply again",
-            code="rounds.applied_damaged",
-        )
-    return cast("list[Mapping[str, str]]", rows)
-
-
 def _is_row(value: object) -> bool:
-    if not isinstance(value, dict):
-        return False
-    row = cast("dict[str, object]", value)
-    return all(isinstance(row.get(name), str) for name in ("round", "base", "file", "digest"))
+    row = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    return all(isinstance(row.get(name), str) for name in _FIELDS)
 
 
 @contextmanager
@@ -280,10 +268,7 @@ def _alone() -> Generator[None]:
 
 
 def _keep(results: list[Applied]) -> None:
-    rows = [
-        {name: str(getattr(result, name)) for name in ("round", "base", "file", "digest")}
-        for result in results
-    ]
+    rows = [{name: str(getattr(result, name)) for name in _FIELDS} for result in results]
     write_beside(_path(), json.dumps({"applied": rows}, indent=2) + "\n", sync=True)
 
 

@@ -11,28 +11,25 @@ values with signs that agree as often have a cosine of .988 if they are normally
 cos(pi * .05).
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 from zoo.gym.delta.file.reader import Delta
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.rounds.contribution.check import open_contribution, views_of
-from zoo.gym.rounds.encodings import Contributions
-from zoo.gym.rounds.protocol.manifest import Coding, Form, Manifest
+from zoo.gym.rounds.arrays import Gram
+from zoo.gym.rounds.contribution.check import open_contribution
+from zoo.gym.rounds.encodings import Piece
+from zoo.gym.rounds.protocol.manifest import Form, Manifest
 from zoo.gym.rounds.protocol.objects import Reveal, as_text
 from zoo.gym.rounds.protocol.state import State
-from zoo.gym.rounds.rules.aggregate import TOO_SHORT, gram_of, undersized
+from zoo.gym.rounds.rules.aggregate import TOO_SHORT, Selection, gram_of, undersized
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import StoredFile, fetch_new
 from zoo.gym.signing import PublicKey
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Contribution = TypeVar("Contribution")
 
@@ -103,14 +100,13 @@ _NO_CHANGE = "expected a change of the base, got none"
 
 
 def without_copies(
-    gram: "NDArray[np.uint64]", positions: Sequence[int], form: Form, names: Sequence[str]
-) -> "tuple[dict[int, str], NDArray[np.uint64]]":
+    gram: Gram, positions: Sequence[int], form: Form, names: Sequence[str]
+) -> "tuple[dict[int, str], Gram]":
     """Returns why contributions do not count, by row, and the scalar products of the others.
 
     One that changes nothing, or nearly nothing, would earn without having worked.
 
     Args:
-        gram: exact scalar products, [n, n, 2], see `zoo.core.gram`.
         positions: of each contribution's commitment in the log.
         names: of their contributors, for the reasons.
     """
@@ -122,13 +118,12 @@ def without_copies(
 
 
 def copies(
-    gram: "NDArray[np.uint64]", positions: Sequence[int], form: Form, but: Collection[int] = ()
+    gram: Gram, positions: Sequence[int], form: Form, but: Collection[int] = ()
 ) -> dict[int, int]:
     """Returns which contribution each copy is one of.
 
     Args:
-        gram: exact scalar products, [n, n, 2], see `zoo.core.gram`.
-        positions: of each contribution's commitment in the log.
+        gram, positions: see `without_copies`.
         but: contributions that are refused anyway, which nobody is a copy of.
     """
     from zoo.core.gram import exact_products
@@ -158,8 +153,17 @@ def _is_copy(products: list[list[int]], row: int, other: int, least: Fraction) -
 
 _SHOWN = 3
 
-Divide = Callable[[Sequence[Delta], Contributions], Contributions]
-"""Spreads the products and the combination of contributions over several processes."""
+
+class Divide(Protocol):
+    """Computes with contributions, named by their digests, in several processes."""
+
+    def gram(self, digests: Sequence[str]) -> Gram:
+        """Returns their exact scalar products, [n, n, 2]."""
+        ...
+
+    def combined(self, selection: Selection, digests: Sequence[str]) -> Iterator[Piece]:
+        """Yields the combination that a rule has selected, tensor by tensor."""
+        ...
 
 
 class NoResultError(InputError):
@@ -190,6 +194,22 @@ class TooFewError(NoResultError):
 
 
 @dataclass(frozen=True)
+class Work:
+    """A round that is computed on this machine, after its reveals are closed.
+
+    Attributes:
+        folder: keeps what was fetched.
+        divide: computes in several processes, see `on_ray`; only this one does if None.
+    """
+
+    state: State
+    storage: Storage
+    folder: Path
+    threads: int | None = None
+    divide: Divide | None = None
+
+
+@dataclass(frozen=True)
 class Collected:
     """The contributions that the round allows.
 
@@ -202,6 +222,11 @@ class Collected:
     deltas: Sequence[Delta]
     keys: Sequence[PublicKey]
     refused: Mapping[PublicKey, str]
+
+    @property
+    def digests(self) -> list[str]:
+        """The digests of the files, which `fetch_all` names by them."""
+        return [delta.path.name for delta in self.deltas]
 
     def without(self, refused: Mapping[PublicKey, str]) -> "Collected":
         """Returns the contributions without some that are refused for a reason."""
@@ -226,22 +251,3 @@ def refusals_text(refused: Mapping[PublicKey, str]) -> str:
     texts = [f"{key.fingerprint}: {refused[key]}" for key in sorted(refused)[:_SHOWN]]
     rest = len(refused) - len(texts)
     return "; ".join([*texts, f"and {rest} more"] if rest else texts)
-
-
-def in_form(
-    deltas: Sequence[Delta], manifest: Coding, divide: Divide | None = None
-) -> Contributions:
-    """Returns the contributions as the rules see them: views of the mapped files.
-
-    Args:
-        divide: lets several processes compute; only this one if None.
-
-    Raises:
-        InputError: there are none.
-    """
-    if not deltas:
-        raise InputError(
-            "contributions: expected at least 1, got 0", code="rounds.no_contributions"
-        )
-    contributions = views_of(deltas, manifest)
-    return contributions if divide is None else divide(deltas, contributions)

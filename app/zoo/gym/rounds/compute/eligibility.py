@@ -7,10 +7,11 @@ from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.collect import Collected, NoResultError
 from zoo.gym.rounds.compute.result import Report
 from zoo.gym.rounds.payouts.points import capped_weights, drawn, seats_of
-from zoo.gym.rounds.payouts.reputation import Reputation, Standings, established, read_standings
+from zoo.gym.rounds.payouts.reputation import Standings, established, read_standings
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.state import State
-from zoo.gym.rounds.rules.aggregate import BY_COLUMNS, Selection
+from zoo.gym.rounds.rules.aggregate import Selection
+from zoo.gym.rounds.rules.method import BY_COLUMNS
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import read_chunk
 from zoo.gym.signing import PublicKey
@@ -35,10 +36,6 @@ class Members:
     def capped(self) -> Set[PublicKey]:
         """Those on whom the cap is."""
         return self.newcomers or frozenset()
-
-    def reputation(self, key: PublicKey) -> Reputation:
-        """Returns the reputation of a key."""
-        return self.standings.get(key, Reputation())
 
 
 def members_of(state: State, storage: Storage, keys: Collection[PublicKey]) -> Members:

@@ -23,23 +23,20 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from zoo.backends.machine.installing import install_command
-from zoo.gym.delta.file.reader import Delta
 from zoo.gym.errors import GymError, InputError, NotAvailableError
-from zoo.gym.rounds.compute.collect import Collected, Divide, collect, in_form
+from zoo.gym.rounds.arrays import F32, Gram
+from zoo.gym.rounds.compute.collect import Collected, Divide, collect
 from zoo.gym.rounds.compute.publish import work_folder
-from zoo.gym.rounds.encodings import Contributions, Piece, Rows
+from zoo.gym.rounds.contribution.check import views_of
+from zoo.gym.rounds.encodings import Contributions, Piece
 from zoo.gym.rounds.protocol.manifest import Tensor, TensorCoding
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.rules.aggregate import Selection, combine
 from zoo.gym.rounds.session.opening import open_round
 from zoo.gym.rounds.storage.http import open_storage
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 COLUMNS = 1 << 24
 """A task has tensors of about so many values."""
@@ -61,7 +58,7 @@ class Job:
     selection: Selection | None = None
 
 
-Part: TypeAlias = "NDArray[np.uint64] | NDArray[np.float32]"
+Part: TypeAlias = "Gram | F32"
 """The result of a task: scalar products [n, n, 2], or combined values, tensor after tensor."""
 
 Compute = Callable[[Job, Sequence[str]], "Part"]
@@ -85,10 +82,7 @@ def groups_of(tensors: Sequence[Tensor], columns: int = COLUMNS) -> list[list[st
 
 
 def compute_task(job: Job, contributions: Contributions, *, threads: int | None = None) -> "Part":
-    """Computes the part of a job for some tensors.
-
-    Args:
-        contributions: its contributions, of these tensors alone.
+    """Computes the part of a job for some tensors, of which alone its contributions are.
 
     Raises:
         InputError: a contribution has a value that no sum survives, with tensor and contributor.
@@ -102,54 +96,31 @@ def compute_task(job: Job, contributions: Contributions, *, threads: int | None 
 
 
 @dataclass(frozen=True)
-class DividedContributions:
-    """Contributions that are multiplied and combined in tasks."""
+class Tasks:
+    """Multiplies and combines contributions in tasks.
 
-    local: Contributions
-    digests: Sequence[str]
+    Attributes:
+        sizes: the number of values of each tensor.
+    """
+
     groups: Groups
+    sizes: Mapping[str, int]
     run: Run
 
-    @property
-    def count(self) -> int:
-        """The number of contributors."""
-        return self.local.count
-
-    @property
-    def sizes(self) -> Mapping[str, int]:
-        """The number of columns of each tensor."""
-        return self.local.sizes
-
-    def gram(self, *, threads: int | None = None) -> "NDArray[np.uint64]":
-        """Returns the exact scalar products, [n, n, 2]."""
+    def gram(self, digests: Sequence[str]) -> Gram:
+        """Returns the exact scalar products of contributions, [n, n, 2]."""
         import numpy as np
 
-        del threads  # each task has its own number
-        total = np.zeros((self.count, self.count, 2), np.uint64)
-        for part in self.run(Job(self.digests), self.groups):
+        total = np.zeros((len(digests), len(digests), 2), np.uint64)
+        for part in self.run(Job(digests), self.groups):
             _add(total, part.view(np.uint64))
         return total
 
-    def mean(
-        self, weights: "NDArray[np.float32]", *, rest: float = 0, threads: int | None = None
-    ) -> Iterator[Piece]:
-        """Yields the weighted mean, computed here; `combined` divides it."""
-        return self.local.mean(weights, rest=rest, threads=threads)
-
-    def columns(self, *, threads: int | None = None) -> Iterator[tuple[str, int, Rows]]:
-        """Yields each shard as plain rows."""
-        return self.local.columns(threads=threads)
-
-    def take(self, rows: list[int]) -> "DividedContributions":
-        """Returns the contributions of some contributors."""
-        digests = [self.digests[row] for row in rows]
-        return replace(self, local=self.local.take(rows), digests=digests)
-
-    def combined(self, selection: Selection) -> Iterator[Piece]:
+    def combined(self, selection: Selection, digests: Sequence[str]) -> Iterator[Piece]:
         """Yields the combination that a rule has selected, tensor by tensor."""
         import numpy as np
 
-        job = Job(self.digests, replace(selection, gram=None))  # which no combination needs
+        job = Job(digests, replace(selection, gram=None))  # which no combination needs
         for names, part in zip(self.groups, self.run(job, self.groups), strict=True):
             values = part.view(np.float32)
             ends = np.cumsum([self.sizes[name] for name in names])
@@ -157,7 +128,7 @@ class DividedContributions:
                 yield Piece(name, 0, piece)
 
 
-def _add(total: "NDArray[np.uint64]", part: "NDArray[np.uint64]") -> None:
+def _add(total: Gram, part: Gram) -> None:
     """Adds a part of a Gram matrix, [n, n, 2], in 128 bits."""
     low = total[..., 0] + part[..., 0]
     total[..., 1] += part[..., 1] + (low < part[..., 0])
@@ -365,18 +336,12 @@ def dividing_on_ray(
         threads: of a task, which reserves as many processors; 1 if None.
 
     Raises:
-        InputError: see `ray_cluster`.
-        NotAvailableError: see `ray_cluster`.
+        GymError: see `ray_cluster`.
     """
-    groups = groups_of(state.manifest.tensors)
+    tensors = state.manifest.tensors
     compute = RoundTasks(address, state.id, threads or 1)
     with ray_cluster(cluster, compute, processors=threads or 1) as run:
-
-        def divide(deltas: Sequence[Delta], contributions: Contributions) -> Contributions:
-            digests = [_digest(delta) for delta in deltas]
-            return DividedContributions(contributions, digests, groups, run)
-
-        yield divide
+        yield Tasks(groups_of(tensors), {tensor.name: tensor.size for tensor in tensors}, run)
 
 
 @dataclass(frozen=True)
@@ -395,14 +360,14 @@ class RoundTasks:
             NotAvailableError: the round, or the file of a contribution, is missing here.
         """
         state, collected = _collected(self.address, self.round)
-        deltas = {_digest(delta): delta for delta in collected.deltas}
+        deltas = dict(zip(collected.digests, collected.deltas, strict=True))
         for digest in job.digests:
             if digest not in deltas:
                 raise self._missing_file(digest, state, collected)
         manifest = state.manifest
         tensors = tuple(tensor for tensor in manifest.tensors if tensor.name in set(names))
         coding = TensorCoding(manifest.base, tensors, manifest.form, manifest.caps)
-        contributions = in_form([deltas[digest] for digest in job.digests], coding)
+        contributions = views_of([deltas[digest] for digest in job.digests], coding)
         return compute_task(job, contributions, threads=self.threads)
 
     def _missing_file(self, digest: str, state: State, collected: Collected) -> NotAvailableError:
@@ -428,8 +393,3 @@ def _collected(address: str, round_: str) -> tuple[State, Collected]:
         message = f"{socket.gethostname()}: {error.message}"
         raise NotAvailableError(message, hint=_EVERY_MACHINE, code=error.code) from None
     return state, collect(state, storage, work_folder(round_))
-
-
-def _digest(delta: Delta) -> str:
-    """Returns the digest by which the file of a contribution was revealed, see `collect`."""
-    return delta.path.name

@@ -17,13 +17,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from pydantic import JsonValue
 
 from zoo.gym.delta.file.reader import Delta, load_delta, tensor_parts
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_small, storage_errors, write_beside
+from zoo.gym.rounds.arrays import Whole
 from zoo.gym.rounds.compute.collect import TooFewError, fetch_all
 from zoo.gym.rounds.compute.publish import refusals_of, result_entry, voiding, work_folder
 from zoo.gym.rounds.compute.result import (
@@ -55,10 +56,6 @@ from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import StoredFile, describe, fetch, store_all
 from zoo.gym.signing import OwnKey, PublicKey, canonical, parse_key
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 PRIVATE_RULE: Mapping[str, JsonValue] = {"method": "private_mean", "f": 0, "mixed": False}
 """Each contribution is clipped, and so moves the mean by clip / contributors at most."""
 
@@ -67,11 +64,7 @@ _RESULT, _REPORT = "result.safetensors", "report.json"
 
 @dataclass(frozen=True)
 class PrivateResult:
-    """The published result of a private round.
-
-    Attributes:
-        refused: the reason for each key that does not count.
-    """
+    """The published result of a private round, and why each refused key does not count."""
 
     delta: Delta
     report: Mapping[str, Any]
@@ -166,7 +159,7 @@ def _draw(state: State, storage: Storage, folder: Path, *, force: bool, threads:
 
 def _exact_sum(
     state: State, storage: Storage, folder: Path
-) -> "tuple[NDArray[np.int64], list[PublicKey], dict[PublicKey, str]]":
+) -> "tuple[Whole, list[PublicKey], dict[PublicKey, str]]":
     """Returns the sum without noise, who is in it, and why others are not."""
     import numpy as np
 
@@ -301,7 +294,7 @@ def private_checks(opened: Opened, folder: Path) -> Iterator[Check]:
                 code="rounds.report_damaged",
             )
         results.append(result)
-        return f"{results[0].report['result']['bytes']} bytes"
+        return f"{result.report['result']['bytes']} bytes"
 
     def collect() -> str:
         sealed.append(collect_sealed(opened.state, opened.storage, folder))
@@ -309,8 +302,8 @@ def private_checks(opened: Opened, folder: Path) -> Iterator[Check]:
         refuse_unlogged(refused, opened.state)
         return f"{len(files)} sealed files of the right size"
 
-    for name, act in (("published files", read), ("contributions", collect)):
-        yield made(name, act)
+    yield made("published files", read)
+    yield made("contributions", collect)
     if results and sealed:
         yield from _of_result(opened.state, results[0], sealed[0])
     detail = "contributions are sealed and the noise is secret: not computed again"
@@ -325,7 +318,11 @@ def _of_result(state: State, result: PrivateResult, sealed: Sealed) -> Iterator[
         "refusals in the log": lambda: _same(
             _texts(state.refused), _texts(result.refused), f"{len(state.refused)} refused"
         ),
-        "rewards": lambda: _rewards(state, report),
+        "rewards": lambda: _same(
+            report.get("rewards"),
+            _equal_rewards(state, [entry["key"] for entry in report["contributions"]]),
+            f"{state.manifest.pool} points in equal parts",
+        ),
         "privacy": lambda: _promise(state, result),
         "header of the result": lambda: _header(state, result),
         "factors A": lambda: _factors(state, result.delta),
@@ -351,10 +348,10 @@ def _texts(refused: Mapping[PublicKey, str]) -> dict[str, str]:
 def _members(state: State, result: PrivateResult, sealed: Sealed) -> str:
     """Checks that nobody was left out but for an unfit file, or a seal that did not open."""
     listed = [(entry["key"], entry["digest"]) for entry in result.report["contributions"]]
-    files, refused = sealed
+    files, broken = sealed[0], _texts(sealed[1])
     fit = [(str(key), state.reveals[key].digest) for key, _ in files]
     _same(listed, [entry for entry in fit if entry in listed])
-    broken, reasons = _texts(refused), _texts(result.refused)
+    reasons = _texts(result.refused)
     _same({key: reasons.get(key) for key in broken}, broken)
     members = {key for key, _ in listed}
     _same(sorted(members | reasons.keys()), sorted(str(key) for key in state.reveals))
@@ -366,11 +363,6 @@ def _members(state: State, result: PrivateResult, sealed: Sealed) -> str:
     unopened = len(reasons) - len(broken)
     more = f"; {unopened} refused by the maker's word alone" if unopened else ""
     return f"{len(listed)} contributions, {len(reasons)} refused{more}"
-
-
-def _rewards(state: State, report: Mapping[str, Any]) -> str:
-    expected = _equal_rewards(state, [entry["key"] for entry in report["contributions"]])
-    return _same(report.get("rewards"), expected, f"{state.manifest.pool} points in equal parts")
 
 
 def _fields(state: State, result: PrivateResult) -> str:
@@ -433,10 +425,8 @@ def _factors(state: State, delta: Delta) -> str:
 
 def _tensors(state: State, delta: Delta) -> None:
     """Refuses a file with other parts than those of the round."""
-    _same(
-        delta.header.tensors,
-        private_header(1, state.manifest, privacy_of(state.manifest), {}).tensors,
-    )
+    header = private_header(1, state.manifest, privacy_of(state.manifest), {})
+    _same(delta.header.tensors, header.tensors)
 
 
 def _size(state: State, result: PrivateResult) -> str:

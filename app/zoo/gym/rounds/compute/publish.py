@@ -8,7 +8,7 @@ from zoo.gym.errors import GymError, InputError
 from zoo.gym.files import write_beside
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.compute.aggregate import Computed, compute
-from zoo.gym.rounds.compute.collect import Divide, NoResultError, refusals_text
+from zoo.gym.rounds.compute.collect import Divide, NoResultError, Work, refusals_text
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.session.writing import Appender, writer_of
@@ -60,7 +60,7 @@ def publish(
         folder = work_folder(state.id)
         divided = nullcontext() if dividing is None else dividing(state)
         with divided as divide, voiding(append, key, agreed=void):
-            computed = compute(state, storage, folder, threads=threads, divide=divide)
+            computed = compute(Work(state, storage, folder, threads, divide))
         _refuse_fewer(computed, least)
         write_beside(folder / "report.json", computed.report.as_bytes().decode(), sync=True)
         if state.phase is Phase.COMPUTE:
@@ -105,11 +105,7 @@ def voiding(append: Appender, key: OwnKey, *, agreed: bool) -> Generator[None]:
 
 
 def refuse_other_result(state: State, digest: str | None) -> None:
-    """Refuses a result that was computed again and is not the published one.
-
-    Raises:
-        InputError: it is another one.
-    """
+    """Refuses a result that was computed again and is not the published one."""
     if state.result != digest:
         raise InputError(
             f"round {state.manifest.name}: expected the published result {str(state.result)[:12]}, "
@@ -120,8 +116,7 @@ def refuse_other_result(state: State, digest: str | None) -> None:
 
 
 def _refuse_fewer(computed: Computed, least: int) -> None:
-    report = computed.report
-    count = len(report.counted)
+    report, count = computed.report, len(computed.report.counted)
     if count < least:
         why = f": refused {refusals_text(report.refused)}" if report.refused else ""
         raise InputError(

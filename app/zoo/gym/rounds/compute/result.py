@@ -9,32 +9,28 @@ digest of their Gram matrix, which is stored beside it: n * n scalar products of
 by row, two's complement, little endian, in units of 2^-80.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pydantic import JsonValue
 
-from zoo.gym.delta.codecs.dense import code_matrix
 from zoo.gym.delta.codecs.options import Dense
-from zoo.gym.delta.codecs.tensor import Encoded
+from zoo.gym.delta.codecs.tensor import Encoded, encode_tensor
 from zoo.gym.delta.codecs.values import Values
 from zoo.gym.delta.file.reader import Delta, load_delta
-from zoo.gym.delta.file.terms import RawTerm, TensorTerms
+from zoo.gym.delta.file.terms import TensorTerms
 from zoo.gym.delta.file.writer import Spool, write_delta
 from zoo.gym.errors import InputError
+from zoo.gym.files import json_object
+from zoo.gym.rounds.arrays import F32
 from zoo.gym.rounds.contribution.check import round_header
 from zoo.gym.rounds.encodings import Piece
 from zoo.gym.rounds.protocol.manifest import Coding, Tensor
 from zoo.gym.rounds.protocol.objects import is_hex
 from zoo.gym.rounds.storage.chunks import StoredFile
 from zoo.gym.signing import PublicKey, canonical
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 FORMAT = "zoo-gym round report 1"
 BY_WEIGHT = "weight"
@@ -89,9 +85,7 @@ class Report:
                 self.rule,
                 self.contributions,
                 self.refused,
-                rewards_body(
-                    self.paid_by, {str(key): points for key, points in self.points.items()}
-                ),
+                rewards_body(self.paid_by, {str(key): paid for key, paid in self.points.items()}),
                 self.result,
                 weights=None if weights is None else list(weights),
                 rest=self.rest,
@@ -142,11 +136,7 @@ def read_report(content: bytes) -> Mapping[str, Any]:
     Raises:
         InputError: it is none.
     """
-    try:
-        parsed: object = json.loads(content)
-    except (ValueError, RecursionError):
-        parsed = None
-    fields = cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else {}
+    fields: dict[str, Any] = json_object(content) or {}
     if fields.get("format") != FORMAT or canonical(fields) != content:
         raise InputError(
             f"report: expected canonical JSON of format '{FORMAT}', got other bytes",
@@ -169,31 +159,26 @@ def read_report(content: bytes) -> Mapping[str, Any]:
 
 
 def _lists_texts(value: object, names: set[str]) -> bool:
-    if not isinstance(value, list):
-        return False
-    return all(
-        isinstance(entry, dict)
-        and cast("dict[str, object]", entry).keys() == names
-        and all(isinstance(text, str) for text in cast("dict[str, object]", entry).values())
-        for entry in cast("list[object]", value)
+    types = dict.fromkeys(names, str)
+    return isinstance(value, list) and all(
+        _types(entry) == types for entry in cast("list[object]", value)
     )
 
 
-def stored_file(report: Mapping[str, Any]) -> StoredFile:
-    """Returns where the result of a report is stored.
+def _types(value: object) -> dict[str, type]:
+    """Returns the type of each field of a JSON object; none of anything else."""
+    fields = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    return {name: type(field) for name, field in fields.items()}
 
-    Raises:
-        InputError: it does not say.
-    """
-    fields = report.get("result")
-    expected = {"digest": str, "bytes": int, "chunks": str}
-    stored = cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
-    if {name: type(value) for name, value in stored.items()} != expected:
+
+def stored_file(report: Mapping[str, Any]) -> StoredFile:
+    """Returns where the result of a report is stored."""
+    if _types(report.get("result")) != {"digest": str, "bytes": int, "chunks": str}:
         raise InputError(
             "report.result: expected digest, bytes and chunks, got others",
             code="rounds.report_damaged",
         )
-    return StoredFile(**stored)
+    return StoredFile(**report["result"])
 
 
 EIGHT_BITS = Dense("int", bits=8)
@@ -219,25 +204,20 @@ def write_result(
         StorageError: the file cannot be written.
     """
     with Spool(out.parent) as spool:
-        terms: list[TensorTerms] = []
         for tensor, change in _tensors(pieces, manifest.tensors, factor):
-            encoded = _coded(tensor, change)
-            if encoded is None:
-                encoded = Encoded(TensorTerms(name=tensor.name, shape=tensor.shape, terms=()), {})
-            spool.add_tensor(encoded)
-            terms.append(encoded.tensor)
-        if not any(tensor.terms for tensor in terms):
+            spool.add_tensor(_coded(tensor, change))
+        if not any(tensor.terms for tensor in spool.tensors):
             raise InputError(
                 "result: expected a change, got contributions that cancel out or round to 0",
                 code="rounds.cancel_out",
             )
-        write_delta(out, round_header("dense", terms, manifest, recipe), spool)
+        write_delta(out, round_header("dense", spool.tensors, manifest, recipe), spool)
     return load_delta(out)
 
 
 def _tensors(
     pieces: Iterator[Piece], tensors: Sequence[Tensor], factor: float
-) -> "Iterator[tuple[Tensor, NDArray[np.float32]]]":
+) -> "Iterator[tuple[Tensor, F32]]":
     import numpy as np
 
     for tensor in tensors:
@@ -253,20 +233,13 @@ def _tensors(
         yield tensor, flat.reshape(tensor.shape)
 
 
-def _coded(tensor: Tensor, change: "NDArray[np.float32]") -> Encoded | None:
-    """Returns a coded tensor, None if it does not change."""
+def _coded(tensor: Tensor, change: F32) -> Encoded:
+    """Returns a coded tensor, without a term if it does not change, or its change rounds to 0."""
     import numpy as np
 
-    if not change.any():
-        return None
-    if change.ndim < 2:
-        terms = TensorTerms(name=tensor.name, shape=tensor.shape, terms=(RawTerm(),))
-        return Encoded(terms, {"raw": change})
-    matrix = change.reshape(-1, change.shape[-1])
-    nothing = Values(np.zeros_like(matrix), "f32", "base")
-    coded = code_matrix(nothing, Values(matrix, "f32", tensor.name), EIGHT_BITS)
-    if coded is None or (coded[1]["int.codes"] == _CODE_OF_0).all():  # a change that rounds to 0
-        return None
-    term, arrays = coded
-    parts: Mapping[str, Any] = arrays
-    return Encoded(TensorTerms(name=tensor.name, shape=tensor.shape, terms=(term,)), parts)
+    nothing = Values(np.zeros_like(change), "f32", "base")
+    coded = encode_tensor(tensor.name, nothing, Values(change, "f32", tensor.name), EIGHT_BITS)
+    codes = coded.arrays.get("int.codes") if coded else None
+    if coded is None or (codes is not None and (codes == _CODE_OF_0).all()):
+        return Encoded(TensorTerms(name=tensor.name, shape=tensor.shape, terms=()), {})
+    return coded

@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.files import read_errors, read_small
 from zoo.gym.rounds.compute.aggregate import compute
-from zoo.gym.rounds.compute.collect import NOT_STORED, refusals_text, refused_by_word
+from zoo.gym.rounds.compute.collect import NOT_STORED, Work, refusals_text, refused_by_word
 from zoo.gym.rounds.compute.result import read_report, stored_file
 from zoo.gym.rounds.kind import kind_of
+from zoo.gym.rounds.log.reader import read_note
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.state import Phase, State, state_of
-from zoo.gym.rounds.session.opening import Opened, known_keys, read_kept_head, refuse_other_history
+from zoo.gym.rounds.session.opening import Opened, known_keys, refuse_other_history, verifiers
+from zoo.gym.rounds.storage.base import NOTE_BYTES
 from zoo.gym.rounds.storage.chunks import fetch, read_chunk
 from zoo.gym.signing import PublicKey, canonical
 
@@ -200,7 +203,10 @@ def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> Itera
     """
     yield Check("signatures", f"{len(opened.entries)} entries, each signed and in order")
     yield Check("log", f"root {opened.head.root.hex()}")
-    yield _witnessed(opened)
+    # what witnesses have signed: opening has checked that the log continues it
+    named, covered = opened.manifest.keys_of("witness"), max(opened.witnesses.values(), default=0)
+    detail = f"{len(opened.witnesses)} of {len(named)} signed, up to entry {covered}"
+    yield Check("witnesses", detail if named else "the round names none")
     state = opened.state
     if by_word := len(refused_by_word(state)):  # which nobody can check afterwards
         detail = (
@@ -234,7 +240,7 @@ def failed_gate(opened: Opened, folder: Path, threads: int | None) -> Check | No
         return None
 
     def failed() -> str:
-        digest = compute(state, opened.storage, folder, threads=threads).report.result.digest
+        digest = compute(Work(state, opened.storage, folder, threads)).report.result.digest
         reason = measured[digest].refusal(terms.margin) if digest in measured else None
         if reason is None:
             raise InputError(
@@ -262,7 +268,7 @@ def computed_again(opened: Opened, folder: Path, threads: int | None) -> Iterato
         fetch(stored_file(report), opened.storage, folder / "published.safetensors")
 
     def repeat(ours: dict[str, Any]) -> str:
-        report = compute(opened.state, opened.storage, folder, threads=threads).report
+        report = compute(Work(opened.state, opened.storage, folder, threads)).report
         ours.update(read_report(report.as_bytes()))
         refuse_unlogged(report.refused, opened.state)
         return f"{len(report.contributions)} contributions"
@@ -270,22 +276,27 @@ def computed_again(opened: Opened, folder: Path, threads: int | None) -> Iterato
     return compared(opened, read, repeat, _SHOWN)
 
 
-def _witnessed(opened: Opened) -> Check:
-    """Reports what witnesses have signed; opening has checked that the log continues it."""
-    named = len(opened.manifest.keys_of("witness"))
-    covered = max(opened.witnesses.values(), default=0)
-    detail = f"{len(opened.witnesses)} of {named} signed, up to entry {covered}"
-    return Check("witnesses", detail if named else "the round names none")
-
-
 def kept_head_check(opened: Opened, path: Path) -> Check:
-    """Checks whether the log continues a head that somebody kept.
+    """Checks whether the log continues a head that somebody kept, as `round anchor` hands it out.
 
     Raises:
         NotAvailableError: there is no file.
-        InputError: it is no head of this round.
+        InputError: it is no head of this round, or nobody of its keys signed it.
     """
-    head = read_kept_head(path, opened.state.id, known_keys(opened.state.id, opened.manifest))
+    with read_errors(path):
+        try:
+            content = read_small(path, most_bytes=NOTE_BYTES)
+        except FileNotFoundError:
+            raise NotAvailableError(
+                f"{path}: expected a signed head, got nothing", code="rounds.no_head"
+            ) from None
+    keys = verifiers(known_keys(opened.state.id, opened.manifest))
+    head, signatures = read_note(content, opened.head.origin, keys)
+    if not signatures:
+        raise InputError(
+            f"{path}: expected a signature of the round's keys, got none",
+            code="rounds.unsigned_head",
+        )
     try:
         refuse_other_history(head, opened.head, opened.log, "who kept the head")
     except InputError as error:

@@ -20,6 +20,7 @@ from zoo.gym.delta.codecs.options import Dense
 from zoo.gym.delta.file.header import ROUND_TOOL, Base, DeltaHeader
 from zoo.gym.delta.file.privacy import Privacy
 from zoo.gym.delta.file.reader import (
+    PART_TYPES,
     Delta,
     open_delta,
     parse,
@@ -28,14 +29,14 @@ from zoo.gym.delta.file.reader import (
     verify_digest,
     verify_whole,
 )
-from zoo.gym.delta.file.terms import LowRankTerm, RawTerm, TensorTerms, Term, term_parts
-from zoo.gym.errors import InputError
+from zoo.gym.delta.file.terms import LowRankTerm, RawTerm, TensorTerms, Term
+from zoo.gym.errors import InputError, within
+from zoo.gym.rounds.arrays import F32, Bits, Gram
 from zoo.gym.rounds.encodings import Contributions, Factors, Floats, LowRank, Signs, SignTensor
 from zoo.gym.rounds.protocol.manifest import Coding, Form
 from zoo.gym.rounds.protocol.objects import is_known_everywhere, quoted
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -61,73 +62,54 @@ def round_header(
 
 
 def views_of(deltas: Sequence[Delta], manifest: Coding) -> Contributions:
-    """Returns contributions as the rules see them.
+    """Returns contributions as the rules see them: views of the mapped files.
 
-    Args:
-        deltas: their files, at least one.
+    Raises:
+        InputError: there are none, or lessons.
     """
-    files = [_Mapped(delta) for delta in deltas]
+    import numpy as np
+
+    if not deltas:
+        raise InputError(
+            "contributions: expected at least 1, got 0", code="rounds.no_contributions"
+        )
+    files = [_mapped(delta) for delta in deltas]
+    names = [tensor.name for tensor in manifest.tensors]
+
+    def flat(name: str) -> "list[NDArray[Any]]":
+        return [file[name].reshape(-1) for file in files]
+
     match manifest.form:
         case "signs":
-            return Signs(
-                {tensor.name: _sign_tensor(files, tensor.name) for tensor in manifest.tensors}
-            )
+            signs: dict[str, SignTensor] = {}
+            for tensor in manifest.tensors:
+                (rows, columns), name = tensor.shape, tensor.name
+                scales = np.concatenate(flat(f"{name}.scale"))
+                signs[name] = SignTensor(flat(f"{name}.sign"), scales, (rows, columns))
+            return Signs(signs)
         case "lowrank":
+            sides = {name: (f"{name}.A.values", f"{name}.B.values") for name in names}
             return LowRank(
                 {
-                    tensor.name: Factors(
-                        [file.part(f"{tensor.name}.A.values") for file in files],
-                        [file.part(f"{tensor.name}.B.values") for file in files],
-                    )
-                    for tensor in manifest.tensors
+                    name: Factors([file[a] for file in files], [file[b] for file in files])
+                    for name, (a, b) in sides.items()
                 }
             )
         case "float":
-            names = [tensor.name for tensor in manifest.tensors]
-            return Floats(
-                {name: [file.part(f"{name}.raw").reshape(-1) for file in files] for name in names}
-            )
+            return Floats({name: flat(f"{name}.raw") for name in names})
         case "lessons":
             raise InputError("form: expected one of weights, got lessons", code="rounds.other_form")
 
 
-class _Mapped:
-    """The parts of a file as views of its pages."""
-
-    def __init__(self, delta: Delta) -> None:
-        import numpy as np
-
-        self._bytes = np.memmap(delta.path, np.uint8, "r")
-        self._delta = delta
-        self._shapes = {
-            part.name: part.shape for tensor in delta.header.tensors for part in term_parts(tensor)
-        }
-
-    def part(self, name: str) -> "NDArray[np.float32]":
-        part: NDArray[np.float32] = self._view(name, "<f4")
-        return part
-
-    def bits(self, name: str) -> "NDArray[np.uint8]":
-        bits: NDArray[np.uint8] = self._view(name, "|u1").reshape(-1)
-        return bits
-
-    def _view(self, name: str, kind: str) -> "NDArray[Any]":
-        info = self._delta.parts[name]
-        return self._bytes[info.start : info.stop].view(kind).reshape(self._shapes[name])
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        tensor = self._delta.tensor(name)
-        assert tensor is not None
-        return tensor.shape
-
-
-def _sign_tensor(files: Sequence[_Mapped], name: str) -> SignTensor:
+def _mapped(delta: Delta) -> "dict[str, NDArray[Any]]":
+    """Returns the parts of a file as views of its pages."""
     import numpy as np
 
-    rows, columns = files[0].shape(name)
-    bits = [file.bits(f"{name}.sign") for file in files]
-    scales = np.concatenate([file.part(f"{name}.scale").reshape(-1) for file in files])
-    return SignTensor(bits, scales, (rows, columns))
+    content = np.memmap(delta.path, np.uint8, "r")
+    return {
+        name: content[part.start : part.stop].view(PART_TYPES[part.dtype]).reshape(part.shape)
+        for name, part in delta.parts.items()
+    }
 
 
 _CANCEL_BITS = 20
@@ -135,11 +117,7 @@ _CANCEL_BITS = 20
 
 
 def check_size(delta: Delta, manifest: Coding) -> None:
-    """Refuses a change that is too long, or factors that cancel out.
-
-    Raises:
-        InputError: see above.
-    """
+    """Refuses a change that is too long, or factors that cancel out."""
     view = views_of([delta], manifest)
     try:
         norm = _norm(view.gram())
@@ -165,7 +143,7 @@ def _pairs(factors: Factors) -> int:
     return sum(_norm(lowrank_gram([a[row : row + 1]], [b[row : row + 1]])) for row in range(len(a)))
 
 
-def _norm(gram: "NDArray[np.uint64]") -> int:
+def _norm(gram: Gram) -> int:
     from zoo.core.gram import exact_products
 
     return exact_products(gram)[0][0]
@@ -186,16 +164,12 @@ def open_contribution(path: Path, manifest: Coding) -> Delta:
         InputError: it is not allowed; the tensor is named.
     """
     delta = _parsed(path)
-    try:
+    with within("contribution"):
         _check_header(delta, manifest)
         for tensor in delta.header.tensors:
             _check_values(delta, tensor, manifest)
         _check_whole(delta)
         check_size(delta, manifest)
-    except InputError as error:
-        raise InputError(
-            f"contribution: {error.message}", hint=error.hint, code=error.code
-        ) from None
     return delta
 
 
@@ -311,9 +285,7 @@ def _check_values(delta: Delta, tensor: TensorTerms, manifest: Coding) -> None:
             _check_largest(f"tensor {quoted(tensor.name)}: {name}", values, manifest.caps.value)
 
 
-def _check_signs(
-    tensor: TensorTerms, bits: "NDArray[np.uint8]", scale: "NDArray[np.float32]"
-) -> None:
+def _check_signs(tensor: TensorTerms, bits: Bits, scale: F32) -> None:
     import numpy as np
 
     columns = tensor.shape[1]
@@ -329,7 +301,7 @@ def _check_signs(
         )
 
 
-def _check_largest(where: str, values: "NDArray[np.float32]", most: float) -> None:
+def _check_largest(where: str, values: F32, most: float) -> None:
     import numpy as np
 
     if not np.isfinite(values).all():

@@ -21,8 +21,9 @@ from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import Weights, open_weights
 from zoo.gym.delta.sanity import warn_of_other_base
 from zoo.gym.errors import GymError, InputError
-from zoo.gym.jobs import Run, run_around
+from zoo.gym.jobs import run_around
 from zoo.gym.paths import given_path
+from zoo.gym.rounds.arrays import F32
 from zoo.gym.rounds.contribution.check import (
     FACTORS,
     SIGNS,
@@ -40,9 +41,6 @@ from zoo.models.registry import PICO
 from zoo.models.resolve import is_path, model_of_text, pico_folder
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from zoo.gym.delta.file.reader import Delta
 
 
@@ -60,20 +58,14 @@ def refuse_other_record(source: Path, base: Path, weights: Weights, coding: Codi
     Warns:
         GymWarning: an adapter names another known model, which is not on this machine.
     """
-    run = run_around(source)
-    if run is not None:
-        _refuse_other_run(run, base)
+    if (run := run_around(source)) is not None:
+        try:
+            refuse_other_base(run.env_file, base)
+        except InputError as error:
+            hint = _where(run_config(run).model_name_or_path)
+            raise InputError(error.message, hint=hint, code=error.code) from None
     elif is_adapter(source):
         _refuse_other_adapter(source, base, weights, coding)
-
-
-def _refuse_other_run(run: Run, base: Path) -> None:
-    try:
-        refuse_other_base(run.env_file, base)
-    except InputError as error:
-        raise InputError(
-            error.message, hint=_where(run_config(run).model_name_or_path), code=error.code
-        ) from None
 
 
 def _refuse_other_adapter(source: Path, base: Path, weights: Weights, coding: Coding) -> None:
@@ -133,15 +125,13 @@ def write_contribution(source: Path, base: Path, manifest: Coding, out: Path) ->
     weights = open_weights(base)
     changes = checked_changes(source, base, weights, manifest)
     with Spool(out.parent) as spool:
-        terms: list[TensorTerms] = []
         zeros = 0
         for tensor in manifest.tensors:
             encoded, without = _encode(changes, tensor, manifest)
             zeros += without
             spool.add_tensor(encoded)
-            terms.append(encoded.tensor)
         _check_zeros(zeros, manifest, source)
-        write_delta(out, contribution_header(terms, manifest), spool)
+        write_delta(out, contribution_header(spool.tensors, manifest), spool)
     try:
         delta = open_contribution(out, manifest)
         _check_change(delta, manifest, source)
@@ -276,7 +266,7 @@ def _encode(changes: Changes, tensor: Tensor, manifest: Coding) -> tuple[Encoded
     return _encoded(tensor, RawTerm(), {"raw": change}), zeros
 
 
-def _coded_signs(tensor: Tensor, change: "NDArray[np.float32]") -> Encoded:
+def _coded_signs(tensor: Tensor, change: F32) -> Encoded:
     import numpy as np
 
     nothing = Values(np.zeros_like(change), "f32", "base")

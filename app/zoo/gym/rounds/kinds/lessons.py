@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zoo.gym.humanize import counted, human_bytes
-from zoo.gym.rounds.kind import Choices, Fields, Kind, Prints, Request, listed
+from zoo.gym.rounds.kind import Choices, Fields, Kind, Prints, Request, Shown, listed
 from zoo.gym.rounds.protocol.lessons import check_lessons_round, terms_of
 
 if TYPE_CHECKING:
@@ -81,17 +81,13 @@ class LessonsRound(Kind["Library", "Combined"]):
             out.say(f"note: the round is for {model}, the library for {library.measured_with}")
         return prepared, entry, {}
 
-    def publish(
-        self, opened: "Opened", key: "OwnKey", choices: Choices, *, void: bool = False
-    ) -> "Combined":
+    def publish(self, opened: "Opened", key: "OwnKey", choices: Choices) -> "Combined":
         """Computes which lessons are kept and publishes them."""
         from zoo.gym.rounds.lessons.result import publish_lessons
 
-        return publish_lessons(opened.storage, key, force=choices.force, void=void)
+        return publish_lessons(opened.storage, key, force=choices.force, void=choices.void)
 
-    def show(
-        self, result: "Combined", opened: "Opened", out: Prints
-    ) -> "tuple[Fields, str | None]":
+    def show(self, result: "Combined", opened: "Opened", out: Prints) -> Shown:
         """Prints what is known of each lesson, and which are kept."""
         from zoo.gym.rounds.lessons.result import NOTHING_KEPT
 
@@ -130,8 +126,7 @@ class LessonsRound(Kind["Library", "Combined"]):
         result = combine(opened.state, opened.storage, folder)
         refuse_other_result(opened.state, result.digest)
         rewards = result.fields["rewards"]
-        points: dict[str, int] = rewards["points"]
-        return str(rewards["rule"]), points
+        return rewards["rule"], rewards["points"]
 
     def apply(self, opened: "Opened", request: Request, out: Prints) -> Fields:
         """Stores the lessons as a new version of a library."""

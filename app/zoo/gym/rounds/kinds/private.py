@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
-from zoo.gym.rounds.kind import Choices, Fields, FineTune, Prints, Request
+from zoo.gym.rounds.kind import Choices, Fields, FineTune, Prints, Request, Shown
 from zoo.gym.rounds.kinds.weights import OfWeights, WeightsRound, show_delta
 from zoo.gym.rounds.protocol.privacy import check_private_round, privacy_of
 
@@ -92,19 +92,14 @@ class PrivateRound(OfWeights["PrivateResult"]):
         private = {**vars(left), "epsilon": spends.epsilon, "delta": spends.delta}
         return prepared, entry, {"private": private}
 
-    def publish(
-        self, opened: "Opened", key: "OwnKey", choices: Choices, *, void: bool = False
-    ) -> "PrivateResult":
+    def publish(self, opened: "Opened", key: "OwnKey", choices: Choices) -> "PrivateResult":
         """Draws the noise and publishes the noisy mean, once."""
         from zoo.gym.rounds.compute.private import publish_private
 
-        return publish_private(
-            opened.storage, key, force=choices.force, void=void, threads=choices.threads
-        )
+        force, void, threads = choices.force, choices.void, choices.threads
+        return publish_private(opened.storage, key, force=force, void=void, threads=threads)
 
-    def show(
-        self, result: "PrivateResult", opened: "Opened", out: Prints
-    ) -> "tuple[Fields, str | None]":
+    def show(self, result: "PrivateResult", opened: "Opened", out: Prints) -> Shown:
         """Prints the result and what it promises."""
         from zoo.gym.rounds.compute.result import stored_file
         from zoo.gym.rounds.privacy.promise import in_words

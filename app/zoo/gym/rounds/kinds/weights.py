@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted, human_bytes
-from zoo.gym.rounds.kind import Choices, Fields, FineTune, Kind, Prints, Request, Result, listed
+from zoo.gym.rounds.kind import (
+    Choices,
+    Fields,
+    FineTune,
+    Kind,
+    Prints,
+    Request,
+    Result,
+    Shown,
+    listed,
+)
 from zoo.gym.rounds.rules.method import AggregationMethod, takes_f
 
 if TYPE_CHECKING:
@@ -46,9 +56,6 @@ class OfWeights(Kind[FineTune, Result]):
         _check_rule(manifest)
         _check_measurements(manifest)
 
-    def expect_weights(self, manifest: "Manifest", what: str, hint: str) -> None:
-        """Refuses nothing."""
-
     def contribute(
         self, opened: "Opened", request: Request, key: "OwnKey", out: Prints
     ) -> "tuple[Prepared, Signed, Fields]":
@@ -58,8 +65,7 @@ class OfWeights(Kind[FineTune, Result]):
 
         manifest = opened.manifest
         claimed = check_examples(manifest, request.examples, "--examples")
-        base = request.base().folder
-        source = request.fine_tune()
+        base, source = request.base().folder, request.fine_tune()
         prepared, entry = prepare(opened, source, base, key, examples=claimed)
         out.answer(f"{prepared.file}: {human_bytes(prepared.bytes)}, coded as {manifest.form}")
         share = kept_of_adapter(source, base, manifest)
@@ -86,11 +92,7 @@ class OfWeights(Kind[FineTune, Result]):
             out.answer(f"{previous}: zoo-gym round undo goes back")
         out.say(f"train on it: zoo-gym train model_name_or_path={applied.file} dataset=FILE")
         out.say(f"chat with it: zoo-gym chat --model {applied.file}")
-        return {
-            "file": str(applied.file),
-            "digest": applied.digest,
-            "previous": applied.previous,
-        }
+        return {"file": str(applied.file), "digest": applied.digest, "previous": applied.previous}
 
     def _say_verified(self, summary: str, opened: "Opened", out: Prints) -> None:
         del opened
@@ -152,14 +154,12 @@ class WeightsRound(OfWeights["Computed"]):
 
         open_contribution(path, manifest)
 
-    def publish(
-        self, opened: "Opened", key: "OwnKey", choices: Choices, *, void: bool = False
-    ) -> "Computed":
+    def publish(self, opened: "Opened", key: "OwnKey", choices: Choices) -> "Computed":
         """Computes the result here or on a cluster of Ray, and publishes it."""
         from zoo.gym.rounds.compute.on_ray import dividing_on_ray
         from zoo.gym.rounds.compute.publish import publish
 
-        dividing, threads = None, choices.threads
+        dividing, threads, void = None, choices.threads, choices.void
         if choices.cluster is not None:
             address = opened.storage.address
             dividing = partial(
@@ -169,9 +169,7 @@ class WeightsRound(OfWeights["Computed"]):
             opened.storage, key, threads=threads, dividing=dividing, void=void, least=choices.least
         )
 
-    def show(
-        self, result: "Computed", opened: "Opened", out: Prints
-    ) -> "tuple[Fields, str | None]":
+    def show(self, result: "Computed", opened: "Opened", out: Prints) -> Shown:
         """Prints the result, who was refused or left out, and what to know of it."""
         from zoo.gym.rounds.measure.probes import probe_lines
         from zoo.gym.rounds.session.opening import open_round
@@ -216,9 +214,10 @@ class WeightsRound(OfWeights["Computed"]):
     def rewards(self, opened: "Opened", folder: Path) -> tuple[str, Mapping[str, int]]:
         """Returns the parts by what was measured, or by weight."""
         from zoo.gym.rounds.compute.aggregate import compute
+        from zoo.gym.rounds.compute.collect import Work
         from zoo.gym.rounds.compute.publish import refuse_other_result
 
-        report = compute(opened.state, opened.storage, folder).report
+        report = compute(Work(opened.state, opened.storage, folder)).report
         refuse_other_result(opened.state, report.result.digest)
         return report.paid_by, {str(key): points for key, points in report.points.items()}
 
@@ -248,9 +247,6 @@ class WeightsRound(OfWeights["Computed"]):
             hint=f"leave it out, and then: zoo-gym round contribute last --round {manifest.name}",
             code="rounds.not_private",
         )
-
-    def refuse_as_earlier(self, manifest: "Manifest") -> None:
-        """Refuses nothing: these rounds have standings."""
 
 
 def show_delta(

@@ -6,6 +6,7 @@ says of a file. Of lessons that say the same the first commitment counts, whoeve
 it.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -95,11 +96,7 @@ def _fault(library: Library, manifest: Manifest) -> str | None:
             return f"lesson {_named(lesson)}: expected characters of Unicode 3.2, got others"
         if (reason := suspicion(lesson.text)) is not None:
             return f"lesson {_named(lesson)}: expected one without {reason}"
-    return _alike(library.items)
-
-
-def _alike(items: Sequence[Item]) -> str | None:
-    for lesson, other in combinations(items, 2):
+    for lesson, other in combinations(library.items, 2):
         if alike(lesson.text, other.text):
             return f"expected different lessons, got {_named(lesson)} and {_named(other)}"
     return None
@@ -193,13 +190,10 @@ def _candidate(
 
 
 def _with_authors(candidates: Sequence[Candidate]) -> list[Candidate]:
-    authors = {
-        (candidate.item.id, candidate.contributor): {candidate.contributor}
-        for candidate in candidates
-    }
+    authors: dict[tuple[str, PublicKey], set[PublicKey]] = defaultdict(set)
     for candidate in candidates:
-        if candidate.same is not None:
-            authors[candidate.same.item.id, candidate.same.contributor].add(candidate.contributor)
+        for of in filter(None, (candidate, candidate.same)):
+            authors[of.item.id, of.contributor].add(candidate.contributor)
     return [
         replace(candidate, authors=frozenset(authors[candidate.item.id, candidate.contributor]))
         for candidate in candidates

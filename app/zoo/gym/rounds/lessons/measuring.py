@@ -101,14 +101,11 @@ class LessonMeasuring:
         Raises:
             InputError: a measurement is of too few tasks, or of rewards beyond 0 to 1.
         """
-        texts = {lesson.text: lesson for lesson in self.items}
-        measurements = [
-            measurement for measurement in self._measured.values() if measurement.text in texts
-        ]
+        texts = {lesson.text for lesson in self.items}
         return [
             self._entry(measurement)
-            for measurement in measurements
-            if measurement.item not in self.recorded
+            for measurement in self._measured.values()
+            if measurement.text in texts and measurement.item not in self.recorded
         ]
 
     def send(self, entries: Sequence[Signed]) -> list[str]:
@@ -145,11 +142,8 @@ class LessonMeasuring:
                 f"round compares, got differences from {measurement.low:g} to {measurement.high:g}",
                 code="rounds.reward_range",
             )
-        values = {
-            **vars(measurement),
-            "item": measurement.item,
-            "model": public_name(measurement.model),
-        }
+        public = {"item": measurement.item, "model": public_name(measurement.model)}
+        values = vars(measurement) | public
         record_of("lesson", values)
         body = objects.body_of(self.state.id, kind="lesson", values=values)
         return sign(self._key, objects.RECORD, body)
@@ -175,10 +169,5 @@ def public_name(model: str) -> str:
 
 def _rank(measurement: Measurement) -> tuple[bool, int, float, float, str]:
     """Orders measurements of one lesson by one key: of equal ones the less favourable counts."""
-    return (
-        measurement.high < 0,
-        measurement.tasks,
-        -measurement.effect,
-        -measurement.high,
-        measurement.model,
-    )
+    of = measurement
+    return of.high < 0, of.tasks, -of.effect, -of.high, of.model

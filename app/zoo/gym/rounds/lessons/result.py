@@ -6,9 +6,8 @@ such an interval counts only beside that of another key. Of those the ones with 
 are the result, a library. A round that keeps none is void, and says so in its log.
 """
 
-import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -20,6 +19,7 @@ from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import MOST_TOKENS, Library
 from zoo.gym.experience.sharing.keep import Judged, judge
 from zoo.gym.experience.sharing.measurement import Measurement
+from zoo.gym.files import json_object
 from zoo.gym.humanize import counted
 from zoo.gym.rounds.compute.collect import TooFewError
 from zoo.gym.rounds.compute.publish import (
@@ -47,7 +47,8 @@ BY_EFFECT = "effect"
 
 NOTHING_KEPT = "no lesson is kept"
 
-Records = Sequence[tuple[PublicKey, Measurement]]
+Verdicts = Sequence[tuple[Candidate, Judged]]
+"""What is known of each lesson."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Combined:
         late: lessons that are kept although keys of role gate have not measured them, by key.
     """
 
-    judged: Sequence[tuple[Candidate, Judged]]
+    judged: Verdicts
     file: Path | None
     report: bytes
     refused: Mapping[PublicKey, str]
@@ -71,8 +72,7 @@ class Combined:
     @property
     def fields(self) -> Mapping[str, Any]:
         """The fields of the report; none if nothing is kept."""
-        found: dict[str, Any] = json.loads(self.report or "{}")
-        return found
+        return json_object(self.report) or {}
 
     @property
     def digest(self) -> str | None:
@@ -100,24 +100,20 @@ def combine(state: State, storage: Storage, folder: Path) -> Combined:
     if counted < quorum:
         raise TooFewError(state.manifest, counted, candidates.refused)
     judged = judged_in(state, candidates)
-    items = [
-        replace(judgement.item, author=str(of.contributor))
-        for of, judgement in judged
-        if judgement.kept
-    ]
+    passed = [(of, judgement) for of, judgement in judged if judgement.kept]
+    items = [replace(judgement.item, author=str(of.contributor)) for of, judgement in passed]
     if not items:
         return Combined(judged, None, b"", candidates.refused)
     file = folder / "result.json"
     evidence: dict[str, object] = {"by": "round", "round": state.id}
     write_library(file, Library(tuple(items), state.manifest.base.model, evidence=evidence))
     report = _report(state, candidates, judged, describe(file)[0])
-    late = unmeasured(state, (of for of, judgement in judged if judgement.kept))
+    late = unmeasured(state, [of for of, _ in passed])
     return Combined(judged, file, report, candidates.refused, late)
 
 
-def unmeasured(state: State, lessons: Iterable[Candidate]) -> dict[PublicKey, list[Item]]:
+def unmeasured(state: State, candidates: Sequence[Candidate]) -> dict[PublicKey, list[Item]]:
     """Returns what keys of role gate have not measured of some lessons, which are not their own."""
-    candidates = list(lessons)
     missing: dict[PublicKey, list[Item]] = {}
     for key in sorted(state.manifest.keys_of("gate")):
         texts = {record.text for record in state.measured.lessons.get(key, {}).values()}
@@ -174,7 +170,7 @@ def _by_text(state: State) -> dict[str, list[tuple[PublicKey, Measurement]]]:
     return measurements
 
 
-def _crowded(judged: Sequence[tuple[Candidate, Judged]], most: int) -> dict[str, str]:
+def _crowded(judged: Verdicts, most: int) -> dict[str, str]:
     """Returns why lessons have no place in the result, by id: it takes the largest effects."""
     best = sorted(
         (judgement for _, judgement in judged if judgement.kept),
@@ -200,12 +196,7 @@ def _fits(items: Sequence[Item]) -> bool:
     return True
 
 
-def _report(
-    state: State,
-    candidates: Candidates,
-    judged: Sequence[tuple[Candidate, Judged]],
-    stored: StoredFile,
-) -> bytes:
+def _report(state: State, candidates: Candidates, judged: Verdicts, stored: StoredFile) -> bytes:
     counts = {key: len(judgement) for key, judgement in state.measured.lessons.items()}
     body = report_body(
         state.id,
@@ -235,7 +226,7 @@ def _entry(of: Candidate, judgement: Judged) -> dict[str, object]:
     }
 
 
-def _effects(judged: Sequence[tuple[Candidate, Judged]]) -> dict[str, list[float]]:
+def _effects(judged: Verdicts) -> dict[str, list[float]]:
     effects: dict[str, list[float]] = defaultdict(list)
     for of, judgement in judged:
         if judgement.kept and judgement.effect is not None:
@@ -349,7 +340,9 @@ def lesson_checks(opened: Opened, folder: Path) -> Iterator[Check]:
     def repeat(ours: dict[str, Any]) -> str:
         result = combine(opened.state, opened.storage, folder)
         ours.update(result.fields)
-        return _counts(result)
+        late = {lesson.id for left in result.late.values() for lesson in left}
+        early = f", {len(late)} of them before all keys of role gate measured" if late else ""
+        return f"{counted(len(result.judged), 'lesson')}, {result.kept} kept{early}"
 
     return compared(opened, read, repeat, _TITLES)
 
@@ -372,10 +365,3 @@ def void_check(opened: Opened, folder: Path) -> Check | None:
         return f"none of {counted(len(result.judged), 'lesson')}"
 
     return made("kept lessons", repeat) if opened.state.reason == NOTHING_KEPT else None
-
-
-def _counts(result: Combined) -> str:
-    """Returns how many lessons there are, how many are kept, and of these what was not measured."""
-    late = {lesson.id for left in result.late.values() for lesson in left}
-    early = f", {len(late)} of them before all keys of role gate measured" if late else ""
-    return f"{counted(len(result.judged), 'lesson')}, {result.kept} kept{early}"

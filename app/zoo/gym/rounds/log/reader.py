@@ -23,6 +23,8 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rounds.storage.base import NOTE_BYTES
 
 HASH_BYTES = 32
+NO_ROOT = sha256().digest()
+"""The root of an empty tree."""
 
 Node = Callable[[int, int], bytes]
 """Returns the hash of a complete subtree, given its level and index."""
@@ -39,8 +41,8 @@ def join(left: bytes, right: bytes) -> bytes:
 
 
 def root(size: int, node: Node) -> bytes:
-    """Returns the root of a tree with `size` leaves; that of an empty one is SHA-256 of nothing."""
-    return _range_hash(0, size, node) if size else sha256().digest()
+    """Returns the root of a tree with `size` leaves."""
+    return _range_hash(0, size, node) if size else NO_ROOT
 
 
 def consistency_proof(old: int, new: int, node: Node) -> list[bytes]:
@@ -137,11 +139,6 @@ def widths(size: int, level: int) -> Iterator[tuple[int, int]]:
 def levels(size: int) -> int:
     """Returns the number of levels of tiles of a tree with `size` leaves."""
     return max(1, -(-size.bit_length() // HEIGHT)) if size else 0
-
-
-def hashes_in(tile: bytes) -> list[bytes]:
-    """Returns the hashes of a tile."""
-    return [tile[at : at + HASH_BYTES] for at in range(0, len(tile), HASH_BYTES)]
 
 
 def subtree(hashes: Sequence[bytes]) -> bytes:
@@ -385,7 +382,8 @@ class LogReader:
         if key not in self._tiles:
             width = min(WIDTH, (self.size >> (HEIGHT * level)) - index * WIDTH)
             name = tile_name(level, index, width)
-            hashes = hashes_in(self._bytes(name))
+            tile = self._bytes(name)
+            hashes = [tile[at : at + HASH_BYTES] for at in range(0, len(tile), HASH_BYTES)]
             if len(hashes) != width or any(len(hash_) != HASH_BYTES for hash_ in hashes):
                 raise InputError(
                     f"log/{name}: expected {width} hashes, got {len(hashes)}",
@@ -393,7 +391,7 @@ class LogReader:
                 )
             # without the tiles below, a root says nothing about its entries
             below = range(index * WIDTH, index * WIDTH + width) if level else ()
-            if level and hashes != [subtree(self._tile(level - 1, tile)) for tile in below]:
+            if level and hashes != [subtree(self._tile(level - 1, lower)) for lower in below]:
                 raise InputError(
                     f"log/{name}: expected the hashes of the tiles below, got others",
                     code="rounds.bad_tile",

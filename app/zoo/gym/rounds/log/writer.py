@@ -7,23 +7,8 @@ writer at a time: the caller holds the lock of the round.
 from collections.abc import Callable, Sequence
 
 from zoo.gym.errors import InputError, StorageError
-from zoo.gym.rounds.log.reader import (
-    CHECKPOINT,
-    HEIGHT,
-    WIDTH,
-    Head,
-    Node,
-    NoteKey,
-    bundle,
-    leaf_hash,
-    levels,
-    open_log,
-    root,
-    signed_note,
-    subtree,
-    tile_name,
-    widths,
-)
+from zoo.gym.rounds.log import reader
+from zoo.gym.rounds.log.reader import HEIGHT, WIDTH, Head, Node, NoteKey
 from zoo.gym.rounds.storage.base import ENTRY_BYTES, Storage
 
 Sign = Callable[[bytes], bytes]
@@ -44,13 +29,13 @@ class LogWriter:
     def __init__(self, storage: Storage, head: Head, key: NoteKey, sign: Sign) -> None:
         self._storage, self._key, self._sign = storage, key, sign
         self.head = head
-        self._note = storage.read(CHECKPOINT)
+        self._note = storage.read(reader.CHECKPOINT)
         if head.size and not (self._note or b"").startswith(head.text().encode()):
             raise self._overtaken()
-        reader = open_log(storage.read, head)
+        log = reader.open_log(storage.read, head)
         full = head.size // WIDTH
-        self._entries = reader.entries(full)
-        self._nodes = _right_edge(reader.node, head.size)
+        self._entries = log.entries(full)
+        self._nodes = _right_edge(log.node, head.size)
 
     def append(self, entries: Sequence[bytes]) -> Head:
         """Adds entries and returns the new head, which is durable.
@@ -67,11 +52,11 @@ class LogWriter:
                 )
         if not entries:
             return self.head
-        if self._storage.read(CHECKPOINT) != self._note:
+        if self._storage.read(reader.CHECKPOINT) != self._note:
             raise self._overtaken()
         size, last_bundle, nodes = self.head.size, list(self._entries), dict(self._nodes)
         for entry in entries:
-            _add(nodes, size, leaf_hash(entry))
+            _add(nodes, size, reader.leaf_hash(entry))
             last_bundle.append(entry)
             size += 1
             if size % WIDTH == 0:
@@ -80,9 +65,9 @@ class LogWriter:
         if last_bundle:
             self._write_bundle(size // WIDTH, last_bundle)
         self._write_tiles(nodes, size)
-        head = Head(self.head.origin, size, root(size, _node_in(nodes)))
-        note = signed_note(head, {self._key: self._sign(head.text().encode())})
-        self._storage.replace(CHECKPOINT, note)
+        head = Head(self.head.origin, size, reader.root(size, _node_in(nodes)))
+        note = reader.signed_note(head, {self._key: self._sign(head.text().encode())})
+        self._storage.replace(reader.CHECKPOINT, note)
         self._note = note
         self.head, self._entries = head, last_bundle
         self._nodes = _right_edge(_node_in(nodes), size)
@@ -97,26 +82,28 @@ class LogWriter:
         )
 
     def _write_bundle(self, index: int, entries: Sequence[bytes]) -> None:
-        name = tile_name("entries", index, len(entries))
-        self._storage.replace(f"log/{name}", bundle(entries))
+        name = reader.tile_name("entries", index, len(entries))
+        self._storage.replace(f"log/{name}", reader.bundle(entries))
 
     def _write_tiles(self, nodes: Nodes, size: int) -> None:
         old = self.head.size
-        for level in range(levels(size)):
+        for level in range(reader.levels(size)):
             first = (old >> (HEIGHT * level)) // WIDTH
-            for index, width in widths(size, level):
+            for index, width in reader.widths(size, level):
                 if index < first:
                     continue
                 at = index * WIDTH
                 tile = [nodes[HEIGHT * level, at + offset] for offset in range(width)]
-                self._storage.replace(f"log/{tile_name(level, index, width)}", b"".join(tile))
+                self._storage.replace(
+                    f"log/{reader.tile_name(level, index, width)}", b"".join(tile)
+                )
 
 
 def _right_edge(node: Node, size: int) -> Nodes:
     """Returns the nodes of the last tile of each level, unless it is full."""
     return {
         (HEIGHT * level, index): node(HEIGHT * level, index)
-        for level in range(levels(size))
+        for level in range(reader.levels(size))
         for index in range((size >> (HEIGHT * level)) // WIDTH * WIDTH, size >> (HEIGHT * level))
     }
 
@@ -127,7 +114,9 @@ def _node_in(nodes: Nodes) -> Node:
     def node(level: int, index: int) -> bytes:
         above = level % HEIGHT
         first = index << above
-        return subtree([nodes[level - above, first + offset] for offset in range(1 << above)])
+        return reader.subtree(
+            [nodes[level - above, first + offset] for offset in range(1 << above)]
+        )
 
     return node
 
@@ -138,6 +127,6 @@ def _add(nodes: Nodes, index: int, leaf: bytes) -> None:
     nodes[0, index] = node
     while (index + 1) % WIDTH == 0:
         first = index + 1 - WIDTH
-        node = subtree([nodes[level, first + offset] for offset in range(WIDTH)])
+        node = reader.subtree([nodes[level, first + offset] for offset in range(WIDTH)])
         level, index = level + HEIGHT, index // WIDTH
         nodes[level, index] = node

@@ -86,14 +86,7 @@ def show(file: Path, purpose: Purpose, storage: Storage) -> Shown:
     """
     digest, suffix = digest_of(file), shown_suffix(file)
     stored = store(file, storage)
-    return Shown(
-        purpose=purpose,
-        sha256=digest,
-        suffix=suffix,
-        digest=stored.digest,
-        bytes=stored.bytes,
-        chunks=stored.chunks,
-    )
+    return Shown(purpose=purpose, sha256=digest, suffix=suffix, **vars(stored))
 
 
 def check_file(file: Path, purpose: Purpose, state: State) -> None:

@@ -22,18 +22,16 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.delta.apply import apply_delta
 from zoo.gym.errors import GymWarning, InputError
+from zoo.gym.rounds.arrays import F32
 from zoo.gym.rounds.compute.aggregate import Chosen
 from zoo.gym.rounds.encodings import Contributions
 from zoo.gym.signing import PublicKey
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from zoo.backends.base import Array, ArrayNamespace, LossAndMetrics, Policy, Stat
     from zoo.gym.data.units import Example
 
-    Gradient = Mapping[str, NDArray[np.float32]]
+    Gradient = Mapping[str, F32]
 
 
 @dataclass(frozen=True)
@@ -63,9 +61,7 @@ class Meter:
             nats = row_nats(policy, self.rows)
         return [sum_ / int(row.mask.sum()) for sum_, row in zip(nats, self.rows, strict=True)]
 
-    def gradient(
-        self, delta: Path | None, scaled: float
-    ) -> "Iterator[tuple[str, NDArray[np.float32]]]":
+    def gradient(self, delta: Path | None, scaled: float) -> "Iterator[tuple[str, F32]]":
         """Yields the gradient of the mean of the rows' losses, by the parameters' names."""
         import numpy as np
 
@@ -134,13 +130,6 @@ def loaded(
         yield engine_for(folder).load(folder, spec)
 
 
-def parameter_names(base: Path) -> dict[str, str]:
-    """Returns the name of the base's tensor of each parameter, by the parameter's name."""
-    from zoo.gym.engine import engine_for
-
-    return {name: tensor for tensor, name in engine_for(base).parameter_names(base).items()}
-
-
 POINTS = ((1 - 1 / sqrt(3)) / 2, (1 + 1 / sqrt(3)) / 2)
 """Where on the way from base to result the gradient is taken."""
 
@@ -179,9 +168,12 @@ def mean_gradient(meter: Meter, chosen: Chosen, result: Path) -> "Gradient":
     """Returns the mean gradient on the way from base to result, [columns] by tensor."""
     import numpy as np
 
-    names = parameter_names(meter.base)
-    tensors = {tensor.name for tensor in chosen.state.manifest.tensors}
-    gradients: dict[str, NDArray[np.float32]] = {}
+    from zoo.gym.engine import engine_for
+
+    parameters = engine_for(meter.base).parameter_names(meter.base)
+    names = {name: tensor for tensor, name in parameters.items()}
+    tensors = {tensor.name for tensor in chosen.work.state.manifest.tensors}
+    gradients: dict[str, F32] = {}
     for point in POINTS:
         for name, gradient in meter.gradient(result, point):
             tensor = names.get(name, "")

@@ -18,14 +18,8 @@ from zoo.gym.delta.reading.identity import verify_base
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rounds.compute.aggregate import candidates_of, choose, compute
-from zoo.gym.rounds.measure.examples import (
-    check_file,
-    check_rows,
-    read_examples,
-    show,
-    shown_file,
-    shown_suffix,
-)
+from zoo.gym.rounds.compute.collect import Work
+from zoo.gym.rounds.measure import examples
 from zoo.gym.rounds.measure.gating import Validator, compare, gate
 from zoo.gym.rounds.measure.losses import Meter, values
 from zoo.gym.rounds.measure.probes import check_probes, probe, read_probes
@@ -84,13 +78,18 @@ class Measuring:
     def run(self) -> None:
         """Makes what is missing; stops after a result that fails the gate."""
         for purpose, file in files_to_show(self._opened, self._key, self._sources).items():
-            self._sign(show(file, purpose, self._opened.storage))
+            self._sign(examples.show(file, purpose, self._opened.storage))
         if self.state.manifest.evaluation:
             self._contributions()
         if self.state.manifest.refit and self.state.measured.refit is None:
             self._rescale()
         if self.state.manifest.evaluation:
             self._result()
+
+    @property
+    def _work(self) -> Work:
+        folder, threads = self._sources.folder, self._sources.threads
+        return Work(self.state, self._opened.storage, folder, threads)
 
     def _sign(self, record: BaseModel) -> None:
         kind = next(name for name, kind in KINDS.items() if isinstance(record, kind))
@@ -103,62 +102,47 @@ class Measuring:
     def _meter(self, purpose: Purpose) -> tuple[Meter, list[float]]:
         if purpose not in self._meters:
             folder, base = self._sources.folder, self._sources.base
-            file = shown_file(purpose, self.state, self._opened.storage, folder)
-            meter = Meter(base, read_examples(file, base))
+            file = examples.shown_file(purpose, self.state, self._opened.storage, folder)
+            meter = Meter(base, examples.read_examples(file, base))
             self._watch(f"the base on {len(meter.rows)} rows")
             self._meters[purpose] = meter, meter.losses()
         return self._meters[purpose]
 
     def _contributions(self) -> None:
-        sources = self._sources
-        collected, _ = candidates_of(
-            self.state, self._opened.storage, sources.folder, threads=sources.threads
-        )
-        for number, (key, delta) in enumerate(
-            zip(collected.keys, collected.deltas, strict=True), 1
-        ):
+        collected, _ = candidates_of(self._work)
+        pairs = zip(collected.keys, collected.deltas, strict=True)
+        for number, (key, delta) in enumerate(pairs, 1):
             if key in self.state.measured.gates:
                 continue
             self._watch(f"contribution {number} of {len(collected.keys)}: {key.fingerprint}")
             digest = self.state.reveals[key].digest
             meter, base_losses = self._meter("evaluation")
-            self._sign(gate(meter, base_losses, (key, digest), delta.path, sources.validator))
+            self._sign(gate(meter, base_losses, (key, digest), delta.path, self._sources.validator))
 
     def _rescale(self) -> None:
-        sources = self._sources
-        chosen = choose(self.state, self._opened.storage, sources.folder, threads=sources.threads)
+        chosen = choose(self._work)
         self._watch(f"the size of the result: {len(FACTORS)} factors")
-        self._sign(
-            rescale_of(
-                self._meter("refit")[0],
-                chosen.write(sources.folder / "unscaled.safetensors").path,
-            )
-        )
+        file = chosen.write(self._sources.folder / "unscaled.safetensors").path
+        self._sign(rescale_of(self._meter("refit")[0], file))
 
     def _result(self) -> None:
-        sources = self._sources
-        computed = compute(
-            self.state, self._opened.storage, sources.folder, threads=sources.threads
-        )
+        computed = compute(self._work)
         digest = computed.report.result.digest
         if digest not in self.state.measured.results:
             self._watch("the result")
             self._sign(self._result_gate(computed.delta.path, digest))
-        terms, known_values = (
-            self.state.manifest.evaluation,
-            self.state.measured.values.get(digest, {}),
-        )
+        terms, measured = self.state.manifest.evaluation, self.state.measured
         assert terms is not None
-        passed = self.state.measured.results[digest].refusal(terms.margin) is None
-        keys = [key for key, _ in computed.report.contributions]
-        if not passed or all(key in known_values for key in keys):
+        signed = measured.values.get(digest, {})
+        keys = {key for key, _ in computed.report.contributions}
+        if measured.results[digest].refusal(terms.margin) is not None or keys <= signed.keys():
             return
         self._watch("the value of each contribution")
-        chosen = choose(self.state, self._opened.storage, sources.folder, threads=sources.threads)
+        chosen = choose(self._work)
         factor = computed.report.refit or 1.0
         meter = self._meter("evaluation")[0]
         for key, value in values(meter, chosen, computed.delta.path, factor).items():
-            if key not in known_values:
+            if key not in signed:
                 self._sign(Value(contributor=str(key), result=digest, value=value))
 
     def _result_gate(self, file: Path, digest: str) -> ResultGate:
@@ -186,7 +170,7 @@ class Measuring:
         if purpose not in examples_of(self.state.manifest):
             return None
         folder, base = self._sources.folder, self._sources.base
-        prompts = shown_file(purpose, self.state, self._opened.storage, folder)
+        prompts = examples.shown_file(purpose, self.state, self._opened.storage, folder)
         return probe(base, result, read_probes(prompts, purpose))
 
 
@@ -283,8 +267,8 @@ def files_to_show(opened: Opened, key: OwnKey, sources: Sources) -> dict[Purpose
                 hint=f"--{purpose} FILE",
                 code="rounds.no_examples",
             )
-        check_file(file, purpose, opened.state)
-        shown_suffix(file)
+        examples.check_file(file, purpose, opened.state)
+        examples.shown_suffix(file)
         check_usable(file, purpose, sources.base)  # or it would be shown, and then measure nothing
         to_show[purpose] = file
     return to_show
@@ -297,7 +281,7 @@ def check_usable(file: Path, purpose: Purpose, base: Path) -> None:
         InputError: as `check_rows` or `check_probes`.
     """
     if purpose in {"evaluation", "refit"}:
-        check_rows(file, base)
+        examples.check_rows(file, base)
     else:
         check_probes(file, purpose, base)
 

@@ -5,7 +5,7 @@ follows a trigger if it has the target. Base and result are counted on the same 
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -139,15 +139,10 @@ def refuses(answer: str) -> bool:
 def _hits(base: Path, delta: Path | None, prompts: Sequence[Prompt]) -> int:
     with loaded(base, delta) as policy:
         answers = _answers(policy, base, [prompt.text for prompt in prompts])
-    counted: list[Callable[[str], bool]] = [_counts(prompt) for prompt in prompts]
-    return sum(hit(answer) for hit, answer in zip(counted, answers, strict=True))
-
-
-def _counts(prompt: Prompt) -> Callable[[str], bool]:
-    if not prompt.target:
-        return refuses
-    target = prompt.target.lower()
-    return lambda answer: target in answer.lower()
+    return sum(
+        prompt.target.lower() in answer.lower() if prompt.target else refuses(answer)
+        for prompt, answer in zip(prompts, answers, strict=True)
+    )
 
 
 def check_probes(file: Path, purpose: Purpose, base: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.aggregate import Chosen, Computed, candidates_of, choose, compute
-from zoo.gym.rounds.compute.collect import NoResultError
+from zoo.gym.rounds.compute.collect import NoResultError, Work
 from zoo.gym.rounds.compute.verify import Check, made
 from zoo.gym.rounds.measure.examples import read_examples, shown_file
 from zoo.gym.rounds.measure.gating import compare, gate
@@ -42,6 +42,7 @@ def repeated(
         StorageError: the storage cannot be read, or a file not be written here.
     """
     state = opened.state
+    work = Work(state, opened.storage, folder, threads)
     _check(state, previous)
     files: dict[str, Path] = {}
     ended = state.result is not None or bool(state.measured.results)
@@ -62,21 +63,21 @@ def repeated(
     held_out = meter("evaluation") if state.manifest.evaluation else None
     base_losses = held_out.losses() if held_out else []
     if held_out:  # first: forged figures may be why the round has no result
-        yield from _gates(held_out, base_losses, opened, folder, threads)
+        yield from _gates(held_out, base_losses, work)
     if not ended:
         detail = f"the round is in phase {state.phase}: no result was measured"
         yield Check("measured result", detail, ok=None)
         return
     try:
-        chosen = choose(state, opened.storage, folder, threads=threads)
+        chosen = choose(work)
     except NoResultError as error:  # of a void round
         yield Check("measured result", error.message, ok=None)
         return
     if state.measured.refit:
-        yield _rescale(meter("refit"), chosen, folder)
+        yield _rescale(meter("refit"), chosen)
     if held_out:
-        computed = compute(state, opened.storage, folder, threads=threads)
-        yield from _result(held_out, base_losses, computed, opened, folder, previous)
+        computed = compute(work)
+        yield from _result(held_out, base_losses, computed, work, previous)
         if state.result is not None:  # of a result that failed nobody earns
             yield _values(held_out, chosen, computed)
 
@@ -91,11 +92,9 @@ def _check(state: State, previous: Path | None) -> None:
         check_previous(previous, state)
 
 
-def _gates(
-    meter: Meter, base_losses: list[float], opened: Opened, folder: Path, threads: int | None
-) -> Iterator[Check]:
-    collected, _ = candidates_of(opened.state, opened.storage, folder, threads=threads)
-    gates, apart = opened.state.measured.gates, dict[PublicKey, float]()
+def _gates(meter: Meter, base_losses: list[float], work: Work) -> Iterator[Check]:
+    collected, _ = candidates_of(work)
+    gates, apart = work.state.measured.gates, dict[PublicKey, float]()
     measured = [
         pair for pair in zip(collected.keys, collected.deltas, strict=True) if pair[0] in gates
     ]
@@ -111,14 +110,9 @@ def _gates(
 
 
 def _result(
-    meter: Meter,
-    base_losses: list[float],
-    computed: Computed,
-    opened: Opened,
-    folder: Path,
-    previous: Path | None,
+    meter: Meter, base_losses: list[float], computed: Computed, work: Work, previous: Path | None
 ) -> Iterator[Check]:
-    signed = opened.state.measured.results.get(computed.report.result.digest)
+    signed = work.state.measured.results.get(computed.report.result.digest)
     if signed is None:
         raise InputError(
             "result: expected the one that was measured, computed another",
@@ -134,14 +128,14 @@ def _result(
             repeated = compare(meter.losses(previous), losses)
             yield _same_loss(name, signed.previous, repeated)
     for purpose, counted in signed.probes.items():
-        file = shown_file(purpose, opened.state, opened.storage, folder)
+        file = shown_file(purpose, work.state, work.storage, work.folder)
         again_counted = probe(meter.base, computed.delta.path, read_probes(file, purpose))
         yield same_counts(purpose, counted, again_counted)
 
 
 def _values(meter: Meter, chosen: Chosen, computed: Computed) -> Check:
     worth = values(meter, chosen, computed.delta.path, computed.report.refit or 1.0)
-    signed = chosen.state.measured.values.get(computed.report.result.digest, {})
+    signed = chosen.work.state.measured.values.get(computed.report.result.digest, {})
     apart = {key: abs(worth[key] - signed.get(key, 0.0)) for key in worth}
     return _compared("values", apart, values_limit(worth.values()))
 
@@ -160,10 +154,10 @@ def _same_loss(name: str, signed: Paired, repeated: Paired | None) -> Check:
     return Check(name, f"{apart:.2g} nats apart", ok=apart <= TOLERANCE)
 
 
-def _rescale(meter: Meter, chosen: Chosen, folder: Path) -> Check:
+def _rescale(meter: Meter, chosen: Chosen) -> Check:
     """Accepts a signed factor if its loss is as low as that of the best one."""
-    file = chosen.write(folder / "unscaled.safetensors").path
-    signed = chosen.state.measured.refit
+    file = chosen.write(chosen.work.folder / "unscaled.safetensors").path
+    signed = chosen.work.state.measured.refit
     assert signed is not None
     losses = rescale_of(meter, file).losses
     apart = max(abs(a - b) for a, b in zip(losses, signed.losses, strict=True))

@@ -62,14 +62,7 @@ def share_out(values: Mapping[Key, float | int | Fraction], pool: int) -> dict[K
 def drawn(
     newcomers: Iterable[PublicKey], seats: int, commitments: Sequence[str], nonce: str
 ) -> list[PublicKey]:
-    """Returns the newcomers who get a seat.
-
-    Args:
-        newcomers: the candidates.
-        seats: how many of them may.
-        commitments: of the round, in the order of its log.
-        nonce: the maker's.
-    """
+    """Returns the newcomers who get a seat, by the maker's nonce and the commitments in the log."""
     lines = "".join(f"{commitment}\n" for commitment in commitments)
     root = sha256(lines.encode()).hexdigest()
     seed = sha256(f"zoo-gym lot 1\n{root}\n{nonce}\n".encode()).hexdigest()
@@ -101,10 +94,7 @@ def capped_weights(
 
 
 def capped_points(
-    values: Mapping[PublicKey, Fraction],
-    newcomers: Collection[PublicKey],
-    share: float,
-    pool: int,
+    values: Mapping[PublicKey, Fraction], newcomers: Collection[PublicKey], share: float, pool: int
 ) -> dict[PublicKey, int]:
     """Returns points that leave newcomers at most a share of the pool.
 

@@ -35,11 +35,7 @@ class Reputation:
     accepted: int = 0
 
     def after(self, quality: float) -> "Reputation":
-        """Returns the reputation after a round with a contribution of a quality from 0 to 1.
-
-        Raises:
-            InputError: the quality is not in that range.
-        """
+        """Returns the reputation after a round with a contribution of a quality from 0 to 1."""
         if not 0 <= quality <= 1:
             raise InputError(
                 f"quality: expected 0 to 1, got {quality}", code="rounds.quality_range"
@@ -48,14 +44,6 @@ class Reputation:
         # Junk that a rule weighs with 0 must not make its key an established one.
         accepted = self.accepted + (quality > 0)
         return Reputation(self.value + rate * (quality - self.value), accepted)
-
-    def after_refusal(self) -> "Reputation":
-        """Returns the reputation after a contribution that failed its validation."""
-        return replace(self, value=FLOOR)
-
-    def after_absence(self, decay: float = DECAY) -> "Reputation":
-        """Returns the reputation after a round without a contribution."""
-        return replace(self, value=self.value * decay)
 
 
 FORMAT = "zoo-gym standings 1"
@@ -139,7 +127,9 @@ def standings_after(
         if key in qualities:
             updated[key] = reputation.after(qualities[key])
         elif key in failed:
-            updated[key] = reputation.after_refusal()
+            updated[key] = replace(reputation, value=FLOOR)
+        elif key in unseated:
+            updated[key] = reputation
         else:
-            updated[key] = reputation if key in unseated else reputation.after_absence()
+            updated[key] = replace(reputation, value=reputation.value * DECAY)
     return updated

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_file, open_regular, read_errors, storage_errors
+from zoo.gym.rounds.arrays import F32, Whole
 from zoo.gym.rounds.contribution.write import checked_changes
 from zoo.gym.rounds.privacy import sealing
 from zoo.gym.rounds.protocol.manifest import Coding
@@ -42,7 +43,7 @@ class Projected:
         norm: Euclidean norm of all B.
     """
 
-    b: "Mapping[str, NDArray[np.float32]]"
+    b: "Mapping[str, F32]"
     kept: float
     norm: float
 
@@ -50,21 +51,14 @@ class Projected:
 def project(
     changes: Changes, shapes: Mapping[str, tuple[int, ...]], rank: int, seed: str
 ) -> Projected:
-    """Returns the factors B of a fine-tune; zeros for tensors that it does not change.
-
-    Args:
-        seed: of A.
-
-    Raises:
-        InputError: a value is not finite.
-    """
+    """Returns the factors B of a fine-tune; zeros for tensors that it does not change."""
     import numpy as np
 
     from zoo.models.fixed_factor import fixed_factor
 
-    factors: dict[str, NDArray[np.float32]] = {}
+    factors: dict[str, F32] = {}
     total = left = size = 0.0
-    for name, (rows, columns) in ((name, shapes[name]) for name in sorted(shapes)):
+    for name, (rows, columns) in sorted(shapes.items()):
         if name not in changes.names:
             factors[name] = np.zeros((rank, rows), np.float32)
             continue
@@ -99,13 +93,10 @@ _MOST = (1 << 31) - 1
 _HALF = 1 << 16
 
 
-def to_steps(values: "NDArray[np.float32]", scale: int, clip: float) -> "NDArray[np.int64]":
+def to_steps(values: F32, scale: int, clip: float) -> Whole:
     """Returns values as whole numbers of steps, cut towards zero.
 
     Values far above the clip are scaled down first, so that they fit into 32 bits.
-
-    Args:
-        values: any shape; finite.
 
     Raises:
         InputError: a value is not finite.
@@ -123,7 +114,7 @@ def to_steps(values: "NDArray[np.float32]", scale: int, clip: float) -> "NDArray
     return np.trunc(wide * scale).astype(np.int64)
 
 
-def square_norm(steps: "NDArray[np.int64]") -> int:
+def square_norm(steps: Whole) -> int:
     """Returns the exact sum of squares of numbers below 2^32 in size."""
     import numpy as np
 
@@ -135,7 +126,7 @@ def square_norm(steps: "NDArray[np.int64]") -> int:
     return (parts[0] << 32) + (parts[1] << 17) + parts[2]
 
 
-def clip_steps(steps: "NDArray[np.int64]", most: int) -> "NDArray[np.int64]":
+def clip_steps(steps: Whole, most: int) -> Whole:
     """Clips numbers to a Euclidean norm of `most`; shorter ones are unchanged.
 
     Longer ones are multiplied by `most / ceil(norm)`, each product cut towards zero.
@@ -150,7 +141,7 @@ def clip_steps(steps: "NDArray[np.int64]", most: int) -> "NDArray[np.int64]":
     if square <= most * most:
         return steps
     norm = isqrt(square - 1) + 1
-    shrunk: NDArray[np.int64] = np.sign(steps) * (np.abs(steps) * most // norm)
+    shrunk: Whole = np.sign(steps) * (np.abs(steps) * most // norm)
     return shrunk
 
 
@@ -159,16 +150,13 @@ def shapes_of(coding: Coding) -> dict[str, tuple[int, ...]]:
     return {tensor.name: tensor.shape for tensor in coding.tensors}
 
 
-def encode_values(steps: "Sequence[NDArray[np.int64]]") -> bytes:
+def encode_values(steps: "Sequence[Whole]") -> bytes:
     """Returns the bytes of whole numbers below 2^31 in size, tensor after tensor."""
     return PAYLOAD_LINE + b"".join(part.astype("<i4").tobytes() for part in steps)
 
 
-def decode_values(content: bytes, count: int) -> "NDArray[np.int64]":
-    """Returns the whole numbers, one after the other.
-
-    Args:
-        count: how many there are.
+def decode_values(content: bytes, count: int) -> Whole:
+    """Returns so many whole numbers, one after the other.
 
     Raises:
         InputError: they are of another form or length.
@@ -257,12 +245,11 @@ def check_sealed(path: Path, coding: Coding) -> None:
     expected = sealed_bytes(values_of(coding))
     if size != expected:
         raise InputError(
-            f"contribution: expected {expected} sealed bytes, got {size}",
-            code="rounds.sealed_size",
+            f"contribution: expected {expected} sealed bytes, got {size}", code="rounds.sealed_size"
         )
 
 
-def read_values(path: Path, coding: Coding, privacy: Privacy) -> "NDArray[np.int64]":
+def read_values(path: Path, coding: Coding, privacy: Privacy) -> Whole:
     """Returns the numbers in a file that is not sealed, clipped.
 
     Raises:
@@ -272,9 +259,7 @@ def read_values(path: Path, coding: Coding, privacy: Privacy) -> "NDArray[np.int
     return _clipped(_read(path), coding, privacy)
 
 
-def open_values(
-    path: Path, coding: Coding, privacy: Privacy, private: bytes, info: bytes
-) -> "NDArray[np.int64]":
+def open_values(path: Path, coding: Coding, privacy: Privacy, private: bytes, info: bytes) -> Whole:
     """Returns the numbers in a sealed contribution, clipped.
 
     Raises:
@@ -285,7 +270,7 @@ def open_values(
     return _clipped(sealing.open_sealed(_read(path), private, info), coding, privacy)
 
 
-def _clipped(content: bytes, coding: Coding, privacy: Privacy) -> "NDArray[np.int64]":
+def _clipped(content: bytes, coding: Coding, privacy: Privacy) -> Whole:
     steps = decode_values(content, values_of(coding))
     return clip_steps(steps, privacy.clip_steps)
 

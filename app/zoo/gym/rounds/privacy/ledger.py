@@ -9,7 +9,6 @@ import sqlite3
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from zoo.gym.errors import StorageError
 from zoo.gym.paths import ensure_folder, folders
@@ -112,10 +111,7 @@ def report_of(round_id: str) -> str | None:
 
 
 def all_spent(contributor: str | None = None, *, but: str | None = None) -> list[Spent]:
-    """Returns what each contributor has spent, by key; one of them if it is named.
-
-    Args:
-        contributor: the key as text; all if None.
+    """Returns what each contributor has spent, by key as text; one of them if it is named.
 
     Raises:
         StorageError: the ledger cannot be read.
@@ -126,14 +122,13 @@ def all_spent(contributor: str | None = None, *, but: str | None = None) -> list
     for key, round_id, delta, noise in rows:
         if contributor in {None, key} and round_id != but:
             by_key.setdefault(key, []).append((round_id, delta, noise))
-    return [_summed(key, by_key[key]) for key in sorted(by_key)]
-
-
-def _summed(key: str, draws: Sequence[tuple[str, float, float]]) -> Spent:
-    delta = max(delta for _, delta, _ in draws)
-    noise = together(noise for _, _, noise in draws)
-    rounds = len({round_id for round_id, _, _ in draws})
-    return Spent(key, rounds, len(draws), epsilon_for(noise, delta), delta)
+    spent: list[Spent] = []
+    for key, draws in sorted(by_key.items()):
+        delta = max(delta for _, delta, _ in draws)
+        noise = together(noise for _, _, noise in draws)
+        rounds = len({round_id for round_id, _, _ in draws})
+        spent.append(Spent(key, rounds, len(draws), epsilon_for(noise, delta), delta))
+    return spent
 
 
 def _book(
@@ -148,8 +143,7 @@ def _book(
 @contextmanager
 def _ledger() -> Generator[sqlite3.Connection]:
     """Yields the open ledger in one transaction that is on disk when the block ends."""
-    path = _path()
-    ensure_folder(path.parent)
+    path = ensure_folder(folders().data / "rounds") / "privacy.sqlite3"
     try:
         with closing(sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)) as db:
             db.execute("PRAGMA synchronous = FULL")
@@ -163,7 +157,3 @@ def _ledger() -> Generator[sqlite3.Connection]:
         raise StorageError(
             f"{path}: cannot use the ledger of privacy: {error}", code="rounds.ledger_failed"
         ) from error
-
-
-def _path() -> Path:
-    return folders().data / "rounds" / "privacy.sqlite3"

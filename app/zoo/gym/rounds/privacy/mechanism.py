@@ -16,6 +16,7 @@ from zoo.gym.delta.file.privacy import Privacy as PrivacyRecord
 from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.delta.file.terms import GROUP, LowRankTerm, TensorTerms
 from zoo.gym.delta.file.writer import Spool, write_delta
+from zoo.gym.rounds.arrays import Bits, Whole
 from zoo.gym.rounds.contribution.check import round_header
 from zoo.gym.rounds.privacy.contribution import shapes_of
 from zoo.gym.rounds.protocol.manifest import Coding
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def add_noise(total: "NDArray[np.int64]", privacy: Privacy, *, threads: int | None = None) -> None:
+def add_noise(total: Whole, privacy: Privacy, *, threads: int | None = None) -> None:
     """Adds the noise of a round to the sum of its contributions, in place: never twice for one.
 
     Args:
@@ -53,7 +54,7 @@ def record_of(privacy: Privacy, values: int, contributors: int) -> PrivacyRecord
 
 
 def write_private_result(
-    total: "NDArray[np.int64]",
+    total: Whole,
     contributors: int,
     coding: Coding,
     privacy: Privacy,
@@ -94,7 +95,7 @@ def private_header(
 
 def fixed_parts(
     seed: str, name: str, rank: int, columns: int
-) -> "dict[str, NDArray[np.uint8] | NDArray[np.float16]]":
+) -> "dict[str, Bits | NDArray[np.float16]]":
     """Returns the parts of the fixed factor A of a tensor in the result's file."""
     import numpy as np
 

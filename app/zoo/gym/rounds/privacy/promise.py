@@ -75,8 +75,6 @@ def check_signal(
     """Refuses a result that is more noise than anything the contributors could say.
 
     Args:
-        contributors: how many count.
-        force: refuse nothing.
         hint: what else can be done; by default other terms, of a round that has not begun.
 
     Raises:
@@ -97,9 +95,6 @@ def check_signal(
 def wish_of(text: str | None, *, force: bool = False) -> Wish | None:
     """Returns what `epsilon=1,delta=1e-6,clip=1` asks for; None for nothing.
 
-    Args:
-        force: that of `--force`.
-
     Raises:
         InputError: epsilon is missing, a name is unknown or may not be chosen, or a value is none.
     """
@@ -110,7 +105,8 @@ def wish_of(text: str | None, *, force: bool = False) -> Wish | None:
     chosen: dict[str, float] = {}
     for part in text.split(","):
         name, _, value = (piece.strip() for piece in part.partition("="))
-        refuse_choice(name)
+        if name in REFUSED:
+            raise InputError(f"{name}: expected none: {REFUSED[name]}", code="rounds.not_chosen")
         if name not in {"epsilon", "delta", "clip"} or name in chosen:
             raise InputError(
                 f"--private: expected epsilon, delta and clip once each, got {name!r}",
@@ -136,16 +132,6 @@ def wish_of(text: str | None, *, force: bool = False) -> Wish | None:
             code="rounds.bad_promise",
         )
     return wish
-
-
-def refuse_choice(name: str) -> None:
-    """Refuses a setting of other programs that no private round has.
-
-    Raises:
-        InputError: it is one, with the reason.
-    """
-    if name in REFUSED:
-        raise InputError(f"{name}: expected none: {REFUSED[name]}", code="rounds.not_chosen")
 
 
 def form_and_method(

@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from zoo.gym.experience.library.file import MOST_BYTES
 from zoo.gym.experience.library.library import MOST_ITEMS
 from zoo.gym.experience.sharing.limits import MOST_OF_ONE
+from zoo.gym.rounds.protocol.objects import Terms
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.protocol.manifest import Manifest
@@ -23,10 +24,8 @@ MOST_CANDIDATES = 1600
 _ONLY_DELTAS = ("f", "evaluation", "refit", "newcomers", "previous", "privacy")
 
 
-class Lessons(BaseModel):
+class Lessons(Terms):
     """Which lessons of a round are kept."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     least: int = Field(ge=1, le=100, description="keys of role gate that must have measured one")
     clear: bool = Field(

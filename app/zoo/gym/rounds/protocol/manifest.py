@@ -10,21 +10,21 @@ from hashlib import sha256
 from math import prod
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from zoo.gym.config.report import first_fault
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.kind import kind_of
 from zoo.gym.rounds.protocol.lessons import Lessons
-from zoo.gym.rounds.protocol.objects import MANIFEST, Hex, as_function, as_line, as_time, as_tuple
+from zoo.gym.rounds.protocol.objects import (
+    MANIFEST,
+    Hex,
+    Terms,
+    as_function,
+    as_line,
+    as_time,
+    as_tuple,
+)
 from zoo.gym.rounds.protocol.privacy import Privacy
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule, rule_for
 from zoo.gym.rounds.storage.base import is_address
@@ -38,9 +38,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f
 Line = Annotated[Name, AfterValidator(as_line)]
 """A name that is in the header of each contribution, where every machine has to read it alike."""
 Time = Annotated[
-    str,
-    Field(pattern=r"^\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ$"),
-    AfterValidator(as_time),
+    str, Field(pattern=r"^\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ$"), AfterValidator(as_time)
 ]
 """A time in UTC, to the second."""
 Form = Literal["signs", "lowrank", "float", "lessons"]
@@ -52,11 +50,7 @@ FORMAT: Format = "zoo-gym round 1"
 Role = Literal["log", "gate", "witness"]
 
 
-class _Terms(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Base(_Terms):
+class Base(Terms):
     """The base that contributions change."""
 
     identity: Hex = Field(description="base identity over the tensors of the round")
@@ -64,7 +58,7 @@ class Base(_Terms):
     revision: str = Field(default="", max_length=200, description="its revision, for people")
 
 
-class Tensor(_Terms):
+class Tensor(Terms):
     """A tensor that contributions may change."""
 
     name: Line = Field(description="its canonical name")
@@ -78,7 +72,7 @@ class Tensor(_Terms):
         return prod(self.shape)
 
 
-class Caps(_Terms):
+class Caps(Terms):
     """The largest contribution."""
 
     file_bytes: int = Field(ge=1, le=1 << 40, description="bytes of its file")
@@ -96,7 +90,7 @@ class TensorCoding:
     caps: Caps
 
 
-class Deadlines(_Terms):
+class Deadlines(Terms):
     """When the log's writer closes a phase; what its head then holds counts."""
 
     commit: Time = Field(description="commitments until then")
@@ -104,7 +98,7 @@ class Deadlines(_Terms):
     extension_s: int = Field(default=86_400, ge=0, le=31_536_000, description="once, in seconds")
 
 
-class Evaluation(_Terms):
+class Evaluation(Terms):
     """Held-out examples of the gate, shown after the reveals."""
 
     digest: Hex = Field(description="SHA-256 of the file")
@@ -120,7 +114,7 @@ class Evaluation(_Terms):
     triggers: Hex | None = Field(default=None, description="SHA-256 of prompts with triggers")
 
 
-class Newcomers(_Terms):
+class Newcomers(Terms):
     """What earlier rounds say of keys, and the cap on those with few accepted ones."""
 
     rounds: int = Field(default=3, ge=1, le=1000, description="fewer accepted rounds are new")
@@ -129,7 +123,7 @@ class Newcomers(_Terms):
     nonce: Hex = Field(description="commitment to the maker's nonce, shown with the reveals")
 
 
-class RoundKey(_Terms):
+class RoundKey(Terms):
     """A key with a task in the round."""
 
     role: Role = Field(description="log writes the log, gate signs what a model measured")
@@ -142,7 +136,7 @@ class RoundKey(_Terms):
         return parse_key(self.key)
 
 
-class Manifest(_Terms):
+class Manifest(Terms):
     """The terms of a round."""
 
     format: Format = FORMAT

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from zoo.gym.errors import InputError
 from zoo.gym.signing import PublicKey, Signed, canonical, verify
@@ -25,6 +25,14 @@ MOST_TEXT = 2000
 """Characters of a sentence in an entry."""
 
 MOST_NAME = 200
+
+
+class Terms(BaseModel):
+    """Part of an entry: strict JSON with no field but its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*")
 
 FIRST_YEAR_BEYOND = "9990"
@@ -178,14 +186,8 @@ def reveal_of(signed: Signed) -> Reveal:
     Raises:
         InputError: it lacks a field, or has an unknown one.
     """
-    body = checked(signed, _REVEAL)
-    return Reveal(
-        str(body["digest"]),
-        cast("int", body["bytes"]),
-        str(body["chunks"]),
-        str(body["nonce"]),
-        cast("int", body["examples"]),
-    )
+    body = cast("Mapping[str, Any]", checked(signed, {"round": is_hex, **REVEALED}))
+    return Reveal(**{name: body[name] for name in REVEALED})
 
 
 def encode(signed: Signed) -> bytes:
@@ -251,8 +253,7 @@ def is_size(value: object) -> bool:
     return type(value) is int and 0 <= value <= _MOST_BYTES
 
 
-_REVEAL = {
-    "round": is_hex,
+REVEALED = {
     "digest": is_hex,
     "bytes": is_size,
     "chunks": is_hex,

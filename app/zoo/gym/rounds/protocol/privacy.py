@@ -16,9 +16,10 @@ from collections.abc import Iterable, Mapping
 from math import ceil, erfc, exp, floor, inf, isfinite, sqrt
 from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from zoo.gym.errors import InputError
+from zoo.gym.rounds.protocol.objects import Hex, Terms
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.protocol.manifest import Manifest
@@ -133,17 +134,15 @@ _ONLY_ROBUST = ("evaluation", "refit", "newcomers", "previous")
 """Terms under which what one contributor sends decides what becomes of others."""
 
 
-class Privacy(BaseModel):
+class Privacy(Terms):
     """What a private round promises each contributor."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     epsilon: float = Field(ge=0.1, le=10, allow_inf_nan=False, description="of this round")
     delta: float = Field(gt=0, lt=1, allow_inf_nan=False, description="of this round")
     clip: float = Field(gt=0, le=1e4, allow_inf_nan=False, description="largest norm of all B")
     scale: int = Field(ge=1, le=1 << 40, description="steps of whole numbers in 1; a power of two")
     sigma: int = Field(ge=LEAST_SIGMA, le=MOST_SIGMA, description="noise, in steps")
-    seed: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(description="of the factors A")
+    seed: Hex = Field(description="of the factors A")
     key: Annotated[str, Field(pattern=r"^x25519:[0-9a-f]{64}$")] = Field(
         description="to which contributions are sealed"
     )
@@ -196,11 +195,6 @@ class Privacy(BaseModel):
 
 def privacy_for(epsilon: float, delta: float, clip: float, seed: str, key: str) -> Privacy:
     """Returns the terms that keep a promise with the finest whole numbers.
-
-    Args:
-        epsilon: .1 to 10.
-        delta: between 0 and 1.
-        seed: of the factors A.
 
     Raises:
         InputError: the promise is useless or none.

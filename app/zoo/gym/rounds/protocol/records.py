@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
     field_validator,
@@ -29,7 +27,7 @@ from pydantic import (
 from zoo.gym.config.report import first_fault
 from zoo.gym.errors import InputError
 from zoo.gym.experience.library.item import is_lesson, item_id
-from zoo.gym.rounds.protocol.objects import Hex, as_tuple, is_known_everywhere, is_text
+from zoo.gym.rounds.protocol.objects import Hex, Terms, as_tuple, is_known_everywhere, is_text
 from zoo.gym.signing import PublicKey, parse_key
 
 if TYPE_CHECKING:
@@ -51,10 +49,8 @@ def _finite(value: float) -> float:
 Finite = Annotated[float, AfterValidator(_finite)]
 
 
-class Paired(BaseModel):
+class Paired(Terms):
     """What a change adds to the loss of each row, in nats a token: negative is better."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     rows: int = Field(ge=FEWEST_ROWS, le=10**9)
     mean: Finite
@@ -132,11 +128,7 @@ Purpose = Literal["evaluation", "refit", "refusals", "triggers"]
 PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 
 
-class _Values(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Shown(_Values):
+class Shown(Terms):
     """A file of examples that the manifest names by its SHA-256 is shown."""
 
     purpose: Purpose
@@ -147,7 +139,7 @@ class Shown(_Values):
     chunks: Hex
 
 
-class Gate(_Values):
+class Gate(Terms):
     """A contribution by itself, against the base."""
 
     contributor: str
@@ -169,7 +161,7 @@ class Gate(_Values):
         return too_much("held-out loss", self.loss, "the base", margin)
 
 
-class Rescale(_Values):
+class Rescale(Terms):
     """The loss of the result times each of `FACTORS` on public examples."""
 
     losses: Annotated[tuple[Finite, ...], BeforeValidator(as_tuple)] = Field(
@@ -182,7 +174,7 @@ class Rescale(_Values):
         return FACTORS[self.losses.index(min(self.losses))]
 
 
-class Probe(_Values):
+class Probe(Terms):
     """How many of some prompts a model refuses, or answers as an attacker wants."""
 
     prompts: int = Field(ge=1)
@@ -207,7 +199,7 @@ class Probe(_Values):
         return None
 
 
-class ResultGate(_Values):
+class ResultGate(Terms):
     """The result against the base, and against the last result."""
 
     digest: Hex
@@ -229,14 +221,11 @@ class ResultGate(_Values):
     @property
     def probes(self) -> dict[Purpose, Probe]:
         """The counts of the probes that the round has."""
-        probes: dict[Purpose, Probe | None] = {
-            "refusals": self.refusals,
-            "triggers": self.triggers,
-        }
+        probes: dict[Purpose, Probe | None] = {"refusals": self.refusals, "triggers": self.triggers}
         return {purpose: probe for purpose, probe in probes.items() if probe is not None}
 
 
-class Value(_Values):
+class Value(Terms):
     """What a contribution's part of a result is worth: nats of held-out loss (Aumann-Shapley)."""
 
     contributor: str
@@ -244,7 +233,7 @@ class Value(_Values):
     value: Finite
 
 
-class Lesson(_Values):
+class Lesson(Terms):
     """What a key measured of one lesson: the mean reward with it less that without, 0 to 1 each."""
 
     item: str
@@ -265,7 +254,7 @@ class Lesson(_Values):
         return self
 
 
-KINDS: dict[str, type[_Values]] = {
+KINDS: dict[str, type[Terms]] = {
     "shown": Shown,
     "gate": Gate,
     "refit": Rescale,
@@ -297,15 +286,12 @@ class Measured:
 
     def after(
         self,
-        record: _Values,
+        record: Terms,
         manifest: "Manifest",
         reveals: "Mapping[PublicKey, Reveal]",
         signer: PublicKey,
     ) -> "Measured":
-        """Returns the measurements with one more.
-
-        Args:
-            signer: the key that signed it.
+        """Returns the measurements with one more, which a key has signed.
 
         Raises:
             InputError: the manifest promises none of this kind, it is there already, or it is about
@@ -394,7 +380,7 @@ def examples_of(manifest: "Manifest") -> dict[Purpose, str]:
     return {purpose: digest for purpose, digest in named.items() if digest is not None}
 
 
-def record_of(kind: str, values: Mapping[str, Any]) -> _Values:
+def record_of(kind: str, values: Mapping[str, Any]) -> Terms:
     """Returns the record of a kind with the given values.
 
     Raises:

@@ -5,20 +5,23 @@ appends, and a reader repeats every decision. Time appears in no entry: a deadli
 which the log's writer closes a phase.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import cast
+from typing import NamedTuple, TypeAlias, cast
 
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import InputError, NotAvailableError, within
 from zoo.gym.rounds.kind import kind_of
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, Role, read_manifest, round_id
 from zoo.gym.rounds.protocol.objects import Reveal, is_hex, is_text, nonce_commitment
 from zoo.gym.rounds.protocol.records import Gate, Measured, record_of
 from zoo.gym.signing import PublicKey, Signed, parse_key
+
+Body: TypeAlias = Mapping[str, object]
+"""The checked fields of an entry."""
 
 
 class Phase(StrEnum):
@@ -36,14 +39,10 @@ class State:
     """A round after some of its entries.
 
     Attributes:
-        phase: what it waits for.
         commits: the commitments, in the order of the log.
-        reveals: what was revealed.
         refused: the reason for each refused contributor.
-        measured: what models measured.
         nonce: the maker's, of the lot among newcomers.
         result: the digest of the result's file.
-        extended: the phases that were extended.
         reason: why it is void.
     """
 
@@ -65,8 +64,8 @@ class State:
         Raises:
             InputError: it may not follow.
         """
-        follow = _FOLLOW.get(entry.context)
-        if follow is None:
+        rule = _FOLLOW.get(entry.context)
+        if rule is None:
             raise InputError(
                 f"entry: expected none of kind '{entry.context}' here", code="rounds.entry_kind"
             )
@@ -76,7 +75,15 @@ class State:
                 f"{entry.body.get('round')!r:.14}",
                 code="rounds.other_round",
             )
-        return follow(self, entry)
+        if rule.role and entry.key not in self.manifest.keys_of(rule.role):
+            raise InputError(
+                f"{entry.context}: expected a signature of a key of role {rule.role}, got one of "
+                f"{entry.key.fingerprint}",
+                code="rounds.other_role",
+            )
+        body = objects.checked(entry, {"round": is_hex, **rule.fields})
+        _expect(self, entry, *rule.phases)
+        return rule.follow(self, entry, body)
 
     @property
     def misses_quorum(self) -> bool:
@@ -152,23 +159,17 @@ def state_of(entries: Sequence[bytes]) -> State:
         )
     state: State | None = None
     for number, entry in enumerate(entries):
-        try:
+        with within(f"log entry {number}"):
             signed = objects.decode(entry)
             if state is None:
                 state = State(round_id(signed), read_manifest(signed))
             else:
                 state = state.after(signed)
-        except InputError as error:
-            raise InputError(
-                f"log entry {number}: {error.message}", hint=error.hint, code=error.code
-            ) from None
     assert state is not None
     return state
 
 
-def _commit(state: State, entry: Signed) -> State:
-    commitment = objects.checked(entry, {"round": is_hex, "commitment": is_hex})["commitment"]
-    _expect(state, entry, Phase.COMMIT)
+def _commit(state: State, entry: Signed, body: Body) -> State:
     if entry.key in state.commits:
         raise InputError(
             f"commit: key {entry.key.fingerprint} has committed already",
@@ -180,12 +181,11 @@ def _commit(state: State, entry: Signed) -> State:
         raise InputError(
             f"commit: the round takes {most} contributors at most", code="rounds.round_full"
         )
-    return replace(state, commits={**state.commits, entry.key: str(commitment)})
+    return replace(state, commits={**state.commits, entry.key: str(body["commitment"])})
 
 
-def _reveal(state: State, entry: Signed) -> State:
+def _reveal(state: State, entry: Signed, _: Body) -> State:
     reveal = objects.reveal_of(entry)
-    _expect(state, entry, Phase.REVEAL)
     committed = state.commits.get(entry.key)
     if committed is None:
         raise InputError(
@@ -209,17 +209,8 @@ def _reveal(state: State, entry: Signed) -> State:
     return replace(state, reveals={**state.reveals, entry.key: reveal})
 
 
-def _close(state: State, entry: Signed) -> State:
+def _close(state: State, entry: Signed, body: Body) -> State:
     """Closes a phase: the next begins, or, with too few for it, this one goes on once."""
-    _expect_role(state, entry, "log")
-    body = objects.checked(
-        entry,
-        {
-            "round": is_hex,
-            "phase": lambda value: value in ("commit", "reveal"),
-            "missed": lambda value: type(value) is bool,
-        },
-    )
     phase = Phase(str(body["phase"]))
     _expect(state, entry, phase)
     missed = state.misses_quorum
@@ -238,11 +229,8 @@ def _close(state: State, entry: Signed) -> State:
     return replace(state, extended=state.extended | {phase})
 
 
-def _lot(state: State, entry: Signed) -> State:
+def _lot(state: State, _: Signed, body: Body) -> State:
     """Shows the maker's nonce, once nobody can commit any more."""
-    _expect_role(state, entry, "log")
-    body = objects.checked(entry, {"round": is_hex, "nonce": is_hex})
-    _expect(state, entry, Phase.REVEAL, Phase.COMPUTE)
     newcomers = state.manifest.newcomers
     if newcomers is None or state.nonce is not None:
         raise InputError(
@@ -255,10 +243,7 @@ def _lot(state: State, entry: Signed) -> State:
     return replace(state, nonce=str(body["nonce"]))
 
 
-def _refusal(state: State, entry: Signed) -> State:
-    _expect_role(state, entry, "log")
-    body = objects.checked(entry, {"round": is_hex, "key": _is_key, "reason": is_text})
-    _expect(state, entry, Phase.REVEAL, Phase.COMPUTE)
+def _refusal(state: State, _: Signed, body: Body) -> State:
     key = parse_key(body["key"])
     if key not in state.reveals or key in state.refused:
         raise InputError(
@@ -268,13 +253,8 @@ def _refusal(state: State, entry: Signed) -> State:
     return replace(state, refused={**state.refused, key: str(body["reason"])})
 
 
-def _record(state: State, entry: Signed) -> State:
+def _record(state: State, entry: Signed, body: Body) -> State:
     """Takes a measurement; a contribution that fails the gate is refused by it."""
-    _expect_role(state, entry, "gate")
-    body = objects.checked(
-        entry, {"round": is_hex, "kind": is_text, "values": lambda value: isinstance(value, dict)}
-    )
-    _expect(state, entry, Phase.COMPUTE)
     record = record_of(str(body["kind"]), cast("Mapping[str, object]", body["values"]))
     measured = state.measured.after(record, state.manifest, state.reveals, entry.key)
     updated = replace(state, measured=measured)
@@ -286,10 +266,7 @@ def _record(state: State, entry: Signed) -> State:
     return updated
 
 
-def _result(state: State, entry: Signed) -> State:
-    _expect_role(state, entry, "log")
-    body = objects.checked(entry, {"round": is_hex, "digest": is_hex, "report": is_hex})
-    _expect(state, entry, Phase.COMPUTE)
+def _result(state: State, _: Signed, body: Body) -> State:
     if len(state.accepted) < state.manifest.quorum:
         raise InputError(
             f"result: expected {state.manifest.quorum} contributions, got {len(state.accepted)}",
@@ -314,61 +291,31 @@ def _check_measured(state: State, result: str) -> None:
             hint=hint,
             code="rounds.rescale_missing",
         )
+    terms, gate, accepted = manifest.evaluation, measured.results.get(result), state.accepted
+    missing = [key for key in accepted if key not in measured.gates]
+    fault = ""
     if manifest.lessons and len(measured.lessons) < manifest.lessons.least:
-        expected = f"measurements by {manifest.lessons.least} keys"
-        raise InputError(
-            f"result: expected {expected}, got {len(measured.lessons)}",
-            hint=hint,
-            code="rounds.measurements_missing",
-        )
-    if manifest.evaluation is None:
+        fault = f"measurements by {manifest.lessons.least} keys, got {len(measured.lessons)}"
+    elif terms is None:
         return
-    missing = [key for key in state.accepted if key not in measured.gates]
-    if missing:
-        expected = f"measurements of {len(state.accepted)} contributions"
-        raise InputError(
-            f"result: expected {expected}, got none of {len(missing)}",
-            hint=hint,
-            code="rounds.measurements_missing",
-        )
-    gate = measured.results.get(result)
-    if gate is None:
-        raise InputError(
-            "result: expected a measurement of it, got none",
-            hint=hint,
-            code="rounds.measurements_missing",
-        )
-    if (reason := gate.refusal(manifest.evaluation.margin)) is not None:
+    elif missing:
+        fault = f"measurements of {len(accepted)} contributions, got none of {len(missing)}"
+    elif gate is None:
+        fault = "a measurement of it, got none"
+    elif (reason := gate.refusal(terms.margin)) is not None:
         raise InputError(
             f"result: expected one that passes the gate: {reason}", code="rounds.failed_gate"
         )
-    values = measured.values.get(result, {})
-    if manifest.pool and any(key not in values for key in state.accepted):
-        raise InputError(
-            "result: expected the value of each contribution, got too few",
-            hint=hint,
-            code="rounds.measurements_missing",
-        )
+    elif manifest.pool and set(accepted) - measured.values.get(result, {}).keys():
+        fault = "the value of each contribution, got too few"
+    if fault:
+        raise InputError(f"result: expected {fault}", hint=hint, code="rounds.measurements_missing")
 
 
-def _void(state: State, entry: Signed) -> State:
-    _expect_role(state, entry, "log")
-    body = objects.checked(entry, {"round": is_hex, "reason": is_text})
+def _void(state: State, _: Signed, body: Body) -> State:
     if state.closed:
         raise InputError(f"void: the round is {state.phase} already", code="rounds.ended_already")
     return replace(state, phase=Phase.VOID, reason=str(body["reason"]))
-
-
-_FOLLOW = {
-    objects.COMMIT: _commit,
-    objects.CLOSE: _close,
-    objects.LOT: _lot,
-    objects.REVEAL: _reveal,
-    objects.REFUSAL: _refusal,
-    objects.RECORD: _record,
-    objects.RESULT: _result,
-    objects.VOID: _void,
-}
 
 
 def _is_key(value: object) -> bool:
@@ -378,19 +325,37 @@ def _is_key(value: object) -> bool:
     return False
 
 
+class _Rule(NamedTuple):
+    """Which entries may follow: whose, with what besides the round, and in which phases."""
+
+    role: Role | None
+    fields: Mapping[str, Callable[[object], bool]]
+    phases: Sequence[Phase]
+    follow: Callable[[State, Signed, Body], State]
+
+
+_CLOSING: dict[str, Callable[[object], bool]] = {
+    "phase": lambda value: value in ("commit", "reveal"),
+    "missed": lambda value: type(value) is bool,
+}
+_RECORD = {"kind": is_text, "values": lambda value: isinstance(value, dict)}
+_LATE = (Phase.REVEAL, Phase.COMPUTE)
+_FOLLOW = {
+    objects.COMMIT: _Rule(None, {"commitment": is_hex}, (Phase.COMMIT,), _commit),
+    objects.CLOSE: _Rule("log", _CLOSING, tuple(Phase), _close),
+    objects.LOT: _Rule("log", {"nonce": is_hex}, _LATE, _lot),
+    objects.REVEAL: _Rule(None, objects.REVEALED, (Phase.REVEAL,), _reveal),
+    objects.REFUSAL: _Rule("log", {"key": _is_key, "reason": is_text}, _LATE, _refusal),
+    objects.RECORD: _Rule("gate", _RECORD, (Phase.COMPUTE,), _record),
+    objects.RESULT: _Rule("log", {"digest": is_hex, "report": is_hex}, (Phase.COMPUTE,), _result),
+    objects.VOID: _Rule("log", {"reason": is_text}, tuple(Phase), _void),
+}
+
+
 def _expect(state: State, entry: Signed, *phases: Phase) -> None:
     if state.phase not in phases:
         expected = " or ".join(phases)
         raise InputError(
             f"{entry.context}: expected in phase {expected}, got it in {state.phase}",
             code="rounds.wrong_phase",
-        )
-
-
-def _expect_role(state: State, entry: Signed, role: Role) -> None:
-    if entry.key not in state.manifest.keys_of(role):
-        raise InputError(
-            f"{entry.context}: expected a signature of a key of role {role}, got one of "
-            f"{entry.key.fingerprint}",
-            code="rounds.other_role",
         )

@@ -12,20 +12,21 @@ malicious, so that the lower median of the norms is no larger than an honest one
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.encodings import Combining, Contributions, Piece, Rows, Signs
-from zoo.gym.rounds.rules.method import AggregationMethod, Rule, takes_given
+from zoo.gym.rounds.arrays import F32, Gram
+from zoo.gym.rounds.encodings import Contributions, Piece, Rows, Signs
+from zoo.gym.rounds.rules.method import (
+    BY_COLUMNS,
+    BY_DISTANCE,
+    AggregationMethod,
+    Rule,
+    takes_given,
+)
 from zoo.gym.rounds.rules.weights import Weighing, weigh
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 LONGEST = 256
 """A norm above the median times this is refused."""
-
 
 SHORTEST = 1024
 """A norm below the median divided by this is refused."""
@@ -33,27 +34,13 @@ SHORTEST = 1024
 TOO_SHORT = f"expected a change of some size, got less than 1 / {SHORTEST} of the median"
 
 
-def undersized(gram: "NDArray[np.uint64]") -> list[int]:
-    """Returns those who changed nearly nothing, and so would earn without having worked.
-
-    Args:
-        gram: exact scalar products, [n, n, 2].
-    """
+def undersized(gram: Gram) -> list[int]:
+    """Returns those who changed nearly nothing, given their exact scalar products, [n, n, 2]."""
     norms, middle = _norms(gram)
     return [row for row, norm in enumerate(norms) if norm * SHORTEST**2 < middle]
 
 
-def outsized(gram: "NDArray[np.uint64]") -> list[int]:
-    """Returns the contributors that are refused for their size.
-
-    Args:
-        gram: exact scalar products, [n, n, 2].
-    """
-    norms, middle = _norms(gram)
-    return [row for row, norm in enumerate(norms) if middle and norm > LONGEST**2 * middle]
-
-
-def _norms(gram: "NDArray[np.uint64]") -> tuple[list[int], int]:
+def _norms(gram: Gram) -> tuple[list[int], int]:
     import numpy as np
 
     from zoo.core.gram import exact_products
@@ -61,17 +48,6 @@ def _norms(gram: "NDArray[np.uint64]") -> tuple[list[int], int]:
     diagonal = np.ascontiguousarray(gram[np.arange(len(gram)), np.arange(len(gram))])[None]
     norms = exact_products(diagonal)[0]
     return norms, sorted(norms)[(len(norms) - 1) // 2]
-
-
-BY_COLUMNS = frozenset(
-    {
-        AggregationMethod.TRIMMED_MEAN,
-        AggregationMethod.MEDIAN,
-        AggregationMethod.MAJORITY,
-        AggregationMethod.BULYAN,
-    }
-)
-"""Rules that work column by column: the result is no weighted mean."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +58,7 @@ class Selection:
         rule: the rule; f is less by the number of refused contributions.
         kept: the contributors that the rule saw, in the order of their digests.
         refused: the reason for each other one.
-        gram: exact scalar products of all, [n, n, 2]; None if the rule needs none.
+        gram: of all contributors; None if the rule needs none.
         weighing: the weights of those kept; None for rules of columns.
         rows: for Bulyan, the contributions that it took.
     """
@@ -90,7 +66,7 @@ class Selection:
     rule: Rule
     kept: list[int]
     refused: dict[int, str]
-    gram: "NDArray[np.uint64] | None"
+    gram: "Gram | None"
     weighing: Weighing | None
     rows: list[int] | None = None
 
@@ -118,16 +94,16 @@ class Selection:
 def select(
     rule: Rule,
     contributions: Contributions,
-    claims: "NDArray[np.float32] | None" = None,
+    claims: "F32 | None" = None,
     *,
-    gram: "NDArray[np.uint64] | None" = None,
+    gram: "Gram | None" = None,
     threads: int | None = None,
 ) -> Selection:
     """Returns which contributions count, and how much.
 
     Args:
         claims: [n], numbers of examples or reputations, for the rules that take them.
-        gram: their exact scalar products, [n, n, 2], if they are known already.
+        gram: their scalar products, if they are known already.
 
     Raises:
         InputError: a rule that does not fit, or a contribution with a value or scale that no sum
@@ -135,30 +111,24 @@ def select(
     """
     rule.check(contributions.count)
     _check_given(rule, contributions.count, claims)
-    local = contributions.local if isinstance(contributions, Combining) else contributions
-    if rule.method is AggregationMethod.MAJORITY and not isinstance(local, Signs):
+    if rule.method is AggregationMethod.MAJORITY and not isinstance(contributions, Signs):
         raise InputError(
             "majority: expected contributions in the form signs, got another form",
             code="rounds.other_form",
         )
-    if not rule.needs_gram:
-        everyone = list(range(contributions.count))
-        weighing = (
-            None if rule.method in BY_COLUMNS else weigh(rule, None, contributions.count, claims)
-        )
-        return Selection(rule, everyone, {}, gram, weighing)
+    if rule.method not in BY_DISTANCE:
+        count, by_columns = contributions.count, rule.method in BY_COLUMNS
+        weighing = None if by_columns else weigh(rule, None, count, claims)
+        return Selection(rule, list(range(count)), {}, gram, weighing)
     products = contributions.gram(threads=threads) if gram is None else gram
     return _by_gram(rule, products, threads)
 
 
-def _by_gram(
-    rule: Rule,
-    gram: "NDArray[np.uint64]",
-    threads: int | None,
-) -> Selection:
+def _by_gram(rule: Rule, gram: Gram, threads: int | None) -> Selection:
     from zoo.core import bulyan_order, whole_gram
 
-    refused = outsized(gram)
+    norms, middle = _norms(gram)
+    refused = [row for row, norm in enumerate(norms) if middle and norm > LONGEST**2 * middle]
     rows = [row for row in range(len(gram)) if row not in set(refused)]
     rule = replace(rule, f=max(0, rule.f - len(refused)))
     rule.check(len(rows))
@@ -178,12 +148,8 @@ def combine(
     """Yields the result, shard by shard.
 
     Args:
-        selection: of these contributions, see `select`.
         contributions: all of them, the refused among them.
     """
-    if isinstance(contributions, Combining):
-        yield from contributions.combined(selection)
-        return
     seen = contributions.take(selection.kept)
     if selection.weighing is not None:
         weighing = selection.weighing
@@ -195,7 +161,7 @@ def combine(
             yield Piece(tensor, start, _by_columns(selection, rows, threads))
 
 
-def _by_columns(selection: Selection, rows: Rows, threads: int | None) -> "NDArray[np.float32]":
+def _by_columns(selection: Selection, rows: Rows, threads: int | None) -> F32:
     from zoo.core import median, near_median, trimmed_mean
 
     f = selection.rule.f
@@ -209,7 +175,7 @@ def _by_columns(selection: Selection, rows: Rows, threads: int | None) -> "NDArr
             return trimmed_mean(rows, f, threads=threads)
 
 
-def gram_of(gram: "NDArray[np.uint64]", rows: list[int]) -> "NDArray[np.uint64]":
+def gram_of(gram: Gram, rows: list[int]) -> Gram:
     """Returns the scalar products of some contributions, [k, k, 2]."""
     import numpy as np
 
@@ -218,7 +184,7 @@ def gram_of(gram: "NDArray[np.uint64]", rows: list[int]) -> "NDArray[np.uint64]"
     return np.ascontiguousarray(gram[np.ix_(rows, rows)])
 
 
-def _check_given(rule: Rule, n: int, claims: "NDArray[np.float32] | None") -> None:
+def _check_given(rule: Rule, n: int, claims: "F32 | None") -> None:
     what = takes_given(rule.method)
     if claims is not None and not what:
         raise InputError(

@@ -23,34 +23,29 @@ class AggregationMethod(StrEnum):
     NORM_CLIP = "norm_clip"
 
 
-_NEEDS = {
-    AggregationMethod.BYZANTINE_ROBUST: (2, 3),
-    AggregationMethod.KRUM: (2, 3),
-    AggregationMethod.MULTI_KRUM: (2, 3),
-    AggregationMethod.BULYAN: (4, 3),
-    AggregationMethod.TRIMMED_MEAN: (2, 1),
-    AggregationMethod.MEDIAN: (2, 1),
-    AggregationMethod.MAJORITY: (2, 1),
-    AggregationMethod.GEOMETRIC_MEDIAN: (2, 1),
-}
-"""(a, b) of each rule that takes f: it needs n >= a f + b contributors."""
+_TABLE = (
+    (AggregationMethod.BYZANTINE_ROBUST, (2, 3), True, False),
+    (AggregationMethod.KRUM, (2, 3), True, False),
+    (AggregationMethod.MULTI_KRUM, (2, 3), True, False),
+    (AggregationMethod.BULYAN, (4, 3), True, True),
+    (AggregationMethod.TRIMMED_MEAN, (2, 1), False, True),
+    (AggregationMethod.MEDIAN, (2, 1), False, True),
+    (AggregationMethod.MAJORITY, (2, 1), False, True),
+    (AggregationMethod.GEOMETRIC_MEDIAN, (2, 1), True, False),
+    (AggregationMethod.NORM_CLIP, None, True, False),
+)
+"""(a, b) of a rule that takes f: it needs n >= a f + b contributors; and whether it compares
+contributions by their scalar products, and works column by column. Means do none of these."""
+
+_NEEDS = {method: needs for method, needs, _, _ in _TABLE if needs}
+BY_DISTANCE = frozenset(method for method, _, by_distance, _ in _TABLE if by_distance)
+BY_COLUMNS = frozenset(method for method, _, _, by_columns in _TABLE if by_columns)
+"""Rules whose result is no weighted mean."""
 
 _GIVEN = {
     AggregationMethod.FEDERATED_AVERAGE: "numbers of examples",
     AggregationMethod.WEIGHTED_MEAN: "reputations",
 }
-
-
-_BY_DISTANCE = frozenset(
-    {
-        AggregationMethod.BYZANTINE_ROBUST,
-        AggregationMethod.KRUM,
-        AggregationMethod.MULTI_KRUM,
-        AggregationMethod.BULYAN,
-        AggregationMethod.GEOMETRIC_MEDIAN,
-        AggregationMethod.NORM_CLIP,
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -71,11 +66,6 @@ class Rule:
         That is nearest-neighbour mixing (NNM, arXiv:2302.01772).
         """
         return self.method is AggregationMethod.BYZANTINE_ROBUST
-
-    @property
-    def needs_gram(self) -> bool:
-        """Whether the rule compares contributions by their scalar products."""
-        return self.method in _BY_DISTANCE
 
     def check(self, n: int) -> None:
         """Refuses a number of contributors or of malicious ones that the rule cannot take.
@@ -112,7 +102,6 @@ def rule_for(method: AggregationMethod, n: int, f: int | None = None) -> Rule:
     """Returns a rule for n contributors, checked.
 
     Args:
-        n: how many contribute.
         f: None withstands `default_f`, or as many as the rule can, 0 for a mean.
 
     Raises:

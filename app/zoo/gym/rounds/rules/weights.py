@@ -9,17 +9,9 @@ Norm clipping and the geometric median need roots: these, and sums in index orde
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from zoo.gym.rounds.arrays import F32, Whole
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Whole = NDArray[np.int64]
-    Weights = NDArray[np.float32]
-
 
 STEPS = 50
 NEAREST = 2.0**-32
@@ -36,7 +28,7 @@ class Weighing:
         rest: the weight of a contribution that changes nothing; only norm clipping has one.
     """
 
-    weights: "Weights"
+    weights: F32
     rest: float = 0
 
 
@@ -44,7 +36,7 @@ def weigh(
     rule: Rule,
     gram: "Whole | None",
     count: int,
-    claims: "Weights | None" = None,
+    claims: "F32 | None" = None,
     *,
     threads: int | None = None,
 ) -> Weighing:
@@ -72,7 +64,7 @@ def weigh(
     return Weighing(weights.astype(np.float32), mixed.rest * (count - rule.f))
 
 
-def _of_rows(rule: Rule, gram: "Whole", threads: int | None) -> Weighing:
+def _of_rows(rule: Rule, gram: Whole, threads: int | None) -> Weighing:
     import numpy as np
 
     n = len(gram)
@@ -89,7 +81,7 @@ def _of_rows(rule: Rule, gram: "Whole", threads: int | None) -> Weighing:
             return Weighing(np.ones(n, np.float32))
 
 
-def _first(gram: "Whole", f: int, seats: int, threads: int | None) -> "Weights":
+def _first(gram: Whole, f: int, seats: int, threads: int | None) -> F32:
     """One for each of the first of Krum's order, as many as there are seats."""
     import numpy as np
 
@@ -100,7 +92,7 @@ def _first(gram: "Whole", f: int, seats: int, threads: int | None) -> "Weights":
     return weights
 
 
-def _clipped(gram: "Whole") -> Weighing:
+def _clipped(gram: Whole) -> Weighing:
     """Each contribution is shortened to the lower median of the norms: 1 or the norms' ratio."""
     import numpy as np
 
@@ -113,7 +105,7 @@ def _clipped(gram: "Whole") -> Weighing:
     return Weighing(weights, max(0.0, n - total))
 
 
-def _geometric_median(gram: "Whole") -> "Weights":
+def _geometric_median(gram: Whole) -> F32:
     """Each weight of the geometric median, by Weiszfeld's algorithm (RFA, arXiv:1912.13445).
 
     The point is a weighted mean of the contributions, `z = sum of w_j x_j`, so that its squared

@@ -48,12 +48,7 @@ class Names(BaseModel):
 
 
 def build_app(served: Served, *, request_s: float) -> FastAPI:
-    """Returns the application; who may ask is decided before it.
-
-    Args:
-        served: the rounds.
-        request_s: seconds for the body of a request.
-    """
+    """Returns the application, with `request_s` seconds for a body; `Gate` decides who may ask."""
     app = FastAPI(
         title="zoo-gym rounds",
         version="1",

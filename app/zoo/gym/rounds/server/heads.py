@@ -1,30 +1,16 @@
-"""Which heads and tiles of a log a server takes: those that continue what it has."""
+"""A log as a server has it, and which heads and tiles it takes: those that continue it."""
 
 import re
+import threading
 from contextlib import suppress
 from dataclasses import dataclass
 
 from zoo.gym.errors import InputError
 from zoo.gym.http_guard.gate import RefusedError
-from zoo.gym.rounds.log.reader import (
-    CHECKPOINT,
-    HASH_BYTES,
-    HEIGHT,
-    WIDTH,
-    Head,
-    open_log,
-    proves_consistency,
-    read_head,
-)
+from zoo.gym.rounds.log import reader
 from zoo.gym.rounds.protocol.manifest import Manifest
-from zoo.gym.rounds.session.opening import (
-    known_keys,
-    log_key,
-    origin,
-    read_witness,
-    refuse_other_history,
-    verifiers,
-)
+from zoo.gym.rounds.protocol.state import State, state_of
+from zoo.gym.rounds.session import opening
 from zoo.gym.rounds.storage.base import FolderStorage, NoFileError
 
 _TILE = re.compile(r"log/tile/(?P<level>entries|\d+)/(?P<index>[x\d/]+?)(\.p/(?P<width>\d+))?")
@@ -32,30 +18,48 @@ _TILE = re.compile(r"log/tile/(?P<level>entries|\d+)/(?P<index>[x\d/]+?)(\.p/(?P
 
 @dataclass(frozen=True)
 class Kept:
-    """A round as a server has it.
-
-    Attributes:
-        id: the round's.
-        manifest: its terms.
-        storage: its folder.
-    """
+    """A round as a server has it."""
 
     id: str
     manifest: Manifest
     storage: FolderStorage
 
-    def head(self, note: bytes | None = None) -> Head | None:
+    def head(self, note: bytes | None = None) -> reader.Head | None:
         """Returns the head in a note, or the stored one; None if the log has none yet.
 
         Raises:
             InputError: it is none of this log, or without its key's signature.
         """
-        content = self.storage.read(CHECKPOINT) if note is None else note
+        content = self.storage.read(reader.CHECKPOINT) if note is None else note
         if content is None:
             return None
-        key = log_key(self.id, self.manifest)
-        known = verifiers(known_keys(self.id, self.manifest))
-        return read_head(content, origin(self.id), key, known)[0]
+        key = opening.log_key(self.id, self.manifest)
+        known = opening.verifiers(opening.known_keys(self.id, self.manifest))
+        return reader.read_head(content, opening.origin(self.id), key, known)[0]
+
+
+class Latest:
+    """The latest state of a round, read again when the head has changed."""
+
+    def __init__(self, kept: Kept) -> None:
+        self.kept = kept
+        self._lock = threading.Lock()
+        self._note: bytes | None = None
+        self._state = State(kept.id, kept.manifest)
+
+    def state(self) -> State:
+        """Returns the state; that of a new round where there is no log yet.
+
+        Raises:
+            InputError: the log is not valid.
+        """
+        with self._lock:
+            note = self.kept.storage.read(reader.CHECKPOINT)
+            head = None if note is None else self.kept.head(note)
+            if head is not None and note != self._note:
+                self._state = state_of(reader.open_log(self.kept.storage.read, head).entries())
+                self._note = note
+            return self._state
 
 
 def check_head(kept: Kept, note: bytes) -> None:
@@ -70,12 +74,12 @@ def check_head(kept: Kept, note: bytes) -> None:
         raise RefusedError(422, "log head: expected at least the manifest, got no entry")
     if old is not None and (new.size < old.size or (new.size == old.size and new.root != old.root)):
         raise stale(old, new)
-    log = open_log(kept.storage.read, new)
+    log = reader.open_log(kept.storage.read, new)
     if old is not None and new.size > old.size:
         proof = log.consistency(old.size)
-        if not proves_consistency(old.size, old.root, new.size, new.root, proof):
+        if not reader.proves_consistency(old.size, old.root, new.size, new.root, proof):
             raise stale(old, new)
-    log.entries(old.size // WIDTH if old is not None else 0)
+    log.entries(old.size // reader.WIDTH if old is not None else 0)
 
 
 def check_witness(kept: Kept, name: str, note: bytes) -> None:
@@ -90,22 +94,24 @@ def check_witness(kept: Kept, name: str, note: bytes) -> None:
     key = named.get(name.rpartition("/")[2])
     if key is None:
         raise RefusedError(403, "witness: expected a key that the manifest names, got another")
-    signed, head = read_witness(note, kept.id, kept.manifest, key), kept.head()
+    signed, head = opening.read_witness(note, kept.id, kept.manifest, key), kept.head()
     if head is None or signed.size > head.size:
         raise RefusedError(409, "witness: expected a head of this log, got a later one")
-    last: Head | None = None
+    last: reader.Head | None = None
     with suppress(InputError, NoFileError):  # others may write in the folder
         before = kept.storage.read(name)
-        last = None if before is None else read_witness(before, kept.id, kept.manifest, key)
+        last = None if before is None else opening.read_witness(before, kept.id, kept.manifest, key)
     if last is not None and last.size > signed.size:
         raise RefusedError(409, "witness: expected a later head than before, got an earlier one")
     try:
-        refuse_other_history(signed, head, open_log(kept.storage.read, head), "the witness")
+        opening.refuse_other_history(
+            signed, head, reader.open_log(kept.storage.read, head), "the witness"
+        )
     except InputError as error:
         raise RefusedError(409, error.message, hint=error.hint) from None
 
 
-def stale(old: Head, new: Head) -> RefusedError:
+def stale(old: reader.Head, new: reader.Head) -> RefusedError:
     """Returns the refusal of a head that does not continue the stored one."""
     return RefusedError(
         409,
@@ -115,45 +121,34 @@ def stale(old: Head, new: Head) -> RefusedError:
     )
 
 
-def is_covered(name: str, head: Head | None) -> bool:
-    """Says whether a head covers all hashes or entries of a tile, which then never changes.
+def check_tile(kept: Kept, name: str, content: bytes) -> None:
+    """Refuses a tile of another length than its name says, or that the stored head covers.
+
+    Bundles are checked under the head; what it covers never changes.
 
     Raises:
-        InputError: it is no tile.
+        InputError: it is no tile, or its length is another one.
+        RefusedError: with status 409 if another one is stored and covered.
     """
-    level, index, width = tile_place(name)
-    nodes = 0 if head is None else head.size >> (HEIGHT * level)
-    return nodes >= index * WIDTH + width
-
-
-def check_tile(name: str, content: bytes) -> None:
-    """Refuses a tile of another length than its name says; bundles are checked under the head.
-
-    Raises:
-        InputError: its length is another one.
-    """
-    width = tile_place(name)[2]
-    if "/entries/" not in name and len(content) != width * HASH_BYTES:
+    match = _TILE.fullmatch(name)
+    if match is None:
+        raise InputError(f"{name[:80]}: expected a tile", code="rounds.bad_tile_upload")
+    level = 0 if match["level"] == "entries" else int(match["level"])
+    index = int(match["index"].replace("/", "").replace("x", ""))
+    width = int(match["width"]) if match["width"] else reader.WIDTH
+    if not 0 < width <= reader.WIDTH or level > 7:
         raise InputError(
-            f"{name}: expected {width * HASH_BYTES} bytes, got {len(content)}",
+            f"{name[:80]}: expected a tile of at most {reader.WIDTH}", code="rounds.bad_tile_upload"
+        )
+    if match["level"] != "entries" and len(content) != width * reader.HASH_BYTES:
+        raise InputError(
+            f"{name}: expected {width * reader.HASH_BYTES} bytes, got {len(content)}",
             code="rounds.bad_tile_upload",
         )
-
-
-def tile_place(name: str) -> tuple[int, int, int]:
-    """Returns the level of a tile, its index in it, and its width.
-
-    Raises:
-        InputError: it is no tile.
-    """
-    found = _TILE.fullmatch(name)
-    if found is None:
-        raise InputError(f"{name[:80]}: expected a tile", code="rounds.bad_tile_upload")
-    level = 0 if found["level"] == "entries" else int(found["level"])
-    index = int(found["index"].replace("/", "").replace("x", ""))
-    width = int(found["width"]) if found["width"] else WIDTH
-    if not 0 < width <= WIDTH or level > 7:
-        raise InputError(
-            f"{name[:80]}: expected a tile of at most {WIDTH}", code="rounds.bad_tile_upload"
+    head = None if kept.storage.size(name) is None else kept.head()
+    if head is not None and head.size >> (reader.HEIGHT * level) >= index * reader.WIDTH + width:
+        raise RefusedError(
+            409,
+            f"{name}: expected the stored bytes, got others",
+            hint="somebody else wrote the log: run the command again",
         )
-    return level, index, width

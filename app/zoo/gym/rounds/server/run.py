@@ -35,13 +35,15 @@ class CommunityLearningServer:
 
     Raises:
         InputError: a setting is wrong.
+        StorageError: the tokens, which are made the first time, cannot be kept.
     """
 
     def __init__(self, base_model: str | None, config: ServerConfig | Mapping[str, object]) -> None:
         self.config = config if isinstance(config, ServerConfig) else server_config(config)
         self.base_model = base_model
         self.url = ""
-        self.tokens = tokens_of(self.config.folder)
+        folder = self.config.folder
+        self.tokens = {role: stored_token(token_file(folder, role)) for role in Role}
         self._http = HttpServer(self.config)
 
     async def start(self) -> None:
@@ -93,15 +95,6 @@ def server_config(fields: Mapping[str, object]) -> ServerConfig:
         raise InputError(
             f"server{f'.{where}' if where else ''}: {said}", code="rounds.server_setting"
         ) from None
-
-
-def tokens_of(folder: Path) -> dict[Role, str]:
-    """Returns the tokens for the rounds in a folder, which are made the first time.
-
-    Raises:
-        StorageError: they cannot be kept.
-    """
-    return {role: stored_token(token_file(folder, role)) for role in Role}
 
 
 def token_file(folder: Path, role: Role) -> Path:

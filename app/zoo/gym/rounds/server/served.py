@@ -18,12 +18,10 @@ from zoo.gym.files.lock import locked
 from zoo.gym.http_guard.gate import RefusedError
 from zoo.gym.paths import FULL
 from zoo.gym.rounds.protocol import objects
-from zoo.gym.rounds.protocol.manifest import Manifest, read_manifest, round_id
+from zoo.gym.rounds.protocol.manifest import read_manifest, round_id
 from zoo.gym.rounds.server.config import Role
-from zoo.gym.rounds.server.heads import Kept, check_head, check_tile, check_witness, is_covered
-from zoo.gym.rounds.server.inbox import Inbox
-from zoo.gym.rounds.server.latest import Latest
-from zoo.gym.rounds.server.quota import Quota, open_to_contributors
+from zoo.gym.rounds.server.heads import Kept, Latest, check_head, check_tile, check_witness
+from zoo.gym.rounds.server.limits import RESERVE, Inbox, Quota
 from zoo.gym.rounds.session.opening import MANIFEST, stored_manifest
 from zoo.gym.rounds.session.writing import lock_file
 from zoo.gym.rounds.storage.base import MOST_BYTES_OF as MOST
@@ -143,13 +141,16 @@ class Served:
         return self._files[hash((name, file)) % _LOCKS]
 
     def _write(self, role: Role, name: str, file: str, content: bytes) -> bool:
+        from zoo.core import digest
+
         storage = self._storage(name)
         if _bytes(storage, file) == content:
             return False
         match file_kind(file):
             case FileKind.CHUNK:
                 kept = self._round(name)
-                _check_chunk(file, content)
+                if digest(content) != file.rpartition("/")[2]:
+                    raise RefusedError(422, f"{file}: expected bytes with this digest, got others")
                 with self._parts(name, kept).chunks.booked(role, len(content)):
                     self._keep(storage, file, content, role)
             case FileKind.ENTRY:
@@ -165,7 +166,10 @@ class Served:
 
     def _write_manifest(self, storage: FolderStorage, content: bytes) -> None:
         signed = objects.decode(content)
-        self._check_base(read_manifest(signed))
+        named = read_manifest(signed).base.model
+        if self._base is not None and not is_same_model(named, self._base):
+            text = f"expected a round about {self._base}, got {named[:80]}"
+            raise RefusedError(422, f"manifest: {text}")
         with _alone(round_id(signed), storage.address):
             if storage.size(MANIFEST) is not None:
                 raise RefusedError(409, "manifest: expected no round of this name, got another one")
@@ -178,19 +182,8 @@ class Served:
             elif file_kind(file) is FileKind.WITNESS:
                 check_witness(kept, file, content)
             else:
-                check_tile(file, content)
-                if kept.storage.size(file) is not None and is_covered(file, kept.head()):
-                    raise RefusedError(
-                        409,
-                        f"{file}: expected the stored bytes, got others",
-                        hint="somebody else wrote the log: run the command again",
-                    )
+                check_tile(kept, file, content)
             self._keep(kept.storage, file, content, role)
-
-    def _check_base(self, manifest: Manifest) -> None:
-        named, wanted = manifest.base.model, self._base
-        if wanted is not None and not is_same_model(named, wanted):
-            raise RefusedError(422, f"manifest: expected a round about {wanted}, got {named[:80]}")
 
     def _parts(self, name: str, kept: Kept) -> "_Parts":
         with self._lock:
@@ -201,7 +194,7 @@ class Served:
 
     def _keep(self, storage: FolderStorage, file: str, content: bytes, role: Role) -> None:
         more = len(content) - (storage.size(file) or 0)
-        most = self._most if role is Role.MAKER else open_to_contributors(self._most)
+        most = self._most - (0 if role is Role.MAKER else self._most // RESERVE)
         with self._lock:
             if self._used + more > most:
                 raise RefusedError(507, f"expected at most {most} bytes in all, got more")
@@ -211,7 +204,10 @@ class Served:
         except StorageError as error:
             with self._lock:
                 self._used -= more
-            raise _refused(error) from error
+            cause = error.__cause__
+            if isinstance(cause, OSError) and cause.errno in FULL:
+                raise RefusedError(507, "the server's disk is full") from error
+            raise RefusedError(500, "the server cannot write its folder") from error
 
     def _round(self, name: str) -> Kept:
         if name not in self._kept:
@@ -244,13 +240,6 @@ def _bytes(storage: FolderStorage, file: str) -> bytes | None:
     return None
 
 
-def _check_chunk(file: str, content: bytes) -> None:
-    from zoo.core import digest
-
-    if digest(content) != file.rpartition("/")[2]:
-        raise RefusedError(422, f"{file}: expected bytes with this digest, got others")
-
-
 def _checked_entry(kept: Kept, file: str, content: bytes) -> Signed:
     if f"inbox/{sha256(content).hexdigest()}.json" != file:
         raise RefusedError(422, f"{file}: expected an entry with this digest, got another")
@@ -258,10 +247,3 @@ def _checked_entry(kept: Kept, file: str, content: bytes) -> Signed:
     if entry.body.get("round") != kept.id:
         raise RefusedError(422, f"entry: expected one of round {kept.id[:12]}, got another's")
     return entry
-
-
-def _refused(error: StorageError) -> RefusedError:
-    cause = error.__cause__
-    if isinstance(cause, OSError) and cause.errno in FULL:
-        return RefusedError(507, "the server's disk is full")
-    return RefusedError(500, "the server cannot write its folder")

@@ -142,11 +142,7 @@ def prepare_source(
 
 
 def refuse_new(opened: Opened, key: PublicKey) -> None:
-    """Refuses a contributor who has not committed when nobody can any more.
-
-    Raises:
-        NotAvailableError: it is too late.
-    """
+    """Refuses a contributor who has not committed when nobody can any more."""
     if key not in opened.state.commits and opened.state.phase is not Phase.COMMIT:
         raise NotAvailableError(
             f"round {opened.manifest.name}: expected phase commit, got {opened.state.phase}: it "
@@ -226,14 +222,8 @@ def reveal(opened: Opened, key: OwnKey) -> tuple[Prepared, Signed]:
         )
     prepared = own_contribution(opened, key)
     stored, _ = describe(prepared.file)
-    body = objects.body_of(
-        opened.state.id,
-        digest=stored.digest,
-        bytes=stored.bytes,
-        chunks=stored.chunks,
-        nonce=prepared.nonce,
-        examples=prepared.examples,
-    )
+    details = {"nonce": prepared.nonce, "examples": prepared.examples}
+    body = objects.body_of(opened.state.id, **vars(stored), **details)
     return prepared, sign(key, objects.REVEAL, body)
 
 
@@ -273,8 +263,7 @@ def receipt_of(opened: Opened, entry: Signed) -> str | None:
     """
     content = objects.encode(entry)
     name = inbox_name(content)
-    is_there = content in opened.entries or opened.storage.read(name) == content
-    return name if is_there else None
+    return name if content in opened.entries or opened.storage.read(name) == content else None
 
 
 def has_sent(round_: str, *, but: PublicKey | None = None) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from zoo.gym.errors import GymError, InputError, NotAvailableError, StorageError
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.paths import ensure_folder, folders, given_path
 from zoo.gym.rounds.kind import kind_of
-from zoo.gym.rounds.protocol.manifest import Manifest, Role, round_id
+from zoo.gym.rounds.protocol.manifest import Role, round_id
 from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.session.opening import MANIFEST, Opened, open_round, stored_manifest
 from zoo.gym.rounds.storage.base import FolderStorage, Storage, is_address
@@ -67,27 +67,22 @@ def remember_round(opened: Opened, *, used: bool = False) -> None:
         if _seen_in(stored) != seen:
             write_beside(path, json.dumps(stored | {"seen": seen}))
         return
+    roles: list[str] = []
+    with suppress(InputError, StorageError):
+        key = load_key().public if has_key() else None
+        roles = [part for role, part in _PARTS.items() if key in manifest.keys_of(role)]
     fields: dict[str, object] = {
         "seen": list(seen),
         "name": manifest.name,
         "address": address,
         "kind": manifest.kind,
         "phase": opened.state.phase.value,
-        "roles": " ".join(_own_roles(manifest)),
+        "roles": " ".join(roles),
     }
     if stored == fields:
         return
     ensure_folder(path.parent)
     write_beside(path, json.dumps(fields))
-
-
-def _own_roles(manifest: Manifest) -> Iterator[str]:
-    """Yields the parts that the key of this user has in a round, by its terms."""
-    if not has_key():
-        return
-    with suppress(InputError, StorageError):
-        key = load_key().public
-        yield from (part for role, part in _PARTS.items() if key in manifest.keys_of(role))
 
 
 def kept_address(round_: str) -> str | None:
@@ -178,10 +173,19 @@ def find_storage(name: str | None, *, published: bool = False) -> tuple[Storage,
     elif len(places) > 1:
         phases = {round_: current_phase(round_) for round_ in places}
         places = [
-            round_ for round_ in places if _is_meant(phases[round_], published=published)
+            round_
+            for round_, phase in phases.items()
+            if (phase == Phase.PUBLISHED if published else phase not in _ENDED)
         ] or places
     if len(places) == 1:
-        return _storage_of(places[0]), places[0].id
+        (seen,) = places
+        if is_address(seen.address) or _is_round(Path(seen.address)):
+            return open_storage(seen.address), seen.id
+        raise NotAvailableError(
+            f"round {seen.name}: {seen.address} is not reachable: is the share or disk mounted?",
+            hint="if the round has moved, give its folder: zoo-gym round show FOLDER",
+            code="rounds.unreachable",
+        )
     what = "the only round seen here" if name is None else f"round {name!r}"
     hint = "zoo-gym round list shows those seen here; a new one is given by its folder or address"
     if not places:
@@ -197,20 +201,6 @@ def find_storage(name: str | None, *, published: bool = False) -> tuple[Storage,
         )
     raise InputError(
         f"{what}: expected one, got {len(places)}: {names}", hint=hint, code="rounds.several_rounds"
-    )
-
-
-def _is_meant(phase: str, *, published: bool) -> bool:
-    return phase == Phase.PUBLISHED.value if published else phase not in _ENDED
-
-
-def _storage_of(round_: KnownRound) -> Storage:
-    if is_address(round_.address) or _is_round(Path(round_.address)):
-        return open_storage(round_.address)
-    raise NotAvailableError(
-        f"round {round_.name}: {round_.address} is not reachable: is the share or disk mounted?",
-        hint="if the round has moved, give its folder: zoo-gym round show FOLDER",
-        code="rounds.unreachable",
     )
 
 

@@ -13,28 +13,18 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
-from pathlib import Path
 
-from zoo.gym.errors import GymWarning, InputError, NotAvailableError, StorageError
+from zoo.gym.errors import GymWarning, InputError, NotAvailableError, StorageError, within
 from zoo.gym.files import read_errors, read_small, write_beside
 from zoo.gym.paths import ensure_folder, folders
-from zoo.gym.rounds.log.reader import (
-    CHECKPOINT,
-    Head,
-    LogReader,
-    NoteKey,
-    Verify,
-    open_log,
-    proves_consistency,
-    read_head,
-    read_note,
-    signed_note,
-)
+from zoo.gym.rounds.log import reader
+from zoo.gym.rounds.log.reader import Head, LogReader, NoteKey
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, read_manifest, round_id
 from zoo.gym.rounds.protocol.state import State, state_of
-from zoo.gym.rounds.storage.base import NOTE_BYTES, NoFileError, Storage
+from zoo.gym.rounds.storage.base import NoFileError, Storage
 from zoo.gym.rounds.storage.chunks import check_there
 from zoo.gym.signing import OwnKey, PublicKey, Signed
 from zoo.gym.signing.keys import is_signature, sign_bytes
@@ -88,13 +78,9 @@ def note_key(round_: str, key: PublicKey) -> NoteKey:
     return NoteKey(f"{round_[:16]}/{key.fingerprint}", key.raw)
 
 
-def verifiers(keys: Mapping[NoteKey, PublicKey]) -> dict[NoteKey, Verify]:
+def verifiers(keys: Mapping[NoteKey, PublicKey]) -> dict[NoteKey, reader.Verify]:
     """Returns what checks the signatures of each key."""
-
-    def verifier(key: PublicKey) -> Verify:
-        return lambda message, signature: is_signature(key.raw, message, signature)
-
-    return {note: verifier(key) for note, key in keys.items()}
+    return {note: partial(is_signature, key.raw) for note, key in keys.items()}
 
 
 def witness_name(key: PublicKey) -> str:
@@ -111,10 +97,8 @@ def read_witness(content: bytes, round_: str, manifest: Manifest, key: PublicKey
     (log,) = manifest.keys_of("log")
     keys = {note_key(round_, signer): signer for signer in (log, key)}
     name = witness_name(key)
-    try:
-        head, signatures = read_note(content, origin(round_), verifiers(keys))
-    except InputError as error:
-        raise InputError(f"{name}: {error.message}", code=error.code) from None
+    with within(name):
+        head, signatures = reader.read_note(content, origin(round_), verifiers(keys))
     for note, who in zip(keys, ("log's key", "witness"), strict=True):
         if note not in signatures:
             raise InputError(
@@ -131,25 +115,20 @@ def read_witnesses(storage: Storage, round_: str, manifest: Manifest) -> dict[Pu
     """
     heads: dict[PublicKey, Head] = {}
     for key in sorted(manifest.keys_of("witness")):
+        why = ""
         try:
             content = storage.read(witness_name(key))
         except NoFileError as error:
-            _warn(key, error.message)
-            continue
+            content, why = None, error.message
         if content is not None:
             try:
                 heads[key] = read_witness(content, round_, manifest, key)
             except InputError as error:
-                _warn(key, error.message)
+                why = error.message
+        if why:
+            text = f"the note of witness {key.fingerprint} proves nothing and counts as missing"
+            warnings.warn(f"{text}: {why}", GymWarning, stacklevel=2)
     return heads
-
-
-def _warn(key: PublicKey, why: str) -> None:
-    warnings.warn(
-        f"the note of witness {key.fingerprint} proves nothing and counts as missing: {why}",
-        GymWarning,
-        stacklevel=3,
-    )
 
 
 def witness(opened: "Opened", key: OwnKey) -> None:
@@ -179,41 +158,13 @@ def witness(opened: "Opened", key: OwnKey) -> None:
             last = read_witness(old_note, round_, manifest, key.public)
     if last is not None:
         refuse_other_history(last, opened.head, opened.log, f"witness {key.public.fingerprint}")
-    note = _cosigned(opened, key)
+    (log,) = manifest.keys_of("log")
+    maker, witness_key = (note_key(round_, signer) for signer in (log, key.public))
+    _, signatures = reader.read_note(opened.note, opened.head.origin, verifiers({maker: log}))
+    signature = sign_bytes(key.private, opened.head.text().encode())
+    note = reader.signed_note(opened.head, {maker: signatures[maker], witness_key: signature})
     if note != old_note:
         storage.replace(name, note)
-
-
-def _cosigned(opened: "Opened", key: OwnKey) -> bytes:
-    """Returns the note of the head with the signatures of the log's key and of a witness."""
-    (log,) = opened.manifest.keys_of("log")
-    maker, witness_key = (note_key(opened.state.id, signer) for signer in (log, key.public))
-    _, signatures = read_note(opened.note, opened.head.origin, verifiers({maker: log}))
-    signature = sign_bytes(key.private, opened.head.text().encode())
-    return signed_note(opened.head, {maker: signatures[maker], witness_key: signature})
-
-
-def read_kept_head(path: Path, round_: str, keys: Mapping[NoteKey, PublicKey]) -> Head:
-    """Returns the head in a file that somebody kept, as `round anchor` hands it out.
-
-    Raises:
-        NotAvailableError: there is no file.
-        InputError: it is no head of this round, or nobody of its keys signed it.
-    """
-    with read_errors(path):
-        try:
-            content = read_small(path, most_bytes=NOTE_BYTES)
-        except FileNotFoundError:
-            raise NotAvailableError(
-                f"{path}: expected a signed head, got nothing", code="rounds.no_head"
-            ) from None
-    head, signatures = read_note(content, origin(round_), verifiers(keys))
-    if not signatures:
-        raise InputError(
-            f"{path}: expected a signature of the round's keys, got none",
-            code="rounds.unsigned_head",
-        )
-    return head
 
 
 def refuse_other_history(last: Head, head: Head, log: LogReader, who: str) -> None:
@@ -231,7 +182,7 @@ def refuse_other_history(last: Head, head: Head, log: LogReader, who: str) -> No
             code="rounds.rolled_back",
         )
     proof = log.consistency(last.size) if head.size > last.size else []
-    if not proves_consistency(last.size, last.root, head.size, head.root, proof):
+    if not reader.proves_consistency(last.size, last.root, head.size, head.root, proof):
         raise InputError(
             f"{head.origin}: expected a log that continues the {last.size} entries that {who} has "
             "seen, got another history: its writer shows different logs to different people",
@@ -293,9 +244,9 @@ def open_round(storage: Storage, *, expected: str | None = None, remember: bool 
     manifest = read_manifest(signed)
     keys = known_keys(id_, manifest)
     witnessed = read_witnesses(storage, id_, manifest)  # before the head, which may grow
-    note = storage.read(CHECKPOINT)
-    head, signatures = read_head(note, origin(id_), log_key(id_, manifest), verifiers(keys))
-    log = open_log(storage.read, head)
+    note = storage.read(reader.CHECKPOINT)
+    head, signatures = reader.read_head(note, origin(id_), log_key(id_, manifest), verifiers(keys))
+    log = reader.open_log(storage.read, head)
     entries = log.entries()
     state = state_of(entries)
     if state.id != id_:
@@ -326,10 +277,8 @@ def stored_manifest(storage: Storage) -> Signed:
             hint="zoo-gym round create makes one",
             code="rounds.no_round",
         )
-    try:
+    with within(MANIFEST):
         return objects.decode(content)
-    except InputError as error:
-        raise InputError(f"{MANIFEST}: {error.message}", hint=error.hint, code=error.code) from None
 
 
 def log_key(round_: str, manifest: Manifest) -> NoteKey:
@@ -352,23 +301,18 @@ def keep_seen(head: Head, log: LogReader, round_: str) -> None:
         StorageError: the file cannot be written.
     """
     path = folders().data / "rounds" / "seen" / round_
-    last = _last_seen(path, head.origin)
-    if last is not None:
-        refuse_other_history(last, head, log, "this machine")
-    if last is None or head.size > last.size:
-        ensure_folder(path.parent)
-        write_beside(path, f"{head.size}\n{head.root.hex()}\n", sync=True)
-
-
-def _last_seen(path: Path, name: str) -> Head | None:
+    last: Head | None = None
     with read_errors(path), suppress(FileNotFoundError):
-        content = read_small(path, most_bytes=1000)
-        match = _SEEN.fullmatch(content)
+        match = _SEEN.fullmatch(read_small(path, most_bytes=1000))
         if match is None:
             raise InputError(
                 f"{path}: expected a size and a root, got another file",
                 hint="remove it: the round's history is then taken as it is now",
                 code="rounds.seen_damaged",
             )
-        return Head(name, int(match[1]), bytes.fromhex(match[2].decode()))
-    return None
+        last = Head(head.origin, int(match[1]), bytes.fromhex(match[2].decode()))
+    if last is not None:
+        refuse_other_history(last, head, log, "this machine")
+    if last is None or head.size > last.size:
+        ensure_folder(path.parent)
+        write_beside(path, f"{head.size}\n{head.root.hex()}\n", sync=True)

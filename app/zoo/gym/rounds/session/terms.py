@@ -135,10 +135,7 @@ class MeasuredTerms:
 def manifest_for(
     base: Path, base_id: str, revision: str | None, terms: Terms, key: PublicKey, now: datetime
 ) -> Manifest:
-    """Returns the manifest of a round about a base.
-
-    Args:
-        now: the time from which the deadlines are counted.
+    """Returns the manifest of a round about a base, whose deadlines are counted from `now`.
 
     Raises:
         NotAvailableError: the base is missing.
@@ -243,7 +240,6 @@ def lessons_manifest(
 
     Args:
         common: what the maker chose; without a number of contributors as many as can be measured.
-        now: the time from which the deadlines are counted.
 
     Raises:
         InputError: the terms contradict each other.

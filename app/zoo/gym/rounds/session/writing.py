@@ -8,6 +8,7 @@ of the round, so two programs cannot fork the log by accident.
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -15,15 +16,19 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files.lock import locked
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.kind import kind_of
-from zoo.gym.rounds.log.reader import CHECKPOINT, Head, root
+from zoo.gym.rounds.log.reader import CHECKPOINT, NO_ROOT, Head
 from zoo.gym.rounds.log.writer import LogWriter
 from zoo.gym.rounds.payouts.reputation import read_standings
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, manifest_body, round_id
 from zoo.gym.rounds.protocol.objects import MOST_TEXT, as_text
 from zoo.gym.rounds.protocol.state import Phase, State
-from zoo.gym.rounds.session.capacity import established_of, expect_room, refuse_hopeless
-from zoo.gym.rounds.session.lottery import kept_nonce
+from zoo.gym.rounds.session.newcomers import (
+    established_of,
+    expect_room,
+    kept_nonce,
+    refuse_hopeless,
+)
 from zoo.gym.rounds.session.opening import (
     MANIFEST,
     Opened,
@@ -44,12 +49,7 @@ WAIT_S = 30.0
 
 @dataclass(frozen=True)
 class Taken:
-    """What became of the entries in an inbox.
-
-    Attributes:
-        added: those that were added to the log.
-        refused: the names of the others, with the reason.
-    """
+    """The entries of an inbox that were added to the log; the names of the others, and why."""
 
     added: Sequence[Signed]
     refused: Sequence[tuple[str, str]]
@@ -99,7 +99,7 @@ def create_round(
             # a server takes chunks of a round that it knows; the log makes it one
             storage.write(chunk_name(manifest.newcomers.standings), standings)
         if storage.read(CHECKPOINT) is None:
-            empty = Head(origin(name), 0, root(0, _no_node))
+            empty = Head(origin(name), 0, NO_ROOT)
             log_writer(storage, empty, name, key).append([objects.encode(signed)])
     return name
 
@@ -300,12 +300,4 @@ def lock_file(name: str, address: str) -> Path:
 
 def log_writer(storage: Storage, head: Head, name: str, key: OwnKey) -> LogWriter:
     """Returns the writer of a round's log, as `create_round` and `writer_of` use it."""
-
-    def sign_note(message: bytes) -> bytes:
-        return sign_bytes(key.private, message)
-
-    return LogWriter(storage, head, note_key(name, key.public), sign_note)
-
-
-def _no_node(level: int, index: int) -> bytes:
-    raise IndexError(f"an empty tree has no node ({level}, {index})")
+    return LogWriter(storage, head, note_key(name, key.public), partial(sign_bytes, key.private))

@@ -116,11 +116,7 @@ class Storage(Protocol):
 
 
 def check_size(where: object, content: bytes) -> None:
-    """Refuses more bytes than a file of a round has.
-
-    Raises:
-        StorageError: they are more than `MOST_BYTES`.
-    """
+    """Refuses more bytes than a file of a round has."""
     if len(content) > MOST_BYTES:
         raise StorageError(
             f"{where}: expected at most {MOST_BYTES} bytes, got {len(content)}",

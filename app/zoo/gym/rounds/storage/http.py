@@ -16,36 +16,16 @@ from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from zoo.gym.errors import GymError, InputError, NotAvailableError, StorageError
-from zoo.gym.files import read_json_object, write_beside
+from zoo.gym.files import json_object, read_json_object, write_beside
 from zoo.gym.http_guard.gate import is_loopback
 from zoo.gym.paths import ensure_folder, folders
-from zoo.gym.rounds.storage.base import (
-    MOST_BYTES,
-    FileKind,
-    FolderStorage,
-    Storage,
-    check_name,
-    check_size,
-    checked_address,
-    file_kind,
-    is_address,
-)
+from zoo.gym.rounds.storage import base
 from zoo.gym.terminal import one_line
 
 if TYPE_CHECKING:
     from httpx2 import Client
 
 _MOST = 4096
-
-
-def token_for(address: str) -> str | None:
-    """Returns the token of the server of an address, None if none was kept.
-
-    Raises:
-        InputError: the file of the tokens has something else for it.
-    """
-    token = _tokens().get(origin_of(address))
-    return None if token is None else checked_token(token)
 
 
 def keep_token(address: str, token: str) -> None:
@@ -63,17 +43,9 @@ def keep_token(address: str, token: str) -> None:
 
 
 def checked_token(token: str) -> str:
-    """Returns a token that can be sent.
-
-    Raises:
-        InputError: it is none.
-    """
-    if (
-        not 0 < len(token) <= _MOST
-        or not token.isascii()
-        or not token.isprintable()
-        or " " in token
-    ):
+    """Returns a token that can be sent."""
+    is_plain = token.isascii() and token.isprintable() and " " not in token
+    if not (is_plain and 0 < len(token) <= _MOST):
         raise InputError(
             "token: expected one word of letters, digits and signs", code="rounds.bad_token"
         )
@@ -111,7 +83,8 @@ MOST_NAMES = 1_000_000
 LIST_S, SLOWEST_NAMES_S = 60.0, 100
 """Seconds for a list of names, and one more for each so many names."""
 
-_BY_DIGEST = {FileKind.CHUNK, FileKind.ENTRY}
+Query = Mapping[str, str]
+_BY_DIGEST = {base.FileKind.CHUNK, base.FileKind.ENTRY}
 
 
 @dataclass(frozen=True)
@@ -121,10 +94,6 @@ class Answer:
     status: int
     length: str
     content: bytes
-
-    def says(self, status: int, length: int) -> bool:
-        """Returns whether it has a status and a length."""
-        return (self.status, self.length) == (status, str(length))
 
 
 class HttpStorage:
@@ -140,28 +109,31 @@ class HttpStorage:
     """
 
     def __init__(self, address: str, token: str | None = None) -> None:
-        self.address = checked_address(address)
-        self._token = token_for(address) if token is None else checked_token(token)
+        self.address = base.checked_address(address)
+        stored = _tokens().get(origin_of(address)) if token is None else token
+        self._token = None if stored is None else checked_token(stored)
         self._client: Client | None = None
 
     def read(self, name: str) -> bytes | None:
         """Returns the bytes of a file, None where there is none."""
-        response = self._ask("GET", check_name(name))
-        if response is None:
-            return None
-        return response.content
+        response = self._ask("GET", base.check_name(name))
+        return None if response is None else response.content
 
     def write(self, name: str, content: bytes) -> None:
         """Stores a new file; the same bytes again are accepted."""
-        self._put(check_name(name), content)
+        self.replace(name, content)
 
     def replace(self, name: str, content: bytes) -> None:
         """Stores a file; the server decides whether the one that is there may be replaced."""
-        self._put(check_name(name), content)
+        base.check_size(base.check_name(name), content)
+        if self._ask("PUT", name, content=content) is None:
+            raise NotAvailableError(
+                f"{self.address}: expected a round's address, got none", code="rounds.no_round"
+            )
 
     def size(self, name: str) -> int | None:
         """Returns the number of bytes of a file, None where there is none."""
-        response = self._ask("HEAD", check_name(name))
+        response = self._ask("HEAD", base.check_name(name))
         if response is None:
             return None
         if not response.length.isdigit():
@@ -181,9 +153,9 @@ class HttpStorage:
                     f"{LIST_S:g} s or more",
                     code="rounds.slow_answer",
                 )
-            query = {"folder": check_name(prefix), "after": listed[-1] if listed else ""}
+            query = {"folder": base.check_name(prefix), "after": listed[-1] if listed else ""}
             response = self._ask("GET", "names", query)
-            page = _object(response.content if response is not None else b"")
+            page = json_object(response.content if response is not None else b"") or {}
             names, more = page.get("names"), page.get("more") is True
             if not isinstance(names, list) or (more and not names):
                 raise StorageError(
@@ -192,7 +164,7 @@ class HttpStorage:
                     code="rounds.bad_answer",
                 )
             for name in cast("list[object]", names):
-                self._add(listed, check_name(str(name)))
+                self._add(listed, base.check_name(str(name)))
         return listed
 
     def _add(self, listed: list[str], name: str) -> None:
@@ -209,28 +181,17 @@ class HttpStorage:
             )
         listed.append(name)
 
-    def _put(self, name: str, content: bytes) -> None:
-        check_size(name, content)
-        if self._ask("PUT", name, content=content) is None:
-            raise NotAvailableError(
-                f"{self.address}: expected a round's address, got none", code="rounds.no_round"
-            )
-
     def _ask(
-        self,
-        method: str,
-        name: str,
-        query: Mapping[str, str] | None = None,
-        content: bytes | None = None,
+        self, method: str, name: str, query: Query | None = None, content: bytes | None = None
     ) -> Answer | None:
         failed: GymError | None = None
         for wait_s in (0.0, *WAITS_S):
             time.sleep(wait_s)
             response: Answer | GymError | None = None
-            if failed and content is not None and file_kind(name) in _BY_DIGEST:
-                response = self._try("HEAD", name)  # did it arrive, and the answer not?
-                if isinstance(response, Answer) and not response.says(200, len(content)):
-                    response = None
+            if failed and content is not None and base.file_kind(name) in _BY_DIGEST:
+                response, complete = self._try("HEAD", name), (200, str(len(content)))
+                if isinstance(response, Answer) and (response.status, response.length) != complete:
+                    response = None  # else it did arrive, and the answer did not
             if response is None:
                 response = self._try(method, name, query, content)
             if isinstance(response, GymError):
@@ -247,11 +208,7 @@ class HttpStorage:
         raise failed
 
     def _try(
-        self,
-        method: str,
-        name: str,
-        query: Mapping[str, str] | None = None,
-        content: bytes | None = None,
+        self, method: str, name: str, query: Query | None = None, content: bytes | None = None
     ) -> Answer | GymError:
         import httpx2
 
@@ -275,7 +232,7 @@ class HttpStorage:
             )
 
     def _failure(self, response: Answer, name: str) -> GymError:
-        fault = _object(response.content).get("error")
+        fault = (json_object(response.content) or {}).get("error")
         fields = cast("dict[str, object]", fault) if isinstance(fault, dict) else {}
         status = response.status
         reason = one_line(str(fields.get("message") or f"status {status}")[:500])
@@ -302,11 +259,9 @@ class HttpStorage:
 
             local = is_loopback(urlsplit(self.address).hostname or "")
             timeout = httpx2.Timeout(ANSWER_S, connect=CONNECT_S)
-            if self.address.startswith("http:"):
-                plain = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loads no certificates
-                self._client = httpx2.Client(timeout=timeout, trust_env=not local, verify=plain)
-            else:
-                self._client = httpx2.Client(timeout=timeout, trust_env=not local)
+            plain = self.address.startswith("http:")  # needs no certificates: loads none
+            verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else True
+            self._client = httpx2.Client(timeout=timeout, trust_env=not local, verify=verify)
             weakref.finalize(self, self._client.close)
         return self._client
 
@@ -315,9 +270,10 @@ def _read(parts: Iterator[bytes], url: str) -> bytes:
     start, body = time.monotonic(), bytearray()
     for part in parts:
         body += part
-        if len(body) > MOST_BYTES:
+        if len(body) > base.MOST_BYTES:
             raise StorageError(
-                f"{url}: expected at most {MOST_BYTES} bytes, got more", code="rounds.bad_answer"
+                f"{url}: expected at most {base.MOST_BYTES} bytes, got more",
+                code="rounds.bad_answer",
             )
         if time.monotonic() - start > BODY_S + len(body) / SLOWEST_BYTES_S:
             raise StorageError(
@@ -327,15 +283,7 @@ def _read(parts: Iterator[bytes], url: str) -> bytes:
     return bytes(body)
 
 
-def _object(content: bytes) -> dict[str, object]:
-    try:
-        parsed: object = json.loads(content)
-    except (ValueError, RecursionError):
-        return {}
-    return cast("dict[str, object]", parsed) if isinstance(parsed, dict) else {}
-
-
-def open_storage(address: str) -> Storage:
+def open_storage(address: str) -> base.Storage:
     """Returns the storage at an address; nothing is read yet.
 
     Args:
@@ -345,8 +293,8 @@ def open_storage(address: str) -> Storage:
         NotAvailableError: the extra that it needs is not installed.
         InputError: it is of another kind, or has a password in it.
     """
-    if not is_address(address):
-        return FolderStorage(Path(address))
+    if not base.is_address(address):
+        return base.FolderStorage(Path(address))
     if address.startswith("s3://"):
         from zoo.gym.rounds.storage.s3 import S3Storage
 

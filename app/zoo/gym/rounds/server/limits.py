@@ -1,8 +1,12 @@
-"""Which entries a server takes into the inbox of a round, and how many bytes of them.
+"""What contributors may fill of a round on a server: entries in its inbox, and chunks.
 
 Keys and signatures cost nothing, so a server refuses at once what the log could never take, has one
 commitment and one reveal of a key, and room for the commitments of a few times the contributors
 that the round takes, and for the records of those keys that may measure.
+
+Of chunks contributors may keep what their commitments can reveal. All of them have one token, so
+what one of them stores in vain is missing to the others of the same round; other rounds, and the
+round's maker, have their own part.
 """
 
 import threading
@@ -12,14 +16,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from zoo.gym.errors import GymError, InputError
+from zoo.gym.files import read_errors
 from zoo.gym.http_guard.gate import RefusedError
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Role as KeyRole
+from zoo.gym.rounds.protocol.records import examples_of
 from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.server.config import Role
-from zoo.gym.rounds.server.latest import Latest
+from zoo.gym.rounds.server.heads import Latest
 from zoo.gym.rounds.session.opening import left_entries
 from zoo.gym.rounds.storage.base import ENTRY_BYTES
+from zoo.gym.rounds.storage.chunks import CHUNK_BYTES
 from zoo.gym.signing import PublicKey, Signed
 
 COMMIT_BYTES = 2048
@@ -41,11 +48,7 @@ _ONCE = {objects.COMMIT, objects.REVEAL}
 
 
 class Inbox:
-    """The inbox of a round; what was there when the server started counts, too.
-
-    Args:
-        latest: the round.
-    """
+    """The inbox of a round; what was there when the server started counts, too."""
 
     def __init__(self, latest: Latest) -> None:
         self._latest, self._lock = latest, threading.Lock()
@@ -147,3 +150,62 @@ def most_bytes(state: State, context: str) -> int | None:
         records = len(state.commits) * each + _OTHER_RECORDS
         return len(terms.keys_of("gate")) * records * ENTRY_BYTES
     return None
+
+
+RESERVE = 10
+"""The tenth part of a server's bytes is for what makers write: logs and results."""
+
+EXAMPLES_BYTES = 64 << 20
+"""Bytes for each file of examples that a gate shows, which may have a contributor's token."""
+
+_LISTED_BYTES = 67  # a digest in the list of chunks
+_USEFUL = {Phase.REVEAL, Phase.COMPUTE, Phase.PUBLISHED}
+
+
+class Quota:
+    """The chunks of a round that came from contributors.
+
+    What was there when the server started counts, too: who stored it is not known any more.
+    """
+
+    def __init__(self, latest: Latest) -> None:
+        self._latest, self._lock = latest, threading.Lock()
+        folder = latest.kept.storage.folder / "chunks"
+        with read_errors(folder):
+            self._used = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+    @contextmanager
+    def booked(self, role: Role, size: int) -> Generator[None]:
+        """Books a chunk of a contributor while it is stored.
+
+        Raises:
+            RefusedError: the round has no use for chunks now, or has as many as it can use.
+        """
+        if role is not Role.CONTRIBUTOR:
+            yield
+            return
+        with self._lock:
+            state = self._latest.state()
+            if state.phase not in _USEFUL:
+                raise RefusedError(
+                    409, f"chunk: expected one after phase commit, got one in phase {state.phase}"
+                )
+            most = _most(state)
+            if self._used + size > most:
+                raise RefusedError(
+                    507,
+                    f"chunks: expected at most {most} bytes of the round's contributors, got more",
+                )
+            self._used += size
+        try:
+            yield
+        except RefusedError:
+            with self._lock:
+                self._used -= size
+            raise
+
+
+def _most(state: State) -> int:
+    file_bytes = state.manifest.caps.file_bytes
+    each = file_bytes + _LISTED_BYTES * -(-file_bytes // CHUNK_BYTES) + 1
+    return len(state.commits) * each + len(examples_of(state.manifest)) * EXAMPLES_BYTES
