@@ -45,8 +45,7 @@ def test_two_runs_are_merged(address: str, browser: Any, rows: Path, tmp_path: P
             TrainConfig(model_name_or_path="zen-pico", dataset=str(rows), max_steps=1, seed=seed)
         )
     app = opened(browser, address)
-    app.click("4 Runs")
-    app.shows("training loss of")
+    app.click("4 Runs", "training loss of")
     app.press("m")
     app.shows("zoo-gym merge r0002 r0001 --method linear")
     app.press("Control+s")
@@ -56,8 +55,7 @@ def test_two_runs_are_merged(address: str, browser: Any, rows: Path, tmp_path: P
 
 def test_settings_are_searched(address: str, browser: Any, rows: Path) -> None:
     app = opened(browser, address)
-    app.click("4 Runs")
-    app.shows("No runs yet")
+    app.click("4 Runs", "No runs yet")
     app.press("t")
     app.shows("Settings to search")
     for value in (str(rows), "zen-pico", "lora_rank=2,4 max_steps=2", "2"):
@@ -72,8 +70,8 @@ def test_settings_are_searched(address: str, browser: Any, rows: Path) -> None:
 
 def test_rows_are_filtered(address: str, browser: Any, rows: Path) -> None:
     app = opened(browser, address)
-    app.click("Look at a file")
-    app.click("p Path")
+    app.click("Look at a file", "p Path")
+    app.click("p Path", "Esc ", absent="q Quit")
     app.type(str(rows))
     app.press("Enter")
     app.shows("17 to 32 ████", "spell bobi")

@@ -107,8 +107,7 @@ def create(
         if steps is not None:
             coding += ", then trained" + (f" for {counted(steps, 'step')}" if steps else "")
         return _planned(tuned, model, coding, target, len(measuring.examples), screen)
-    named: dict[str, Any] = {"base_id": model.id, "base_revision": model.revision}
-    named["origin"] = origin_of(tuned)
+    named = dict[str, Any](base_id=model.id, base_revision=model.revision, origin=origin_of(tuned))
     if budget is not None and quality is not None:
         screen.say("measuring codings: size, KL to the fine-tune in nats per token, options")
         config, _ = choose_within(
