@@ -43,7 +43,7 @@ def read_json_object(path: Path) -> dict[str, object] | None:
     """Returns the JSON object in a small file, or None where there is none that can be read."""
     try:
         return json_object(read_small(path))
-    except OSError:
+    except (OSError, ValueError):  # a path with a zero byte is a ValueError
         return None
 
 

@@ -6,7 +6,6 @@ and quality.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from zoo.gym.delta.codecs.dense import dense_term
 from zoo.gym.delta.codecs.options import Coding, Dense, LowRank, form_of
@@ -14,9 +13,6 @@ from zoo.gym.delta.file.header import Base, DeltaHeader
 from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms, Term
 from zoo.gym.delta.file.writer import file_bytes
 from zoo.gym.delta.planning.sizes import payload_bytes
-
-if TYPE_CHECKING:
-    pass
 
 RANK = 16
 

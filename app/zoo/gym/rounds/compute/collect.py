@@ -107,6 +107,7 @@ def without_copies(
     One that changes nothing, or nearly nothing, would earn without having worked.
 
     Args:
+        gram: exact scalar products, [n, n, 2].
         positions: of each contribution's commitment in the log.
         names: of their contributors, for the reasons.
     """

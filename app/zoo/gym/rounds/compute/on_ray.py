@@ -336,7 +336,7 @@ def dividing_on_ray(
         threads: of a task, which reserves as many processors; 1 if None.
 
     Raises:
-        GymError: see `ray_cluster`.
+        InputError, NotAvailableError: see `ray_cluster`.
     """
     tensors = state.manifest.tensors
     compute = RoundTasks(address, state.id, threads or 1)

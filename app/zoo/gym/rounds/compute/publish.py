@@ -105,7 +105,11 @@ def voiding(append: Appender, key: OwnKey, *, agreed: bool) -> Generator[None]:
 
 
 def refuse_other_result(state: State, digest: str | None) -> None:
-    """Refuses a result that was computed again and is not the published one."""
+    """Refuses a result that was computed again and is not the published one.
+
+    Raises:
+        InputError: it is another one.
+    """
     if state.result != digest:
         raise InputError(
             f"round {state.manifest.name}: expected the published result {str(state.result)[:12]}, "

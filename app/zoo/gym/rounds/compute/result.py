@@ -172,7 +172,11 @@ def _types(value: object) -> dict[str, type]:
 
 
 def stored_file(report: Mapping[str, Any]) -> StoredFile:
-    """Returns where the result of a report is stored."""
+    """Returns where the result of a report is stored.
+
+    Raises:
+        InputError: the report does not say it.
+    """
     if _types(report.get("result")) != {"digest": str, "bytes": int, "chunks": str}:
         raise InputError(
             "report.result: expected digest, bytes and chunks, got others",

@@ -104,7 +104,11 @@ def _stored(lesson: Item, judged: Judged, names: Mapping[PublicKey, str]) -> Ite
 
 
 def refuse_library(name: str) -> None:
-    """Refuses the name of a library where that of a base is expected."""
+    """Refuses the name of a library where that of a base is expected.
+
+    Raises:
+        InputError: a library has that name.
+    """
     if name in store.names():
         raise InputError(
             f"undo: expected a base model, got the library {name}",

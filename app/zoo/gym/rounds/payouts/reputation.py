@@ -35,7 +35,11 @@ class Reputation:
     accepted: int = 0
 
     def after(self, quality: float) -> "Reputation":
-        """Returns the reputation after a round with a contribution of a quality from 0 to 1."""
+        """Returns the reputation after a round with a contribution of a quality from 0 to 1.
+
+        Raises:
+            InputError: the quality is outside of it.
+        """
         if not 0 <= quality <= 1:
             raise InputError(
                 f"quality: expected 0 to 1, got {quality}", code="rounds.quality_range"

@@ -51,7 +51,14 @@ class Projected:
 def project(
     changes: Changes, shapes: Mapping[str, tuple[int, ...]], rank: int, seed: str
 ) -> Projected:
-    """Returns the factors B of a fine-tune; zeros for tensors that it does not change."""
+    """Returns the factors B of a fine-tune; zeros for tensors that it does not change.
+
+    Args:
+        seed: of the factors A.
+
+    Raises:
+        InputError: a value is not finite.
+    """
     import numpy as np
 
     from zoo.models.fixed_factor import fixed_factor

@@ -196,6 +196,11 @@ class Privacy(Terms):
 def privacy_for(epsilon: float, delta: float, clip: float, seed: str, key: str) -> Privacy:
     """Returns the terms that keep a promise with the finest whole numbers.
 
+    Args:
+        epsilon: 0.1 to 10.
+        delta: between 0 and 1.
+        seed: of the factors A.
+
     Raises:
         InputError: the promise is useless or none.
         ValueError: the clip is too small.

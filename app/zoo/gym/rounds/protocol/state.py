@@ -43,6 +43,7 @@ class State:
         refused: the reason for each refused contributor.
         nonce: the maker's, of the lot among newcomers.
         result: the digest of the result's file.
+        extended: the phases that were extended.
         reason: why it is void.
     """
 

@@ -142,7 +142,11 @@ def prepare_source(
 
 
 def refuse_new(opened: Opened, key: PublicKey) -> None:
-    """Refuses a contributor who has not committed when nobody can any more."""
+    """Refuses a contributor who has not committed when nobody can any more.
+
+    Raises:
+        NotAvailableError: it is too late.
+    """
     if key not in opened.state.commits and opened.state.phase is not Phase.COMMIT:
         raise NotAvailableError(
             f"round {opened.manifest.name}: expected phase commit, got {opened.state.phase}: it "

@@ -70,7 +70,11 @@ def refuse_hopeless(manifest: Manifest, standings: Standings) -> None:
 
 
 def expect_room(state: State, key: PublicKey, regulars: frozenset[PublicKey]) -> None:
-    """Refuses a commitment if as many newcomers, or as many others, have committed as may."""
+    """Refuses a commitment if as many newcomers, or as many others, have committed as may.
+
+    Raises:
+        InputError: there is no room for one more.
+    """
     if state.manifest.newcomers is None:
         return  # the state counts all alike
     new = key not in regulars

@@ -240,6 +240,7 @@ def lessons_manifest(
 
     Args:
         common: what the maker chose; without a number of contributors as many as can be measured.
+        now: the time from which the deadlines are counted.
 
     Raises:
         InputError: the terms contradict each other.

@@ -116,7 +116,11 @@ class Storage(Protocol):
 
 
 def check_size(where: object, content: bytes) -> None:
-    """Refuses more bytes than a file of a round has."""
+    """Refuses more bytes than a file of a round has.
+
+    Raises:
+        StorageError: they are more than `MOST_BYTES`.
+    """
     if len(content) > MOST_BYTES:
         raise StorageError(
             f"{where}: expected at most {MOST_BYTES} bytes, got {len(content)}",

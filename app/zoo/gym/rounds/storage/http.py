@@ -43,7 +43,11 @@ def keep_token(address: str, token: str) -> None:
 
 
 def checked_token(token: str) -> str:
-    """Returns a token that can be sent."""
+    """Returns a token that can be sent.
+
+    Raises:
+        InputError: it is not one printable word of ASCII.
+    """
     is_plain = token.isascii() and token.isprintable() and " " not in token
     if not (is_plain and 0 < len(token) <= _MOST):
         raise InputError(
