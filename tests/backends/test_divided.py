@@ -55,7 +55,7 @@ def check(case: dict[str, Any]) -> None:
     assert case.get("reassembled", 0.0) < limit
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_divided_policy_has_the_numbers_of_a_whole_one(tmp_path: Path) -> None:
     # three rows of 67 are not divided evenly, nor is a value head of one row
     model = write_tiny(tmp_path / "model", tied=True, intermediate_size=67, vocab_size=501)

@@ -39,7 +39,7 @@ def measured() -> dict[str, dict[str, str]]:
     return {name: cells for name, (cells, _) in found.items()}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(1500)
 @pytest.mark.skipif(sys.platform == "win32", reason="children are forked from a server")
 @pytest.mark.parametrize("name", FIFTEEN)

@@ -67,7 +67,7 @@ def test_the_library_takes_the_small_ones_that_are_marked_so() -> None:
     assert taken == {name for name, hostile in small.items() if hostile.accepted}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_library_takes_all_of_the_ten() -> None:
     assert len(TEN) == 10
     assert [name for name, hostile in TEN.items() if not library_takes(hostile)] == []

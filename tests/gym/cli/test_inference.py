@@ -148,7 +148,7 @@ def test_what_has_no_answer_is_refused(
     assert not list(tmp_path.glob("*.part*"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX's")
 def test_after_a_kill_the_same_command_goes_on(tmp_path: Path) -> None:
     rows = [{"prompt": f"reverse: {n:x}"} for n in range(200)]

@@ -9,6 +9,7 @@ import yaml
 
 from tests.gym.conftest import Refused
 from tests.gym.train.methods.teachers import write_teacher
+from tests.night import one_in
 from zoo.gym.cli import main
 from zoo.gym.config import load_config
 from zoo.gym.config.stages import METHODS, load_method
@@ -100,7 +101,7 @@ def test_a_misspelt_recipe_suggests_the_right_one(refused: Refused) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
+@pytest.mark.parametrize("recipe", one_in(4, RECIPES), ids=lambda recipe: recipe.stem)
 def test_a_recipe_trains_from_the_command_line(
     recipe: Path, rows: dict[str, Path], near_worker: None, place: Path
 ) -> None:

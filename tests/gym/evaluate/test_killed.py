@@ -65,7 +65,7 @@ def test_after_a_kill_the_figures_are_the_same(place: Path, call: Call) -> None:
 
 
 @POSIX
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_ten_kills_change_no_byte(place: Path, call: Call) -> None:
     rows_of(place / "bench")

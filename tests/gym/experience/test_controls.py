@@ -174,7 +174,7 @@ def test_many_worlds_and_placebos_keep_the_bars() -> None:
     assert sum(bool(case.bar) for case in cases) == 10
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_poison_is_never_kept_and_does_not_hide_what_is_right() -> None:
     assert kept(runs(20, "poison")) == 0
     found = runs(20, poisoned=(1, 5, 9))

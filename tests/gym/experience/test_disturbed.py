@@ -18,6 +18,7 @@ import pytest
 from tests.chat_server import Body, Odd
 from tests.gym.experience.causal import Follows, World, lesson, split_of, tasks
 from tests.gym.experience.conftest import Call, Served, ignore, write_tasks
+from tests.night import one_in
 from zoo.backends.openai import retry
 from zoo.backends.openai.failure import TryAgainError
 from zoo.backends.openai.reply import Reply
@@ -217,7 +218,7 @@ def test_a_server_that_stumbles_changes_nothing(name: str, call: Call, served: S
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("near", "no_waits")
-@pytest.mark.parametrize("name", [name for name in THE_SAME if name not in QUICKLY])
+@pytest.mark.parametrize("name", one_in(4, [name for name in THE_SAME if name not in QUICKLY]))
 def test_a_server_that_stumbles_otherwise_changes_nothing(
     name: str, call: Call, served: Served
 ) -> None:
@@ -314,7 +315,7 @@ def kill_and_resume(served: Served, place: Path, kills: int) -> tuple[str, int]:
 
 @pytest.mark.parametrize(
     "kills",
-    [pytest.param(6, marks=pytest.mark.slow), pytest.param(30, marks=pytest.mark.nightly)],
+    [pytest.param(2, marks=pytest.mark.slow), pytest.param(30, marks=pytest.mark.nightly)],
 )
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
 def test_kills_change_nothing_and_pay_for_no_answer_twice(

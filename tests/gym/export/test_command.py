@@ -166,7 +166,7 @@ def test_no_other_program_is_needed_and_no_network(
 @pytest.mark.parametrize(
     ("kind", "kills"),
     [
-        pytest.param("gguf", 3, marks=pytest.mark.slow),
+        pytest.param("gguf", 1, marks=pytest.mark.slow),
         pytest.param("gguf", 10, marks=pytest.mark.nightly),
         pytest.param("hf", 10, marks=pytest.mark.nightly),
     ],

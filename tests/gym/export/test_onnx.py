@@ -225,16 +225,8 @@ def test_graphs_hold_no_paths_of_this_machine(graphs: Report) -> None:
         assert str(graphs.path).encode() not in file.read_bytes()
 
 
-@pytest.mark.parametrize(
-    "family",
-    [
-        pytest.param("gemma2", marks=pytest.mark.slow),
-        *(
-            pytest.param(f, marks=pytest.mark.nightly)
-            for f in ("llama", "mistral", "phi3", "qwen2")
-        ),
-    ],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("family", ["gemma2", "llama", "mistral", "phi3", "qwen2"])
 def test_other_families(family: str, tmp_path: Path) -> None:
     window = {"sliding_window": 4} if family in {"gemma2", "mistral"} else {}
     model = random_model(tmp_path / "m", family, **window)

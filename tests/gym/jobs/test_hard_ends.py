@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from tests.gym.jobs.real_runs import PROGRAM, TRAIN, Place, told, wait
+from tests.night import one_in
 from zoo.gym.jobs import read_status
 from zoo.gym.train.run_folder.checkpoint import find_checkpoint
 
@@ -19,7 +20,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("entry", ["told_to_stop", "asked_to_stop"])
+@pytest.mark.parametrize("entry", one_in(2, ["told_to_stop", "asked_to_stop"]))
 def test_a_stop_inside_a_checkpoint_loses_nothing(whole: Place, tmp_path: Path, entry: str) -> None:
     place = Place(tmp_path / "stopped")
     place.train(entry)

@@ -36,10 +36,6 @@ APART = {"full": 1e-5, "grpo": 1e-5, "ppo": 1e-5, "distill": 1e-5}
 2e-6 to 4e-6 were measured, and 5e-7 at most of the others."""
 
 
-SOONER = ("grpo",)
-"""The stages whose two processes are slow tests; those of the others are nightly ones."""
-
-
 def two_of(stage: str) -> list[str]:
     words = [word for word in WORDS[stage] if not word.startswith("gradient_accumulation")]
     return [*TRAIN, *words, *TWO]
@@ -104,14 +100,8 @@ def test_two_processes_train_as_one_and_its_end_counts_both(one: Place, two: Pla
     assert events(two, "plan")[-1]["processes"] == 2
 
 
-@pytest.mark.parametrize(
-    "stage",
-    [
-        pytest.param(stage, marks=pytest.mark.slow if stage in SOONER else pytest.mark.nightly)
-        for stage in (*WORDS, "full")
-        if stage != "sft"
-    ],
-)
+@pytest.mark.nightly  # of slow tests, the one that counts both
+@pytest.mark.parametrize("stage", [stage for stage in (*WORDS, "full") if stage != "sft"])
 def test_two_processes_train_as_one(tmp_path: Path, stage: str) -> None:
     more = ["finetuning_type=full"] if stage == "full" else []
     stage = "sft" if stage == "full" else stage
@@ -137,7 +127,7 @@ def test_a_divided_model_trains_as_a_whole_one(tmp_path: Path, stage: str) -> No
     assert not list(two.run.folder.glob("process*"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_a_divided_run_resumes_after_a_kill(one: Place, tmp_path: Path) -> None:
     whole, cut = (Place(tmp_path / name, stage="sft") for name in ("whole", "cut"))

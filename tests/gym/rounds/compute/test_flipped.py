@@ -42,7 +42,7 @@ PLAIN, SLOW, MORE, NIGHTLY = 2, 8, 60, 2000
 
 CASES = [
     ("signs", PLAIN),
-    *(pytest.param(form, SLOW, marks=pytest.mark.slow) for form in FORMS),
+    pytest.param("lowrank", SLOW, marks=pytest.mark.slow),
     *(pytest.param(form, MORE, marks=pytest.mark.nightly) for form in FORMS),
     pytest.param("signs", NIGHTLY, marks=[pytest.mark.nightly, pytest.mark.timeout(7200)]),
 ]

@@ -13,7 +13,7 @@ from zoo.gym.rounds.server.config import Role
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     "examples",
-    [pytest.param(15, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.nightly)],
+    [pytest.param(5, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.nightly)],
 )
 def test_answers_are_those_of_the_description(world: World, tmp_path: Path, examples: int) -> None:
     """A description cannot say that bytes have the digest in their name: those may be refused."""

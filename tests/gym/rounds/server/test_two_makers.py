@@ -11,6 +11,7 @@ import pytest
 from tests.gym.rounds.protocol.people import LOG
 from tests.gym.rounds.server.processes import PROGRAM, environment, serving
 from tests.gym.rounds.server.test_kills import ready
+from tests.night import one_in
 from zoo.gym.rounds.compute.publish import work_folder
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.protocol import objects
@@ -59,7 +60,7 @@ def check_one_result(storage: Storage, digests: set[str]) -> None:
     assert [check for check in checks if not check.ok] == []
 
 
-@pytest.mark.parametrize("place", ["folder", "server"])
+@pytest.mark.parametrize("place", one_in(2, ["server", "folder"]))
 def test_two_machines_that_aggregate_at_once_publish_one_result(
     place: str, tmp_path: Path, base: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
