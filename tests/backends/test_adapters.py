@@ -12,10 +12,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.backends import reference
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, Sampling, Stat
 from zoo.backends.torch.quiet import quiet
-from zoo.core.errors import InputError
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 LINEAR = ["q_proj", "v_proj", "up_proj"]
@@ -109,7 +109,7 @@ def test_an_adapter_that_acts_on_prompts_is_refused(
 ) -> None:
     make, said = REFUSED[kind]
     write(untied, tmp_path, make())
-    with pytest.raises(InputError, match=said):
+    with raises("backends.adapter_not_supported", said):
         load_backend("cpu").load(untied, LoadSpec(adapter=tmp_path))
 
 
@@ -140,7 +140,7 @@ def test_tensors_that_the_config_leaves_out_are_refused(
     settings: dict[str, object], lora: Path, tied: Path
 ) -> None:
     change(lora, **settings)
-    with pytest.raises(InputError, match=r"expected only tensors covered by adapter_config\.json"):
+    with raises("models.adapter_tensors", r"expected only tensors covered by adapter_config\.json"):
         load_backend("cpu").load(tied, LoadSpec(adapter=lora))
 
 
@@ -149,7 +149,7 @@ def test_a_tensor_that_the_config_asks_for_is_not_made_up(lora: Path, tied: Path
     tensors = load_file(lora / WEIGHTS)
     tensors.pop("base_model.model.model.layers.1.mlp.up_proj.lora_B.weight")
     save_file(tensors, lora / WEIGHTS)
-    with pytest.raises(InputError, match=r"expected all tensors required by adapter_config\.json"):
+    with raises("models.adapter_tensors", r"expected all tensors required by adapter_config\.json"):
         load_backend("cpu").load(tied, LoadSpec(adapter=lora))
 
 
@@ -173,5 +173,5 @@ def test_an_expression_that_runs_away_is_refused(
 ) -> None:
     monkeypatch.setattr("zoo.models.patterns.LIMIT_S", 0.3)
     change(lora, **settings)
-    with pytest.raises(InputError, match="expected an expression that matches within"):
+    with raises("models.pattern_too_slow"):
         load_backend("cpu").load(tied, LoadSpec(adapter=lora))

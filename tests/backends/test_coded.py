@@ -10,10 +10,10 @@ from safetensors.numpy import load_file
 
 from tests.backends.families import write_family
 from tests.backends.policies import LORA, SIGNS, moved
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec
 from zoo.backends.mlx.settings import refused_settings
-from zoo.core.errors import InputError
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4])
@@ -54,7 +54,7 @@ def test_factors_that_a_delta_codes_otherwise_are_refused(
     tied: Path, targets: tuple[str, ...]
 ) -> None:
     spec = LoadSpec(train=replace(SIGNS, targets=targets), dtype="f32")
-    with pytest.raises(InputError, match="delta_bits: expected an adapter of linear layers alone"):
+    with raises("backends.not_linear", "delta_bits: expected an adapter of linear layers alone"):
         load_backend("cpu").load(tied, spec)
 
 
@@ -62,5 +62,5 @@ def test_factors_that_a_delta_codes_otherwise_are_refused(
 @pytest.mark.filterwarnings("ignore:no delta can be made:zoo.core.errors.GymWarning")
 def test_stacked_experts_are_refused(tmp_path: Path) -> None:
     folder = write_family(tmp_path / "experts", "mixtral")
-    with pytest.raises(InputError, match="delta_bits: expected an adapter of linear layers alone"):
+    with raises("backends.not_linear", "delta_bits: expected an adapter of linear layers alone"):
         load_backend("cpu").load(folder, LoadSpec(train=SIGNS, dtype="f32"))

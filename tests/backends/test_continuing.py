@@ -12,11 +12,12 @@ from transformers import AutoModelForCausalLM
 
 from tests.backends import reference
 from tests.backends.policies import DORA, LORA, as_reference, moved, step
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, Stat
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.quiet import quiet
-from zoo.core.errors import GymWarning, InputError
+from zoo.core.errors import GymWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore:no delta can be made:zoo.core.errors.GymWarning")
 
@@ -102,7 +103,7 @@ def test_what_cannot_be_trained_further_is_refused(
     with quiet():
         model: Any = peft.get_peft_model(AutoModelForCausalLM.from_pretrained(untied), settings)
     model.save_pretrained(tmp_path)
-    with pytest.raises(InputError, match=said):
+    with raises("torch.adapter_not_continued", said):
         loaded(untied, LoadSpec(train="adapter", adapter=tmp_path))
 
 
@@ -110,7 +111,9 @@ def test_what_cannot_be_trained_further_is_refused(
 def test_an_adapter_that_changes_its_base_is_refused(tied: Path, first: Path) -> None:
     file = first / "adapter_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"init_lora_weights": "olora"}))
-    with pytest.raises(InputError, match="expected an adapter that leaves its base as it was"):
+    with raises(
+        "torch.adapter_not_continued", "expected an adapter that leaves its base as it was"
+    ):
         loaded(tied, LoadSpec(train="adapter", adapter=first))
 
 
@@ -122,5 +125,5 @@ def test_that_no_delta_can_be_made_is_said_again(tied: Path, tmp_path: Path) -> 
 
 
 def test_a_new_adapter_beside_another_is_refused(tied: Path) -> None:
-    with pytest.raises(InputError, match="adapter: expected none for training"):
+    with raises("backends.setting_not_supported", "adapter: expected none for training"):
         loaded(tied, LoadSpec(train=LoraSpec(), adapter=Path("some")))

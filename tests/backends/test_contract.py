@@ -23,9 +23,9 @@ from tests.backends.objectives_for_tests import (
     TestObjective,
 )
 from tests.backends.policies import LORA, as_reference, moved, policies, step
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import Batch, LoadSpec, LoraSpec, Sampling, Stat
-from zoo.core.errors import InputError
 from zoo.gym.train.accumulate import accumulate_window
 
 TOLERANCE = 1e-5
@@ -139,9 +139,9 @@ def test_one_parameter_is_replaced(engine: str, tied: Path) -> None:
     policy.assign(name, values + 1)
     now = dict(policy.trained())
     assert np.array_equal(now.pop(name), values + 1)
-    with pytest.raises(InputError):
+    with raises("backends.other_checkpoint"):
         policy.assign("no such parameter", values)
-    with pytest.raises(InputError):
+    with raises("backends.other_checkpoint"):
         policy.assign(name, values[1:])
 
 
@@ -173,7 +173,7 @@ def test_a_head_with_an_adapter_learns_as_full_logits_say(
 @pytest.mark.parametrize("other", ["v_prj", "layers.9.self_attn.q_proj", "all", ""])
 def test_a_name_that_no_layer_has_is_refused(engine: str, untied: Path, other: str) -> None:
     spec = LoraSpec(rank=4, alpha=8.0, targets=("q_proj", other))
-    with pytest.raises(InputError, match=f"names that layers end with, got '{other}'"):
+    with raises("backends.no_such_module", f"names that layers end with, got '{other}'"):
         load_backend(engine).load(untied, LoadSpec(train=spec))
 
 
@@ -370,7 +370,7 @@ def test_optimizer_state_of_other_weights_is_refused(
     step(kept, reference.example_batch(), 1)
     kept.save_checkpoint(tmp_path)
     other = load_backend(engine).load(tied, LoadSpec(train=LoraSpec(4, 8.0, targets=("q_proj",))))
-    with pytest.raises(InputError, match="in only one of the checkpoint and this policy"):
+    with raises("backends.other_checkpoint", "in only one of the checkpoint and this policy"):
         other.load_checkpoint(tmp_path)
 
 
@@ -405,7 +405,7 @@ def test_a_policy_that_mixes_types_samples_in_them_too(
 
 
 def test_an_adapter_beside_training_is_refused(engine: str, tied: Path) -> None:
-    with pytest.raises(InputError, match="expected none for training"):
+    with raises("backends.setting_not_supported", "expected none for training"):
         load_backend(engine).load(tied, LoadSpec(train=LORA, adapter=Path("some")))
 
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from tests.codes import raises
 from zoo.backends.machine import detect
 from zoo.backends.machine.detect import Detection
 from zoo.backends.machine.installing import install_command
-from zoo.core.errors import NotAvailableError
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, *working: str, apple: bool = True) -> Detection:
@@ -49,7 +49,7 @@ def test_a_missing_library_is_named_with_its_command(
     monkeypatch.setattr(detect, "find_spec", lambda name: None if name == missing else object())
     monkeypatch.setattr("sys.platform", "linux")
     expected = f"{missing.replace('_', '-')} is not installed: {install_command('mlx')}"
-    with pytest.raises(NotAvailableError) as refused:
+    with raises("backends.not_available") as refused:
         detect.require("mlx")
     assert expected in refused.value.message
 
@@ -79,11 +79,11 @@ def test_an_intel_gpu_is_named_and_not_used(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     expected = "the engine was never tried on an Intel GPU"
     assert dict(detect.detect().others)["xpu"] == expected
-    with pytest.raises(NotAvailableError, match=f"'xpu' is not available: {expected}"):
+    with raises("backends.not_available", f"'xpu' is not available: {expected}"):
         detect.require("xpu")
 
 
 def test_windows_has_no_mlx(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", "win32")
-    with pytest.raises(NotAvailableError, match="MLX does not run on Windows"):
+    with raises("backends.not_available", "MLX does not run on Windows"):
         detect.require("mlx")

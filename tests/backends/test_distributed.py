@@ -8,12 +8,13 @@ import pytest
 from tests.backends import reference
 from tests.backends.objectives_for_tests import GRPO
 from tests.backends.thread_ranks import ThreadRanks, in_threads
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import Batch, LoadSpec, LoraSpec
 from zoo.backends.ranks import ALONE, FROM_ENVIRONMENT, Place
 from zoo.backends.torch.parallel import gradients
 from zoo.backends.torch.policy import TorchPolicy
-from zoo.core.errors import InputError, NotAvailableError
+from zoo.core.errors import NotAvailableError
 
 
 def test_pieces_of_work_come_back_in_order() -> None:
@@ -83,7 +84,10 @@ def test_two_processes_have_the_gradient_of_one(
 def test_a_device_without_gpus_of_its_own_is_refused() -> None:
     engine = load_backend("cpu")
     engine.name = "mps"
-    with pytest.raises(InputError, match="expected 1 on mps, got 2"), engine.connect(Place(0, 2)):
+    with (
+        raises("backends.one_process_only", "expected 1 on mps, got 2"),
+        engine.connect(Place(0, 2)),
+    ):
         pass
     engine.name = "cuda"
     for place in (Place(0, 99), Place(99, 100, local_rank=98, meeting=FROM_ENVIRONMENT)):

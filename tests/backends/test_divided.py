@@ -11,6 +11,7 @@ import torch
 
 from tests.backends.conftest import write_tiny
 from tests.backends.divided_ranks import CASES
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec
 from zoo.backends.optimizer_spec import OptimizerSpec
@@ -18,7 +19,6 @@ from zoo.backends.spec import QuantizationSpec
 from zoo.backends.torch.divided.divide import layers_of
 from zoo.backends.torch.loss import LossModule
 from zoo.backends.torch.parallel.shares import share_of
-from zoo.core.errors import InputError
 
 FEW = ["lora", "full", "pissa, whole", "critic", "distill full", "bf16 widened"]
 
@@ -90,7 +90,7 @@ def test_layers_of_which_a_row_uses_some_are_not_divided(tied: Path) -> None:
     layers = layers_of(module)
     assert len(layers) == 2
     layers[1].experts = torch.nn.ModuleList([torch.nn.Linear(2, 2)])
-    with pytest.raises(InputError, match="sharding: expected layers whose every weight"):
+    with raises("torch.cannot_be_divided", "sharding: expected layers whose every weight"):
         layers_of(module)
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import zoo.backends
+from tests.codes import raises
 from zoo.backends import engine_class
 from zoo.backends.base import Backend
 from zoo.backends.torch.backend import TorchBackend
 from zoo.backends.torch.policy import TorchPolicy
-from zoo.core.errors import NotAvailableError
 
 
 def lacking(kind: type, *names: str) -> Any:
@@ -31,7 +31,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_an_engine_that_lacks_a_method_is_refused_by_its_name(toy: ModuleType) -> None:
     toy.Engine = lacking(TorchBackend, "free_bytes")  # type: ignore[attr-defined]
-    with pytest.raises(NotAvailableError, match=r"lacks ToyTorchBackend\.free_bytes: expected"):
+    with raises("backends.incomplete_engine", r"lacks ToyTorchBackend\.free_bytes: expected"):
         engine_class("toy")
 
 
@@ -41,7 +41,7 @@ def test_so_is_one_whose_policies_lack_a_method(toy: ModuleType) -> None:
 
     toy.Engine = Engine  # type: ignore[attr-defined]
     expected = r"lacks ToyTorchPolicy\.differentiate, ToyTorchPolicy\.reopen: expected"
-    with pytest.raises(NotAvailableError, match=expected):
+    with raises("backends.incomplete_engine", expected):
         engine_class("toy")
 
 
@@ -50,7 +50,7 @@ def test_an_engine_written_from_nothing_is_given_the_whole_list(toy: ModuleType)
         pass
 
     toy.Engine = Engine  # type: ignore[attr-defined]
-    with pytest.raises(NotAvailableError) as refused:
+    with raises("backends.incomplete_engine") as refused:
         engine_class("toy")
     assert all(
         f"Engine.{name}" in refused.value.message

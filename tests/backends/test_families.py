@@ -9,12 +9,13 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from tests.backends.families import write_family
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import Batch, LoadSpec, LoraSpec, Sampling, Stat
 from zoo.backends.torch.adapters.add import add_adapter
 from zoo.backends.torch.files.load import load_model
 from zoo.backends.torch.loss import LossModule
-from zoo.core.errors import GymWarning, InputError
+from zoo.core.errors import GymWarning
 from zoo.models.folder import IN_BY_OUT
 
 LORA = LoraSpec(rank=4, alpha=8.0)
@@ -37,7 +38,7 @@ def test_a_family_learns_with_lora_on_all_linear_layers(family: str, tmp_path: P
 @pytest.mark.filterwarnings("ignore:no delta can be made:zoo.core.errors.GymWarning")
 def test_a_router_that_is_named_for_lora_is_refused_in_a_sentence(tmp_path: Path) -> None:
     folder = write_family(tmp_path, "phimoe")
-    with pytest.raises(InputError, match="adapter cannot be used on PhimoeForCausalLM"):
+    with raises("models.library_refused", "adapter cannot be used on PhimoeForCausalLM"):
         load_backend("cpu").load(folder, LoadSpec(train=LoraSpec(4, 8.0, targets=("router",))))
 
 
@@ -45,14 +46,14 @@ def test_a_router_that_is_named_for_lora_is_refused_in_a_sentence(tmp_path: Path
 @pytest.mark.parametrize("family", ["bert", "modernbert-decoder"])
 def test_an_output_layer_with_layers_of_its_own_is_refused(family: str, tmp_path: Path) -> None:
     folder = write_family(tmp_path, family)
-    with pytest.raises(InputError, match=r"output layer of .* is unknown"):
+    with raises("backends.unknown_output_layer", r"output layer of .* is unknown"):
         load_backend("cpu").load(folder)
 
 
 @pytest.mark.slow
 def test_a_model_that_looks_ahead_is_refused(tmp_path: Path) -> None:
     folder = write_family(tmp_path, "xlnet")
-    with pytest.raises(InputError, match="XLNetLMHeadModel is not causal"):
+    with raises("backends.not_causal", "XLNetLMHeadModel is not causal"):
         load_backend("cpu").load(folder)
 
 
@@ -61,7 +62,7 @@ def test_a_number_of_layers_below_one_is_refused(layers: int, tmp_path: Path) ->
     folder = write_family(tmp_path, "gpt2")
     text = (folder / "config.json").read_text()
     (folder / "config.json").write_text(re.sub(r'"n_layer": 2', f'"n_layer": {layers}', text))
-    with pytest.raises(InputError, match=f"number of layers: expected at least 1, got {layers}"):
+    with raises("backends.bad_config", f"number of layers: expected at least 1, got {layers}"):
         load_backend("cpu").load(folder)
 
 
@@ -127,7 +128,9 @@ def test_an_adapter_that_peft_cannot_read_back_is_refused_before_it_is_trained(
     """By name; "all" leaves such layers out."""
     folder = write_family(tmp_path, "laguna")
     named = LoraSpec(rank=4, targets=("gate_proj",))
-    with pytest.raises(InputError, match="peft cannot read back an adapter on LagunaForCausalLM"):
+    with raises(
+        "torch.adapter_not_readable", "peft cannot read back an adapter on LagunaForCausalLM"
+    ):
         load_backend("cpu").load(folder, LoadSpec(train=named))
 
 
@@ -140,7 +143,7 @@ def test_a_model_that_cannot_be_sampled_says_so(
         raise AttributeError("'GPT2Config' object has no attribute 'layers'")
 
     monkeypatch.setattr(LossModule, "next_logits", broken)
-    with pytest.raises(InputError, match="GPT2LMHeadModel cannot be sampled: 'GPT2Config' object"):
+    with raises("models.library_refused", "GPT2LMHeadModel cannot be sampled: 'GPT2Config' object"):
         policy.generate([[5]], Sampling(max_new_tokens=1), keys=[0])
 
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from tests.breadth import families
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import Sampling
-from zoo.core.errors import InputError
 
 PROMPTS = [[9, 21, 33, 45], [50, 61, 72, 83, 94, 15, 26, 37, 48], [100, 11, 22, 33, 44, 55]]
 GREEDY = Sampling(max_new_tokens=5)
@@ -42,7 +42,7 @@ def test_prompts_of_different_lengths_are_answered_as_alone(folder: Path) -> Non
 def test_a_model_that_transformers_cannot_run_with_a_cache_is_refused(tmp_path: Path) -> None:
     families.build("xlstm", tmp_path)
     policy = load_backend("cpu").load(tmp_path)
-    with pytest.raises(InputError, match="xLSTMForCausalLM cannot be sampled: matC_old"):
+    with raises("models.library_refused", "xLSTMForCausalLM cannot be sampled: matC_old"):
         policy.generate(PROMPTS[:1], GREEDY, keys=[0])
 
 

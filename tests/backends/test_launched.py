@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.codes import raises
 from zoo.backends.launched import launched_place, on_one_machine, on_this_machine
 from zoo.backends.ranks import FROM_ENVIRONMENT, Place
 from zoo.core.errors import InputError
@@ -57,11 +58,11 @@ def test_wrong_variables_are_refused(change: dict[str, str], message: str) -> No
 )
 def test_options_of_accelerate_are_not_ignored(name: str, value: str) -> None:
     for environ in (SECOND, {}):
-        with pytest.raises(InputError, match=f"{name}: .*, got {value}"):
+        with raises("backends.launcher_option", f"{name}: .*, got {value}"):
             launched_place({**environ, name: value})
     assert launched_place(SECOND | {name: "NO"}) is not None
 
 
 def test_a_launcher_that_starts_one_process_of_several_is_refused() -> None:
-    with pytest.raises(InputError, match="the launcher started one process"):
+    with raises("backends.launcher_incomplete", "the launcher started one process"):
         launched_place({"ACCELERATE_USE_CPU": "true", "MASTER_PORT": "29500"})

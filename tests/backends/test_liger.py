@@ -12,11 +12,11 @@ from torch import Tensor
 from tests.backends.families import write_family
 from tests.backends.objectives_for_tests import SFT
 from tests.backends.reference import example_batch, relative_error
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec
 from zoo.backends.torch.files.load import load_model
 from zoo.backends.torch.layers.liger import replace_kernels, use_liger
-from zoo.core.errors import InputError, NotAvailableError
 
 
 class Norm:
@@ -71,20 +71,20 @@ def test_the_kernels_are_what_computes(tied: Path, liger: type[Gate]) -> None:
 
 def test_kernels_with_other_logits_are_refused(tied: Path, liger: type[Gate]) -> None:
     liger.factor = 2.0
-    with pytest.raises(InputError, match=r"with Liger's kernels the logits .* differ by"):
+    with raises("torch.liger_differs", r"with Liger's kernels the logits .* differ by"):
         use_liger(tied, load_model(tied, dtype="f32"))
 
 
 @pytest.mark.usefixtures("liger")
 def test_a_model_without_such_layers_is_refused(tmp_path: Path) -> None:
     folder = write_family(tmp_path / "gpt2", "gpt2")
-    with pytest.raises(InputError, match="no layers that Liger's kernels replace"):
+    with raises("torch.no_liger_kernels"):
         use_liger(folder, load_model(folder, dtype="f32"))
 
 
 def test_without_the_package_it_is_named(tied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "liger_kernel", None)
-    with pytest.raises(NotAvailableError, match="needs the package liger-kernel"):
+    with raises("backends.missing_package", "needs the package liger-kernel"):
         use_liger(tied, load_model(tied, dtype="f32"))
 
 
@@ -102,7 +102,7 @@ def test_what_only_cuda_has_is_refused_on_a_cpu(
     tied: Path, given: dict[str, bool], key: str
 ) -> None:
     spec = LoadSpec(train=LoraSpec(), **given)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=f"{key}: expected the device cuda, got cpu"):
+    with raises("backends.setting_not_supported", f"{key}: expected the device cuda, got cpu"):
         load_backend("cpu").load(tied, spec)
 
 

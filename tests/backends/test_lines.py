@@ -10,11 +10,11 @@ import pytest
 from tests.backends import reference
 from tests.backends.objectives_for_tests import CRITIC, DISTILL, DPO, GRPO, SFT, TestObjective
 from tests.breadth import families
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import Batch, LoadSpec, LoraSpec, Policy, Stat
 from zoo.backends.torch import packable
 from zoo.backends.torch.packing.lines import Line
-from zoo.core.errors import InputError
 
 LORA = LoraSpec(rank=4, alpha=8.0)
 
@@ -145,7 +145,7 @@ def test_a_model_that_needs_padding_says_so_or_is_refused(
     assert why in note
     policy.score(small_batch(), frozenset({Stat.LOGPROBS}))
     assert forwards == [False]
-    with pytest.raises(InputError, match=r"packing: \w+ computes rows with padding: "):
+    with raises("torch.cannot_pack", r"packing: \w+ computes rows with padding: "):
         load_backend("cpu").load(tmp_path, replace(spec, packing="required"))
 
 

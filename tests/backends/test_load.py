@@ -12,12 +12,13 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from tests.backends.families import write_family
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec
 from zoo.backends.model_folder import read_config
 from zoo.backends.torch.files.load import load_model
 from zoo.backends.torch.files.tied_head import repeats_head
-from zoo.core.errors import GymWarning, InputError, NotAvailableError
+from zoo.core.errors import GymWarning, InputError
 from zoo.models import checkpoint_files, pico_folder
 
 WEIGHTS = "model.safetensors"
@@ -52,7 +53,7 @@ def logits(folder: Path) -> torch.Tensor:
 
 
 def test_a_folder_that_is_not_there_is_named() -> None:
-    with pytest.raises(NotAvailableError, match="nowhere"):
+    with raises("models.no_such_folder", "nowhere"):
         load_backend("cpu").load(Path("nowhere"))
 
 
@@ -238,7 +239,7 @@ def test_a_config_of_several_text_models_is_refused_in_a_sentence(tmp_path: Path
     from transformers import MusicgenConfig
 
     MusicgenConfig().save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="Multiple valid text configs"):
+    with raises("models.library_refused", "Multiple valid text configs"):
         read_config(tmp_path)
 
 
@@ -286,6 +287,6 @@ def test_code_in_a_model_folder_is_never_run(tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     own = {"AutoConfig": "modeling_own.C", "AutoModelForCausalLM": "modeling_own.M"}
     (folder / "config.json").write_text(json.dumps(config | {"model_type": "own", "auto_map": own}))
-    with pytest.raises(InputError, match="unknown architecture 'own'"):
+    with raises("backends.unknown_architecture", "unknown architecture 'own'"):
         load_backend("cpu").load(folder, LoadSpec())
     assert not (tmp_path / "ran").exists()

@@ -14,12 +14,13 @@ from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 from tests.backends import reference
 from tests.backends.policies import as_reference, step
 from tests.backends.test_quantized_files import written
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, QuantizationSpec, Stat
 from zoo.backends.spec import Train
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.quiet import peft_alone, quiet
-from zoo.core.errors import GymWarning, InputError
+from zoo.core.errors import GymWarning
 
 pytest.importorskip("bitsandbytes")
 pytestmark = pytest.mark.filterwarnings("ignore:no delta can be made:zoo.core.errors.GymWarning")
@@ -121,7 +122,7 @@ def test_the_result_brings_its_base_and_refuses_another(tied: Path, tmp_path: Pa
         again.save_result(tmp_path / "again", base=str(tied))
         config = json.loads((tmp_path / "again" / "adapter_config.json").read_text())
         assert config["loftq_config"]["kind"] == "fp4"
-        with pytest.raises(InputError, match="loftq_config: expected the base in 4 bits"):
+        with raises("torch.other_codes_of_base", "loftq_config: expected the base in 4 bits"):
             loaded(tied, train, NF4, adapter=tmp_path)
         named = QuantizationSpec(4, "fp4", double=False, method="bnb")
         np.testing.assert_array_equal(
@@ -136,7 +137,7 @@ def test_files_in_the_codes_that_it_names_are_its_base(tied: Path, tmp_path: Pat
     expected = loaded(tied, None, NF4, adapter=first)
     found = loaded(written(tmp_path / "4", tied, 4), None, None, adapter=first)
     np.testing.assert_allclose(scores(found), scores(expected), atol=1e-4)
-    with pytest.raises(InputError, match="got files in other codes"):
+    with raises("torch.other_codes_of_base", "got files in other codes"):
         loaded(written(tmp_path / "8", tied, 8), None, None, adapter=first)
 
 
@@ -148,7 +149,7 @@ def test_what_needs_plain_weights_is_refused_by_name(tied: Path, tmp_path: Path)
         "sharding full": {"sharded": True},
         "stage rm": {"reward_model": True, "value_head": True},
     }.items():
-        with pytest.raises(InputError, match=f"got {name}, which needs plain weights"):
+        with raises("torch.other_codes_of_base", f"got {name}, which needs plain weights"):
             loaded(tied, "adapter", None, adapter=tmp_path, **more)
 
 
@@ -156,9 +157,9 @@ def test_what_needs_plain_weights_is_refused_by_name(tied: Path, tmp_path: Path)
 def test_a_start_without_a_loss_is_refused(tied: Path, untied: Path) -> None:
     with pytest.raises(ValueError, match="quantization: expected 4 bits with loftq"):
         loaded(tied, base=None)
-    with pytest.raises(InputError, match="loftq_init: expected layers in 4 bits, got none"):
+    with raises("torch.no_layers_in_codes"):
         loaded(untied, replace(LOFTQ, targets=("lm_head",)))
-    with pytest.raises(InputError, match="lora_rank: expected at most 32 with loftq_init"):
+    with raises("torch.rank_too_large", "lora_rank: expected at most 32 with loftq_init"):
         loaded(tied, replace(LOFTQ, rank=33))
 
 

@@ -10,6 +10,7 @@ from tests.backends import reference
 from tests.backends.families import write_family
 from tests.backends.objectives_for_tests import SFT
 from tests.backends.policies import OFT, as_reference, moved, step
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, QuantizationSpec, Stat
 from zoo.backends.spec import OftSpec
@@ -149,7 +150,7 @@ def test_stacked_experts_are_left_out_with_a_warning(tmp_path: Path) -> None:
 
 
 def test_layers_of_gpt2_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="oft_target: 'all-linear' cannot be used here: Target"):
+    with raises("models.library_refused", "oft_target: 'all-linear' cannot be used here: Target"):
         loaded(write_family(tmp_path, "gpt2"))
 
 
@@ -158,5 +159,5 @@ def test_mlx_refuses_rotations_by_name() -> None:
     pytest.importorskip("mlx.core")
     from zoo.backends.mlx.settings import refuse_settings
 
-    with pytest.raises(InputError, match="expected lora, dora or full on MLX, got 'oft'"):
+    with raises("backends.setting_not_supported", "expected lora, dora or full on MLX, got 'oft'"):
         refuse_settings(LoadSpec(train=OFT))

@@ -19,6 +19,7 @@ from tests.backends.conftest import write_tiny
 from tests.backends.families import write_family
 from tests.backends.objectives_for_tests import SFT
 from tests.backends.reference import example_batch
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, QuantizationSpec, Sampling, Stat
 from zoo.backends.libraries import quantization
@@ -28,7 +29,7 @@ from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.quantized.base import quantized_layers, stored_bytes
 from zoo.backends.torch.quantized.int8 import LARGEST, Int8Linear
 from zoo.backends.torch.quantized.library import import_bitsandbytes
-from zoo.core.errors import InputError, NotAvailableError
+from zoo.core.errors import InputError
 from zoo.models import resolve
 from zoo.models.folder import model_geometry
 from zoo.models.registry import registry
@@ -226,7 +227,7 @@ def test_other_families_learn_on_a_quantised_base(tmp_path: Path, family: str) -
 
 def test_a_model_of_stacked_experts_is_refused(tmp_path: Path) -> None:
     folder = write_family(tmp_path / "model", "mixtral")
-    with pytest.raises(InputError, match="of its weights outside of plain linear layers"):
+    with raises("torch.too_few_linear_weights"):
         loaded(folder)
 
 
@@ -270,7 +271,9 @@ def test_a_base_that_is_in_4_bits_on_disk_is_trained_as_it_is(tmp_path: Path, ti
     layers = [layer for _, layer in quantized_layers(policy.module.model)]
     assert len(layers) == 14
     assert not any(getattr(layer, "support_avx512bf16_for_cpu", True) for layer in layers)
-    with pytest.raises(InputError, match="expected a base that is not quantised, got one that"):
+    with raises(
+        "backends.already_quantised", "expected a base that is not quantised, got one that"
+    ):
         loaded(folder)
 
 
@@ -280,7 +283,7 @@ def test_bases_of_other_formats_are_refused_by_name(tmp_path: Path, method: str)
     config = json.loads((folder / "config.json").read_text())
     config["quantization_config"] = {"quant_method": method, "bits": 4}
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match=f"quantised by {method} are not supported"):
+    with raises("backends.codes_not_supported", f"quantised by {method} are not supported"):
         loaded(folder, None)
 
 
@@ -294,13 +297,15 @@ def test_adapters_that_read_the_base_read_4_bits_and_refuse_8(
     spec = replace(LORA, **kind)
     logits = loaded(tied, train=spec).logits([3, 5])
     np.testing.assert_allclose(logits, loaded(tied).logits([3, 5]), rtol=1e-4, atol=1e-4)
-    with pytest.raises(InputError, match="expected 4, 16 or 32 bits, got 8"):
+    with raises("torch.codes_not_readable", "expected 4, 16 or 32 bits, got 8"):
         loaded(tied, QuantizationSpec(8), train=spec)
 
 
 @pytest.mark.parametrize("bits", [2, 3, 6])
 def test_bits_that_torch_lacks_are_refused(tied: Path, bits: int) -> None:
-    with pytest.raises(InputError, match=f"expected one of \\(4, 8\\) with torch, got {bits}"):
+    with raises(
+        "backends.setting_not_supported", f"expected one of \\(4, 8\\) with torch, got {bits}"
+    ):
         loaded(tied, QuantizationSpec(bits))
 
 
@@ -308,7 +313,7 @@ def test_without_the_library_the_extra_is_named(
     tied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(quantization, "find_spec", lambda _: None)
-    with pytest.raises(NotAvailableError, match="needs the package bitsandbytes") as caught:
+    with raises("backends.missing_package", "needs the package bitsandbytes") as caught:
         loaded(tied)
     assert caught.value.hint == install_command("qlora")
 

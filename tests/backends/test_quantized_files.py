@@ -11,13 +11,13 @@ import torch
 from tests.backends.objectives_for_tests import SFT
 from tests.backends.policies import DORA, FREEZE, LORA
 from tests.backends.reference import example_batch
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, QuantizationSpec
 from zoo.backends.torch.numbers.dtypes import weight_type
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.quantized.base import quantized_layers
 from zoo.backends.torch.quantized.library import import_bitsandbytes
-from zoo.core.errors import InputError
 from zoo.models.folder import count_parameters, read_config
 from zoo.models.stored_weights import Codes, stored_codes, stored_weights
 
@@ -92,7 +92,7 @@ def test_what_would_change_or_stream_codes_is_refused(
     codes: tuple[Path, int], wanted: dict[str, Any], message: str
 ) -> None:
     """All weights of such a base: only its norms and embedding would be trained, without a word."""
-    with pytest.raises(InputError, match=message):
+    with raises("backends.already_quantised", message):
         loaded(codes[0], **wanted)
 
 
@@ -109,7 +109,7 @@ def test_dora_reads_no_codes_of_8_bits_new_or_from_a_folder(tied: Path, tmp_path
         (tied, {"train": "adapter", "adapter": first, "quantization": QuantizationSpec(8)}),
     ]
     for base, settings in refused:
-        with pytest.raises(InputError, match="DoRA and PiSSA read weights"):
+        with raises("torch.codes_not_readable", "DoRA and PiSSA read weights"):
             loaded(base, **settings)
 
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from tests.backends.families import write_family
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import Batch, LoadSpec, LoraSpec, Stat
-from zoo.core.errors import InputError
 
 LORA = LoraSpec(rank=4, alpha=8.0)
 SCORING = LoadSpec(train=LORA, dtype="f32", value_head=True, reward_model=True)
@@ -49,7 +49,7 @@ def test_the_written_model_has_the_scores_of_the_trained_one(
 
 def test_a_model_without_a_scoring_counterpart_is_refused(tmp_path: Path) -> None:
     folder = write_family(tmp_path / "mamba", "mamba")
-    with pytest.raises(InputError, match="MambaForCausalLM cannot become a reward model"):
+    with raises("torch.cannot_score", "MambaForCausalLM cannot become a reward model"):
         load_backend("cpu").load(folder, SCORING)
 
 

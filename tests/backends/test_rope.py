@@ -12,10 +12,11 @@ from tests.backends.conftest import write_tiny
 from tests.backends.families import write_family
 from tests.backends.objectives_for_tests import SFT
 from tests.backends.reference import example_batch
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec
 from zoo.backends.rope import ROPE_KINDS, RopeSpec
-from zoo.core.errors import GymWarning, InputError
+from zoo.core.errors import GymWarning
 from zoo.models.folder import model_positions, rope_scaling
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*no delta can be made of the result")
@@ -102,20 +103,20 @@ def test_the_reference_reads_with_the_same_positions(short: Path) -> None:
 
 
 def test_a_text_that_the_model_reads_anyway_needs_no_scaling(short: Path) -> None:
-    with pytest.raises(InputError, match=r"above the 64 tokens.*got 64"):
+    with raises("torch.cutoff_too_short", r"above the 64 tokens.*got 64"):
         load_backend("cpu").load(short, spec("yarn", 64))
 
 
 @pytest.mark.parametrize("family", ["gpt2", "mamba", "openai-gpt"])
 def test_a_model_without_rotary_positions_is_refused(tmp_path: Path, family: str) -> None:
-    with pytest.raises(InputError, match="no rotary positions"):
+    with raises("torch.cannot_scale_rope", "no rotary positions"):
         load_backend("cpu").load(write_family(tmp_path / "model", family), spec("yarn"))
 
 
 def test_a_model_with_scaled_positions_is_refused(short: Path, tmp_path: Path) -> None:
     policy = load_backend("cpu").load(short, spec("yarn"))
     policy.save_result(tmp_path / "result", base="short")
-    with pytest.raises(InputError, match="expected unscaled positions, got those of kind 'yarn'"):
+    with raises("torch.cannot_scale_rope", "expected unscaled positions, got those of kind 'yarn'"):
         load_backend("cpu").load(tmp_path / "result", spec("linear", 1000))
 
 

@@ -11,11 +11,11 @@ import torch
 from tests.backends.conftest import write_tiny
 from tests.backends.policies import LORA, moved
 from tests.breadth.families import build
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, Policy, Sampling, TokenEvent
 from zoo.backends.batching import FAILED, Batcher, Request
 from zoo.backends.sampling import Rollout, rollouts_of
-from zoo.core.errors import InputError
 
 PROMPTS = [tuple(range(3 + n, 8 + 3 * n)) for n in range(7)]
 
@@ -332,11 +332,11 @@ def test_factors_that_do_not_fit_are_refused(tied: Path) -> None:
     batcher = batcher_of(policy)
     good = factors(policy, 0, 4)
     name, (A, B) = next(iter(good.items()))
-    with pytest.raises(InputError, match="expected linear layers below the head, got 'nothing'"):
+    with raises("torch.not_for_rows", "expected linear layers below the head, got 'nothing'"):
         batcher.add_adapter("a", {"nothing": (A, B)})
-    with pytest.raises(InputError, match="expected factors"):
+    with raises("backends.adapter_does_not_fit", "expected factors"):
         batcher.add_adapter("a", {name: (A[:, :-1], B)})
-    with pytest.raises(InputError, match="expected factors"):
+    with raises("backends.adapter_does_not_fit", "expected factors"):
         batcher.add_adapter("a", {name: (A[:-1], B)})
 
 
@@ -360,7 +360,7 @@ def test_a_row_that_overflows_fails_alone_and_leaves_nothing_behind(tied: Path) 
 def test_the_head_has_no_adapter(untied: Path) -> None:
     batcher = batcher_of(base_of(untied))
     A, B = np.ones((2, 64), np.float32), np.ones((2, 521), np.float32)
-    with pytest.raises(InputError, match="expected linear layers below the head, got 'lm_head'"):
+    with raises("torch.not_for_rows", "expected linear layers below the head, got 'lm_head'"):
         batcher.add_adapter("a", {"lm_head": (A, B)})
 
 

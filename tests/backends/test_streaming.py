@@ -13,10 +13,10 @@ from tests.backends import reference
 from tests.backends.objectives_for_tests import GRPO, SFT, TestObjective
 from tests.backends.policies import step
 from tests.breadth import families
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, Sampling
 from zoo.backends.torch.streaming import mapped
-from zoo.core.errors import InputError, NotAvailableError
 
 pytestmark = pytest.mark.filterwarnings("ignore:no delta can be made:zoo.core.errors.GymWarning")
 
@@ -168,7 +168,7 @@ def test_weights_that_are_not_used_as_they_are_stored_are_refused(
     family: str, spec: LoadSpec, share: str, tmp_path: Path
 ) -> None:
     families.build(family, tmp_path)
-    with pytest.raises(InputError, match=f"stream_layers: .* as they are stored, got {share}"):
+    with raises("torch.weights_converted", f"stream_layers: .* as they are stored, got {share}"):
         load_backend("cpu").load(tmp_path, replace(spec, stream_layers=True))
 
 
@@ -176,7 +176,7 @@ def test_a_system_that_cannot_release_memory_is_refused(
     stored_bf16: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mapped, "RELEASE", None)
-    with pytest.raises(NotAvailableError, match="stream_layers: not available on this system"):
+    with raises("torch.no_streaming"):
         load_backend("cpu").load(stored_bf16, replace(LORA, stream_layers=True))
 
 
@@ -187,5 +187,5 @@ def test_a_tensor_that_is_not_finite_is_found(tmp_path: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     tensors["model.layers.1.mlp.up_proj.weight"][3, 4] = np.inf
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(InputError, match=r"layers\.1\.mlp\.up_proj\.weight: value .* is inf"):
+    with raises("backends.not_finite", r"layers\.1\.mlp\.up_proj\.weight: value .* is inf"):
         load_backend("cpu").load(folder, replace(LORA, stream_layers=True))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from zoo.backends.libraries import torch_package
-from zoo.core.errors import NotAvailableError
 
 WITHOUT = """
 import importlib.machinery, sys
@@ -75,7 +75,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
 )
 @pytest.mark.usefixtures("machine")
 def test_each_machine_gets_its_build_and_its_extra(hint: str) -> None:
-    with pytest.raises(NotAvailableError, match="torch, which is not installed") as caught:
+    with raises("backends.missing_package", "torch, which is not installed") as caught:
         torch_package.require_torch()
     assert caught.value.hint == hint
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.codes import raises
 from zoo.core import pack_codes2, unpack_codes2
 from zoo.core.errors import InputError
 
@@ -130,11 +131,11 @@ def test_a_scale_that_is_not_finite_is_refused() -> None:
 
 def test_shapes_that_disagree_are_refused() -> None:
     codes, scales, zeros = pack_codes2(np.ones((2, 200), np.float32))
-    with pytest.raises(InputError, match="codes has the wrong shape"):
+    with raises("core.wrong_shape", "codes has the wrong shape"):
         unpack_codes2(codes, scales, zeros, cols=201)
-    with pytest.raises(InputError, match="scales has the wrong shape"):
+    with raises("core.wrong_shape", "scales has the wrong shape"):
         unpack_codes2(codes, scales, zeros, cols=200, group=64)
-    with pytest.raises(InputError, match="zeros has the wrong shape"):
+    with raises("core.wrong_shape", "zeros has the wrong shape"):
         unpack_codes2(codes, scales, zeros[:1], cols=200)
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.codes import raises
 from tests.core.test_codes import matrices
 from zoo.core import (
     GroupCodec,
@@ -182,9 +183,9 @@ def test_a_byte_without_five_digits_is_refused_and_nothing_changed() -> None:
 
 def test_shapes_and_codecs_that_do_not_exist_are_refused() -> None:
     codes, scales = pack_groups("int4", np.ones((2, 200), F32))
-    with pytest.raises(InputError, match="codes has the wrong shape"):
+    with raises("core.wrong_shape", "codes has the wrong shape"):
         unpack_groups("int8", codes, scales, cols=200)
-    with pytest.raises(InputError, match="scales has the wrong shape"):
+    with raises("core.wrong_shape", "scales has the wrong shape"):
         unpack_groups("int4", codes, scales[:, :1].copy(), cols=200)
     with pytest.raises(ValueError, match=r"expected one of 'sign', .*, got 'int3'"):
         pack_groups("int3", np.ones((2, 2), F32))  # type: ignore[arg-type]

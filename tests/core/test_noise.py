@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from zoo.core import discrete_gaussian
-from zoo.core.errors import InputError
 
 KEY = bytes(range(32))
 
@@ -30,7 +30,7 @@ def test_a_key_gives_the_same_values_on_any_number_of_threads() -> None:
 
 @pytest.mark.parametrize("sigma", [0, -1, (1 << 20) + 1])
 def test_a_sigma_outside_its_range_is_refused(sigma: int) -> None:
-    with pytest.raises(InputError, match="sigma: expected 1 to 1048576"):
+    with raises("core.out_of_range", "sigma: expected 1 to 1048576"):
         discrete_gaussian(3, sigma)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.codes import raises
 from zoo.core import available_isas, dense_product, sign_product
 from zoo.core.errors import InputError
 
@@ -157,7 +158,7 @@ def test_a_token_whose_sum_leaves_float32_is_refused() -> None:
 
 def test_scales_of_groups_are_refused_with_a_way_out() -> None:
     x_TI, bits, _ = given(1, 4, 256)
-    with pytest.raises(InputError, match=r"expected \(4,\) or \(1,\), got \(8,\)\nhint: .*unpack"):
+    with raises("core.wrong_shape", r"expected \(4,\) or \(1,\), got \(8,\)\nhint: .*unpack"):
         sign_product(x_TI, bits, np.ones(8, np.float32))
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.codes import raises
 from zoo.core import apply_signs, available_isas, pack_signs, unpack_signs
 from zoo.core.errors import InputError
 
@@ -125,7 +126,7 @@ def test_the_arrays_of_an_earlier_call_are_written_again() -> None:
     again = pack_signs(pair[1], pair[0], out=out)
     assert again is out
     np.testing.assert_array_equal(out[0], pack_signs(pair[1], pair[0])[0])
-    with pytest.raises(InputError, match="scales has the wrong shape"):
+    with raises("core.wrong_shape", "scales has the wrong shape"):
         pack_signs(*pair, scale="matrix", out=out)
     with pytest.raises(ValueError, match="out does not fit: expected 3 arrays, got 2"):
         pack_signs(*pair, zeros="mask", out=out)

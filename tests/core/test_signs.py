@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.codes import raises
 from zoo.core import DType, apply_signs, pack_signs, unpack_signs
 from zoo.core.errors import InputError
 
@@ -183,16 +184,16 @@ def test_a_value_that_is_not_finite_is_named_with_its_place(side: str, value: fl
 
 def test_shapes_that_disagree_are_refused() -> None:
     base = np.zeros((2, 9), np.float32)
-    with pytest.raises(InputError, match=r"tuned has the wrong shape: expected \(2, 9\)"):
+    with raises("core.wrong_shape", r"tuned has the wrong shape: expected \(2, 9\)"):
         pack_signs(base, np.zeros((9, 2), np.float32))
     bits, scales = pack_signs(base, base)
-    with pytest.raises(InputError, match="bits has the wrong shape"):
+    with raises("core.wrong_shape", "bits has the wrong shape"):
         apply_signs(base, bits[:, :1].copy(), scales)
-    with pytest.raises(InputError, match=r"scales has the wrong shape: expected \(2,\) or \(1,\)"):
+    with raises("core.wrong_shape", r"scales has the wrong shape: expected \(2,\) or \(1,\)"):
         apply_signs(base, bits, np.zeros(3, np.float32))
-    with pytest.raises(InputError, match="bits has the wrong shape"):
+    with raises("core.wrong_shape", "bits has the wrong shape"):
         unpack_signs(bits, 17)
-    with pytest.raises(InputError, match="expected 2 dimensions"):
+    with raises("core.wrong_shape", "expected 2 dimensions"):
         pack_signs(base[0], base[0])
 
 

@@ -100,7 +100,7 @@ def test_a_delta_is_measured_on_the_rows_that_a_run_held_out(rows: Path, tmp_pat
         quality=quality,
     )
     assert report.quality is not None
-    with pytest.raises(InputError, match="expected files of examples or a run, got neither"):
+    with raises("published.nothing_to_measure"):
         quality_input(base="zen-pico")
 
 

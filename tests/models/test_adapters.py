@@ -11,6 +11,7 @@ from peft import LoraConfig
 from peft.tuners.tuners_utils import check_target_module_exists
 from peft.utils.other import get_pattern_key
 
+from tests.codes import raises
 from zoo.core.errors import InputError
 from zoo.models import patterns
 from zoo.models.adapters import LORA_SETTINGS, pattern_values, read_adapter_config, targeted
@@ -81,7 +82,9 @@ def test_a_setting_that_peft_does_not_know_is_refused_where_it_says_something(
     tmp_path: Path,
 ) -> None:
     read_adapter_config(write(tmp_path, use_later_idea=False, later_config=None))
-    with pytest.raises(InputError, match="use_later_idea: unknown setting of a LoRA adapter: True"):
+    with raises(
+        "models.bad_adapter_config", "use_later_idea: unknown setting of a LoRA adapter: True"
+    ):
         read_adapter_config(write(tmp_path, use_later_idea=True))
 
 
@@ -102,7 +105,7 @@ def test_a_setting_that_peft_does_not_know_is_refused_where_it_says_something(
 def test_a_setting_of_a_wrong_type_is_refused_by_name(
     settings: dict[str, object], tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match=f"{list(settings)[-1]}: expected"):
+    with raises("models.bad_adapter_config", f"{list(settings)[-1]}: expected"):
         read_adapter_config(write(tmp_path, **settings))
 
 
@@ -114,10 +117,10 @@ def test_an_expression_that_runs_away_is_ended(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_is_no_expression_is_refused() -> None:
-    with pytest.raises(InputError, match=r"expected a regular expression, got '\(q'"):
+    with raises("models.bad_adapter_config", r"expected a regular expression, got '\(q'"):
         targeted({"target_modules": "(q"}, MODULES, "config")
 
 
 def test_an_endless_expression_is_not_even_read() -> None:
-    with pytest.raises(InputError, match="at most 4000 characters, got 5000"):
+    with raises("models.pattern_too_long", "at most 4000 characters, got 5000"):
         targeted({"target_modules": "q" * 5000}, MODULES, "config")

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.core.errors import GymWarning, InputError, NotAvailableError
+from tests.codes import raises
+from zoo.core.errors import GymWarning, InputError
 from zoo.models import checkpoint_files
 from zoo.models.checkpoint_files import warn_of_unused_weights
 from zoo.models.folder import read_object
@@ -42,7 +43,7 @@ def test_shards_come_once_each_in_the_order_of_their_names(tmp_path: Path) -> No
 def test_a_missing_shard_is_named(tmp_path: Path) -> None:
     (tmp_path / SHARDS[0]).write_bytes(EMPTY)
     write_index(tmp_path, {"a": SHARDS[0], "b": SHARDS[1]})
-    with pytest.raises(InputError, match=f"'{SHARDS[1]}' from the index is missing"):
+    with raises("models.incomplete", f"'{SHARDS[1]}' from the index is missing"):
         checkpoint_files(tmp_path)
 
 
@@ -51,7 +52,7 @@ def test_a_missing_shard_is_named(tmp_path: Path) -> None:
 )
 def test_an_index_cannot_point_out_of_its_folder(tmp_path: Path, name: object) -> None:
     write_index(tmp_path, {"a": name})
-    with pytest.raises(InputError, match=r"name of a \.safetensors file in its folder"):
+    with raises("models.bad_index", r"name of a \.safetensors file in its folder"):
         checkpoint_files(tmp_path)
 
 
@@ -72,7 +73,7 @@ def test_an_index_of_any_bytes_gives_files_or_our_error(
 def test_pickled_weights_are_refused_by_name(tmp_path: Path) -> None:
     for name in ("pytorch_model.bin", "extra.pt", "config.json"):
         (tmp_path / name).touch()
-    with pytest.raises(InputError, match=r"got 'extra\.pt', 'pytorch_model\.bin'"):
+    with raises("models.pickled_weights", r"got 'extra\.pt', 'pytorch_model\.bin'"):
         checkpoint_files(tmp_path)
 
 
@@ -85,24 +86,24 @@ def test_a_pointer_is_not_taken_for_the_file(tmp_path: Path, read: Read, file: s
     folder.mkdir()
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n"
     (folder / (file or "model.safetensors")).write_text(pointer)
-    with pytest.raises(InputError, match="a Git LFS pointer") as caught:
+    with raises("models.lfs_pointer", "a Git LFS pointer") as caught:
         read(folder)
     assert shlex.split(str(caught.value.hint)) == ["git", "-C", str(folder), "lfs", "pull"]
 
 
 def test_an_adapter_is_not_taken_for_a_model(tmp_path: Path) -> None:
     (tmp_path / "adapter_model.safetensors").write_bytes(EMPTY)
-    with pytest.raises(InputError, match="is an adapter: expected a whole model"):
+    with raises("models.is_adapter"):
         checkpoint_files(tmp_path)
 
 
 def test_an_empty_folder_has_no_weights(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no weights in"):
+    with raises("models.no_weights"):
         checkpoint_files(tmp_path)
 
 
 def test_an_absent_folder_is_not_available(tmp_path: Path) -> None:
-    with pytest.raises(NotAvailableError, match="no such model folder"):
+    with raises("models.no_such_folder", "no such model folder"):
         checkpoint_files(tmp_path / "absent")
 
 
@@ -146,5 +147,5 @@ def test_a_file_that_the_config_names_is_in_the_folder(
 def test_parts_of_a_parallel_training_are_refused(tmp_path: Path) -> None:
     for name in ("model.safetensors", "shard-00000-model-00001-of-00001.safetensors"):
         (tmp_path / name).write_bytes(EMPTY)
-    with pytest.raises(InputError, match="got parts from a parallel training: 'shard-00000"):
+    with raises("models.parallel_parts", "got parts from a parallel training: 'shard-00000"):
         checkpoint_files(tmp_path)

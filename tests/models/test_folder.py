@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.core.errors import InputError
+from tests.codes import raises
 from zoo.models import pico_folder
 from zoo.models.folder import count_parameters, model_positions
 
@@ -53,5 +53,5 @@ def test_the_longest_row_is_in_the_config(
 @pytest.mark.parametrize("config", ["", "[]", "{", "[" * 9_999])
 def test_a_broken_config_is_our_error(tmp_path: Path, config: str) -> None:
     (tmp_path / "config.json").write_text(config)
-    with pytest.raises(InputError, match=r"config\.json: expected a JSON object, got a"):
+    with raises("models.bad_json", r"config\.json: expected a JSON object, got a"):
         model_positions(tmp_path)

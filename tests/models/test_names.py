@@ -2,7 +2,7 @@
 
 import pytest
 
-from zoo.core.errors import NotAvailableError
+from tests.codes import raises
 from zoo.models import published_names, registry
 from zoo.models.names import parse_name
 
@@ -59,7 +59,7 @@ def test_a_renamed_model_is_used_with_a_notice(text: str) -> None:
     ("text", "nearest"), [("Qwen/Qwen3-7B", "Qwen/Qwen3-8B"), ("Qwen3-72B", "Qwen/Qwen3-32B")]
 )
 def test_a_model_that_was_never_published_is_not_swapped(text: str, nearest: str) -> None:
-    with pytest.raises(NotAvailableError, match=f"the nearest is '{nearest}'"):
+    with raises("models.unknown_model", f"the nearest is '{nearest}'"):
         parse_name(text)
 
 
@@ -68,14 +68,14 @@ def test_a_model_that_was_never_published_is_not_swapped(text: str, nearest: str
     [("zen-nanno", "zen-nano"), ("zen-picco", "zen-pico"), ("mine-llama", "org/mine-llama")],
 )
 def test_an_unknown_name_is_answered_with_the_nearest(text: str, nearest: str) -> None:
-    with pytest.raises(NotAvailableError, match=f"got '{text}'") as caught:
+    with raises("models.unknown_model", f"got '{text}'") as caught:
         parse_name(text, ["org/mine-llama"])
     assert caught.value.hint == f"did you mean '{nearest}'?"
 
 
 @pytest.mark.parametrize("text", ["", "a/b/c", "../up", "org/na me", "org/", "@main", "org/näme"])
 def test_what_cannot_be_an_id_is_refused(text: str) -> None:
-    with pytest.raises(NotAvailableError, match="no such model"):
+    with raises("models.unknown_model", "no such model"):
         parse_name(text)
 
 
@@ -89,14 +89,14 @@ def test_what_cannot_be_an_id_is_refused(text: str) -> None:
     ],
 )
 def test_a_model_of_another_program_is_answered_with_its_address(text: str, address: str) -> None:
-    with pytest.raises(NotAvailableError) as caught:
+    with raises("models.of_another_program") as caught:
         parse_name(text)
     assert f" {address};" in str(caught.value.hint)
     assert parse_name("ollama/cached", ["ollama/cached"]).id == "ollama/cached"
 
 
 def test_the_built_in_model_has_no_revisions() -> None:
-    with pytest.raises(NotAvailableError, match="expected no revision, got 'v2'"):
+    with raises("models.no_such_revision", "expected no revision, got 'v2'"):
         parse_name("zen-pico@v2")
 
 
@@ -107,7 +107,7 @@ def test_what_is_on_this_machine_is_taken_as_it_is_written() -> None:
 def test_every_published_name_is_understood_or_refused_with_its_nearest() -> None:
     for published in published_names():
         if published.state == "never published":
-            with pytest.raises(NotAvailableError, match=published.id):
+            with raises("models.unknown_model", published.id):
                 parse_name(published.name)
         else:
             assert parse_name(published.name).id == published.id

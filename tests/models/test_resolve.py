@@ -8,7 +8,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from zoo.core.errors import DoesNotFitError, InputError, NotAvailableError
+from tests.codes import raises
+from zoo.core.errors import NotAvailableError
 from zoo.models import cache_folder, cached_ids, pico_folder, resolve
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def test_offline_makes_no_connection(monkeypatch: pytest.MonkeyPatch, variable: 
     if variable:
         monkeypatch.setenv(variable, "1")
     match = r"'Qwen/Qwen3-0\.6B' is not on this machine"
-    with pytest.raises(NotAvailableError, match=match) as caught:
+    with raises("models.offline", match) as caught:
         resolve("zen-nano", offline=not variable, confirm=yes)
     assert caught.value.hint is not None
     assert caught.value.hint.startswith("use zen-pico, or download it")
@@ -69,7 +70,7 @@ def test_offline_makes_no_connection(monkeypatch: pytest.MonkeyPatch, variable: 
 
 @pytest.mark.usefixtures("no_sockets", "cache")
 def test_a_command_to_copy_is_quoted_for_the_shell() -> None:
-    with pytest.raises(NotAvailableError) as caught:
+    with raises("models.offline") as caught:
         resolve("org/tiny@a; b", offline=True)
     assert "zoo-gym models get 'org/tiny@a; b'; " in str(caught.value.hint)
 
@@ -77,25 +78,25 @@ def test_a_command_to_copy_is_quoted_for_the_shell() -> None:
 @pytest.mark.usefixtures("no_sockets")
 def test_a_cached_model_without_its_weights_is_not_taken(put_in_cache: "PutInCache") -> None:
     put_in_cache(leave_out="model.safetensors")
-    with pytest.raises(NotAvailableError, match="in the cache without a complete copy"):
+    with raises("models.offline", "in the cache without a complete copy"):
         resolve("org/tiny", offline=True)
 
 
 def test_the_hub_is_not_contacted_if_nobody_can_consent(hub: "FakeHub") -> None:
-    with pytest.raises(NotAvailableError, match="'org/tiny' is not on this machine"):
+    with raises("models.not_downloaded", "'org/tiny' is not on this machine"):
         resolve("org/tiny")
     assert hub.asked == []
 
 
 def test_a_refusal_has_the_size(hub: "FakeHub") -> None:
-    with pytest.raises(NotAvailableError, match=f"{WANTED_BYTES:,} bytes to download"):
+    with raises("models.not_downloaded", f"{WANTED_BYTES:,} bytes to download"):
         resolve("org/tiny", confirm=lambda *_: False)
     assert hub.fetched() == []
 
 
 def test_consent_to_a_listed_model_comes_before_the_first_request(hub: "FakeHub") -> None:
     confirm = Mock(return_value=False)
-    with pytest.raises(NotAvailableError, match="bytes to download"):
+    with raises("models.not_downloaded", "bytes to download"):
         resolve("zen-nano", confirm=confirm)
     assert confirm.call_count == 1
     assert hub.asked == []
@@ -103,7 +104,7 @@ def test_consent_to_a_listed_model_comes_before_the_first_request(hub: "FakeHub"
 
 def test_the_user_is_asked_with_the_id_and_the_size(hub: "FakeHub") -> None:
     confirm = Mock(return_value=False)
-    with pytest.raises(NotAvailableError):
+    with raises("models.not_downloaded"):
         resolve("org/tiny", confirm=confirm)
     confirm.assert_called_once_with("org/tiny", WANTED_BYTES)
     assert hub.fetched() == []
@@ -160,7 +161,7 @@ def test_what_arrived_before_a_broken_connection_is_kept(
 ) -> None:
     monkeypatch.setattr("zoo.models.download.CHUNK_BYTES", 500)
     hub.cut_at = 2_000
-    with pytest.raises(NotAvailableError, match="cannot reach the hub") as caught:
+    with raises("models.unreachable", "cannot reach the hub") as caught:
         resolve("org/tiny", confirm=yes)
     assert caught.value.hint == "try again: the download continues where it stopped"
     assert [path.stat().st_size for path in cache.rglob("*.incomplete")] == [2_000]
@@ -168,36 +169,34 @@ def test_what_arrived_before_a_broken_connection_is_kept(
 
 def test_damaged_weights_are_refused_and_removed(hub: "FakeHub", cache: Path) -> None:
     hub.sent = {"model.safetensors": bytes(5_010)}
-    with pytest.raises(NotAvailableError, match=r"'model\.safetensors' is damaged"):
+    with raises("models.damaged_download", r"'model\.safetensors' is damaged"):
         resolve("org/tiny", confirm=yes)
     assert [path for path in cache.rglob("blobs/*") if path.stat().st_size > 23] == []
 
 
 def test_a_gated_model_is_one_message_with_its_page(hub: "FakeHub") -> None:
     hub.error_code = "GatedRepo"
-    with pytest.raises(
-        NotAvailableError, match=r"accepted first on https://huggingface.co/org/tiny\n"
-    ):
+    with raises("models.gated", r"accepted first on https://huggingface.co/org/tiny\n"):
         resolve("org/tiny", confirm=yes, token="hf_secret")
 
 
 def test_no_error_repeats_the_token(hub: "FakeHub") -> None:
     hub.error_code = "Odd"
-    with pytest.raises(NotAvailableError, match="cannot reach the hub") as caught:
+    with raises("models.unreachable", "cannot reach the hub") as caught:
         resolve("org/tiny", confirm=yes, token="hf_secret")
     assert "hf_secret" not in str(caught.value)
 
 
 @pytest.mark.usefixtures("hub")
 def test_an_id_that_the_hub_does_not_know_names_the_nearest() -> None:
-    with pytest.raises(NotAvailableError) as caught:
+    with raises("models.unknown_model") as caught:
         resolve("Qwen/Qwen3-0.6C", confirm=yes)
     assert caught.value.hint == "did you mean 'Qwen/Qwen3-0.6B'?"
 
 
 def test_a_repository_of_pickles_is_refused_before_the_question(hub: "FakeHub") -> None:
     hub.files = {"config.json": b"{}", "pytorch_model.bin": b"..."}
-    with pytest.raises(InputError, match=r"'\*\.safetensors', got 'pytorch_model\.bin'"):
+    with raises("models.no_safetensors", r"'\*\.safetensors', got 'pytorch_model\.bin'"):
         resolve("org/tiny", confirm=yes)
 
 
@@ -205,14 +204,14 @@ def test_a_small_disk_is_reported_before_the_download(
     hub: "FakeHub", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zoo.models.hub.DISK_RESERVE_BYTES", 1 << 60)
-    with pytest.raises(DoesNotFitError, match="disk too small"):
+    with raises("models.disk_too_small", "disk too small"):
         resolve("org/tiny", confirm=yes)
     assert hub.fetched() == []
 
 
 def test_a_hub_that_is_not_there_is_reported(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
-    with pytest.raises(NotAvailableError, match="cannot reach the hub for 'org/tiny'"):
+    with raises("models.unreachable", "cannot reach the hub for 'org/tiny'"):
         resolve("org/tiny", confirm=yes)
     assert not cache.exists()
 
@@ -237,20 +236,20 @@ def test_a_folder_in_the_working_folder_needs_no_dot(
 
 
 def test_an_absent_folder_is_named() -> None:
-    with pytest.raises(NotAvailableError, match="no such model folder: 'not/here'"):
+    with raises("models.no_such_folder", "no such model folder: 'not/here'"):
         resolve("./not/here")
 
 
 def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
     file = tmp_path / "model.safetensors"
     file.touch()
-    with pytest.raises(NotAvailableError, match="expected a folder, got the file"):
+    with raises("models.no_such_folder", "expected a folder, got the file"):
         resolve(str(file))
 
 
 def test_a_folder_without_configuration_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
-    with pytest.raises(InputError, match=r"expected a 'config\.json'"):
+    with raises("models.no_config", r"expected a 'config\.json'"):
         resolve(str(tmp_path))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.codes import raises
 from tests.models.gguf.adapters import write_adapter
 from tests.models.gguf.files import LLAMA, llama_tensors, settings, write_gguf
 from zoo.backends import load_backend
@@ -194,7 +195,7 @@ def test_a_file_that_llama_cpp_refuses_is_an_error(tmp_path: Path) -> None:
     tensors = llama_tensors()
     del tensors["blk.1.ffn_up.weight"]
     file = write_gguf(tmp_path / "tiny.gguf", settings("llama", LLAMA), tensors)
-    with pytest.raises(InputError, match=r"expected a model that llama\.cpp can load"):
+    with raises("llamacpp.cannot_load"):
         LlamaBatcher(open_gguf(file), {}, rows=1)
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, Sampling
 from zoo.backends.mlx.files.families import FAMILIES, ROTARY, WINDOWED
-from zoo.core.errors import InputError
 
 SHAPE: dict[str, Any] = {
     "hidden_size": 64,
@@ -117,5 +117,5 @@ def test_what_would_be_computed_otherwise_is_refused(
     from tests.backends.families import write_family
 
     folder = write_family(tmp_path, family) if family == "gpt2" else None
-    with pytest.raises(InputError, match=said):
+    with raises("mlx.model_not_supported", said):
         load_backend("mlx").load(folder or written(tmp_path, family, rotary, **more))

@@ -11,6 +11,7 @@ from safetensors.numpy import load_file, save_file
 from tests.backends import reference
 from tests.backends.objectives_for_tests import SFT
 from tests.backends.policies import DORA, LORA, moved, step
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, OptimizerSpec, ParameterGroup, Policy, Stat
 from zoo.core.errors import InputError
@@ -185,5 +186,5 @@ def test_an_adapter_with_a_nan_is_refused(untied: Path, tmp_path: Path) -> None:
     name = min(tensors)
     tensors[name][0, 0] = np.nan
     save_file(tensors, file)
-    with pytest.raises(InputError, match=f"{name}: expected finite weights"):
+    with raises("backends.not_finite", f"{name}: expected finite weights"):
         load_backend("mlx").load(untied, LoadSpec(adapter=folder))

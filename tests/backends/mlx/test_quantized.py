@@ -16,6 +16,7 @@ from safetensors.numpy import load_file, save_file
 from tests.backends import reference
 from tests.backends.objectives_for_tests import SFT
 from tests.backends.policies import DORA, LORA, moved, step
+from tests.codes import raises
 from tests.gym.train.planning.needs import LORA as NEED
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, QuantizationSpec, Sampling, Stat
@@ -244,16 +245,22 @@ def test_scales_are_added_to_codes_that_are_made_alone(tied: Path, tmp_path: Pat
 
 def test_what_this_engine_or_torch_cannot_do_is_refused(tied: Path, tmp_path: Path) -> None:
     coded_folder = by_mlx_lm(tied, tmp_path / "coded")
-    with pytest.raises(InputError, match="expected mlx on MLX, got bnb: NF4, FP4 and int8 of bits"):
+    with raises(
+        "backends.setting_not_supported", "expected mlx on MLX, got bnb: NF4, FP4 and int8 of bits"
+    ):
         loaded(tied, QuantizationSpec(method="bnb"))
-    with pytest.raises(InputError, match="expected a base that is not quantised, got one that"):
+    with raises(
+        "backends.already_quantised", "expected a base that is not quantised, got one that"
+    ):
         loaded(coded_folder)
-    with pytest.raises(InputError, match="not quantised for finetuning_type full, got one in 4"):
+    with raises(
+        "backends.already_quantised", "not quantised for finetuning_type full, got one in 4"
+    ):
         loaded(coded_folder, None, train="full")
-    with pytest.raises(InputError, match="quantised by mlx-lm are not supported"):
+    with raises("backends.codes_not_supported", "quantised by mlx-lm are not supported"):
         load_backend("cpu").load(coded_folder)
     for spec in (QuantizationSpec(method="mlx"), QuantizationSpec(3)):
-        with pytest.raises(InputError, match=r"quantization_(method|bit): expected"):
+        with raises("backends.setting_not_supported", r"quantization_(method|bit): expected"):
             load_backend("cpu").load(tied, LoadSpec(train=LORA, quantization=spec))
 
 
@@ -261,7 +268,7 @@ def test_rows_that_no_group_divides_are_refused(tmp_path: Path) -> None:
     from tests.backends.conftest import write_tiny
 
     folder = write_tiny(tmp_path, tied=True, intermediate_size=100)
-    with pytest.raises(InputError, match="down_proj: expected a multiple of 32 inputs on MLX, got"):
+    with raises("mlx.not_whole_groups", "down_proj: expected a multiple of 32 inputs on MLX, got"):
         loaded(folder)
 
 

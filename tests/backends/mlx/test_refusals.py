@@ -9,6 +9,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from tests.backends.policies import FREEZE, LORA, OFT
+from tests.codes import raises
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, OptimizerSpec, QuantizationSpec
 from zoo.backends.mlx.settings import FOLLOWED
@@ -53,7 +54,7 @@ def test_a_setting_that_this_engine_lacks_is_refused(
 ) -> None:
     shutil.copy(tied / "config.json", tmp_path)  # no weights
     (tmp_path / "model.safetensors").write_bytes(b"")
-    with pytest.raises(InputError, match=said):
+    with raises("backends.setting_not_supported", said):
         load_backend("mlx").load(tmp_path, spec)
 
 
@@ -64,7 +65,7 @@ def test_settings_are_followed_by_name_and_new_ones_refused_until_then() -> None
 
 @pytest.mark.parametrize("target", ["embed_tokens", "norm"])
 def test_a_layer_that_is_not_linear_is_refused(tied: Path, target: str) -> None:
-    with pytest.raises(InputError, match=f"lora_target: '{target}' cannot be used here"):
+    with raises("backends.not_linear", f"lora_target: '{target}' cannot be used here"):
         load_backend("mlx").load(tied, LoadSpec(train=LoraSpec(4, 8.0, targets=(target,))))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.chat_server import ChatServer, Odd, chat_server
+from tests.codes import raises
 from zoo.backends.openai.chat import ChatModel, Endpoint
 from zoo.backends.openai.failure import (
     TooLongError,
@@ -260,14 +261,14 @@ def test_an_address_without_v1_is_named_at_once(odd: Odd) -> None:
     with chat_server(lambda _, __: odd) as server:
         url = server.url.removesuffix("/v1")
         model = ChatModel(Endpoint("test", url, "m"), pause=waits.append)
-        with model, pytest.raises(NotAvailableError) as caught:
+        with model, raises("openai.no_such_model") as caught:
             model.chat(ASK, SAMPLING)
     assert (len(server.requests), waits) == (1, [])
     assert caught.value.hint == f"most servers answer below /v1: {url}/v1"
 
 
 def test_another_wrong_address_is_named_at_once_too() -> None:
-    with chat(Odd(body=LM_STUDIO)) as ask, pytest.raises(NotAvailableError) as caught:
+    with chat(Odd(body=LM_STUDIO)) as ask, raises("openai.no_such_model") as caught:
         ask()
     assert ask.waits == []
     assert "/v1" not in str(caught.value.hint)
@@ -279,7 +280,7 @@ def test_a_redirect_is_refused_and_the_key_stays_here(status: int) -> None:
         chat("4") as thief,
         chat(Odd(status, headers={"Location": thief.server.url}), key=CANARY) as ask,
     ):
-        with pytest.raises(NotAvailableError, match="redirect, which is not followed"):
+        with raises("openai.redirected"):
             ask()
         assert thief.server.requests == []
 
@@ -344,7 +345,7 @@ def test_a_limit_of_answers_is_never_left_out() -> None:
 
     with chat_server(respond) as server:
         ask = Chat(server, stream=False, stall_s=5, key="")
-        with ask.model, pytest.raises(InputError, match="limits the length"):
+        with ask.model, raises("openai.parameter_refused", "limits the length"):
             ask()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.backends.openai.test_chat import CANARY, chat, error
 from tests.chat_server import Odd
+from tests.codes import raises
 from zoo.backends.openai.chat import ChatModel, Endpoint
 from zoo.backends.openai.secrets import Secret
 from zoo.core.errors import GymError, InputError
@@ -75,7 +76,7 @@ def test_a_placeholder_is_sent_and_hides_no_word(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["short", "with\nline ends", "snow ☃ man man"])
 def test_what_cannot_be_a_key_is_refused_without_being_shown(value: str) -> None:
-    with pytest.raises(InputError, match="MY_KEY: expected an API key") as caught:
+    with raises("openai.bad_key", "MY_KEY: expected an API key") as caught:
         Secret(value, "MY_KEY")
     assert value not in str(caught.value)
 

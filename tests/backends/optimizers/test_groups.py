@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from tests.codes import raises
 from zoo.backends.base import OptimizerSpec, ParameterGroup
 from zoo.backends.torch.optimizers.named import NamedOptimizer
-from zoo.core.errors import InputError
 
 
 def parameters() -> dict[str, nn.Parameter]:
@@ -52,7 +52,7 @@ def test_an_adapter_in_an_embedding_has_no_rate_of_its_own() -> None:
     name = "model.embed.lora_embedding_B.default"
     learning = parameters() | {name: nn.Parameter(torch.ones(2))}
     groups = (ParameterGroup("lora_B.weight", lr_scale=4.0),)
-    with pytest.raises(InputError, match=r"loraplus_lr_ratio: .* got one on model\.e"):
+    with raises("backends.not_linear", r"loraplus_lr_ratio: .* got one on model\.e"):
         NamedOptimizer(learning, OptimizerSpec(groups=groups))
     NamedOptimizer(learning, OptimizerSpec())
 
@@ -68,5 +68,5 @@ def test_the_first_group_that_fits_is_taken() -> None:
 
 
 def test_a_group_that_fits_nothing_is_refused() -> None:
-    with pytest.raises(InputError, match=r"group 'lora_C': expected the ending of a trained"):
+    with raises("backends.no_such_group", r"group 'lora_C': expected the ending of a trained"):
         NamedOptimizer(parameters(), OptimizerSpec(groups=(ParameterGroup("lora_C"),)))

@@ -12,13 +12,13 @@ import torch
 from torch import nn
 
 from tests.backends.optimizers.stepping import set_gradients
+from tests.codes import raises
 from zoo.backends.base import OptimizerSpec
 from zoo.backends.machine.installing import install_command
 from zoo.backends.optimizer_memory import Matrix, Trained, state_bytes
 from zoo.backends.optimizer_spec import IN_LIBRARY
 from zoo.backends.torch.optimizers import table
 from zoo.backends.torch.optimizers.named import NamedOptimizer
-from zoo.core.errors import NotAvailableError
 
 SHAPES = {
     "model.embed_tokens.weight": (80, 64),
@@ -60,7 +60,7 @@ def on_any_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("name", IN_LIBRARY)
 def test_a_cpu_is_refused_by_name_with_what_would_step_there(name: str) -> None:
-    with pytest.raises(NotAvailableError, match=f"{name} .*expected cuda, got cpu") as caught:
+    with raises("backends.needs_cuda", f"{name} .*expected cuda, got cpu") as caught:
         make(name)
     assert caught.value.hint is not None
     assert "optim=lion" in caught.value.hint
@@ -71,7 +71,7 @@ def test_an_installation_without_the_library_says_what_to_install(
 ) -> None:
     monkeypatch.setattr("zoo.backends.libraries.quantization.find_spec", lambda _: None)
     monkeypatch.setattr(table, "check_device", lambda *_: None)
-    with pytest.raises(NotAvailableError, match=r"AdamW in 8 bits .* bitsandbytes") as caught:
+    with raises("backends.missing_package", r"AdamW in 8 bits .* bitsandbytes") as caught:
         make("adamw_8bit")
     assert caught.value.hint == install_command("qlora")
 

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from tests.backends.optimizers.stepping import make, one_step, parameters
+from tests.codes import raises
 from zoo.backends.base import OptimizerSpec, ProjectionSpec
 from zoo.backends.optimizer_memory import Matrix, Trained, step_bytes
 from zoo.backends.torch.optimizers.named import NamedOptimizer
 from zoo.backends.torch.optimizers.projection import new_projection, project
-from zoo.core.errors import InputError
 
 RATE, DECAY = 0.1, 0.5
 SHAPES = [(5, 3), (3, 5), (4, 4)]
@@ -157,13 +157,15 @@ def test_a_module_that_has_no_trained_matrix_is_refused(
     targets: tuple[str, ...], message: str
 ) -> None:
     spec = OptimizerSpec(name="galore", projection=ProjectionSpec(targets=targets))
-    with pytest.raises(InputError, match=message):
+    with raises("backends.no_such_module", message):
         NamedOptimizer(parameters(), spec)
 
 
 def test_a_model_without_trained_layers_is_refused() -> None:
     table = {"model.embed_tokens.weight": nn.Parameter(torch.ones(3, 2))}
-    with pytest.raises(InputError, match="apollo_target: expected trained matrices in the blocks"):
+    with raises(
+        "torch.no_trained_blocks", "apollo_target: expected trained matrices in the blocks"
+    ):
         NamedOptimizer(table, OptimizerSpec(name="apollo"))
 
 

@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 from tests.backends.optimizers.stepping import HEAD_DIM, SHAPES, make, spec_of, take_steps
+from tests.codes import raises
 from zoo.backends.base import OptimizerSpec
 from zoo.backends.optimizer_memory import COPIES, STATES, Matrix, Trained, state_bytes
 from zoo.backends.optimizer_spec import IN_LIBRARY, OPTIMIZERS
 from zoo.backends.torch.optimizers.named import NamedOptimizer
 from zoo.backends.torch.optimizers.table import MAKERS
-from zoo.core.errors import GuardError, InputError
 
 RUNS_HERE = [name for name in OPTIMIZERS if name not in IN_LIBRARY]
 
@@ -66,7 +66,7 @@ def test_the_state_of_another_optimizer_is_refused(written: str, read: str, tmp_
     optimizer = make(written)
     take_steps(optimizer, 1, 1)
     optimizer.save(tmp_path)
-    with pytest.raises(InputError, match=f"expected the state of {read}, got {written}"):
+    with raises("backends.other_checkpoint", f"expected the state of {read}, got {written}"):
         make(read).load(tmp_path)
 
 
@@ -91,5 +91,7 @@ def test_a_policy_without_trained_parameters_steps_nothing() -> None:
 def test_a_parameter_of_16_bits_is_refused_because_small_updates_round_away() -> None:
     # 1 + 1e-3 is 1 in bfloat16
     half = {"lora_A.weight": nn.Parameter(torch.ones(2, 2, dtype=torch.bfloat16))}
-    with pytest.raises(GuardError, match=r"lora_A.weight: expected .* float32, got bfloat16"):
+    with raises(
+        "torch.not_in_single_precision", r"lora_A.weight: expected .* float32, got bfloat16"
+    ):
         NamedOptimizer(half, OptimizerSpec())

@@ -10,12 +10,12 @@ from torch import nn
 
 from tests.backends.optimizers.stepping import set_gradients
 from tests.backends.thread_ranks import ThreadRanks, in_threads
+from tests.codes import raises
 from zoo.backends.base import BlockSpec, OptimizerSpec
 from zoo.backends.optimizer_memory import Matrix, Trained, gradient_bytes, state_bytes
 from zoo.backends.torch.optimizers.named import NamedOptimizer
 from zoo.backends.torch.optimizers.one_block import place_of
 from zoo.backends.torch.parallel.gradients import sum_gradients
-from zoo.core.errors import InputError
 
 BLOCKS = 3
 SPEC = OptimizerSpec(weight_decay=0.1, name="badam", blocks=BlockSpec(interval=2))
@@ -146,11 +146,11 @@ def test_processes_of_which_one_has_no_batch_train_the_blocks_of_a_single_one() 
 
 def test_a_model_without_trained_blocks_is_refused() -> None:
     table = {"model.embed_tokens.weight": nn.Parameter(torch.ones(3, 2))}
-    with pytest.raises(InputError, match="badam: expected trained blocks of the model, got none"):
+    with raises("torch.no_trained_blocks", "badam: expected trained blocks of the model, got none"):
         NamedOptimizer(table, SPEC)
 
 
 def test_a_first_block_that_the_model_lacks_is_refused() -> None:
     spec = replace(SPEC, blocks=BlockSpec(start=3))
-    with pytest.raises(InputError, match="badam_start_block: expected 0 to 2, the blocks that"):
+    with raises("torch.no_such_block", "badam_start_block: expected 0 to 2, the blocks that"):
         NamedOptimizer(parameters(), spec)

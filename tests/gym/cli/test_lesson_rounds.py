@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.cli.conftest import write_model
 from tests.gym.http_guard.toy import running
 from zoo.gym import Trainer, TrainingConfig
 from zoo.gym.client import Client
 from zoo.gym.config import load_config
-from zoo.gym.errors import InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.library.file import read_library
 from zoo.gym.experience.library.item import Item
@@ -344,11 +344,11 @@ def test_python_refuses_a_round_of_lessons_where_weights_are_meant(people: Peopl
     published(people)
     write_model(Path("base").resolve(), seed=1)
     said = "expected a round of changes of weights, got tiny, which combines lessons"
-    with pytest.raises(InputError, match=f"apply to a model: {said}"):
+    with raises("rounds.other_kind", f"apply to a model: {said}"):
         Trainer(TrainingConfig(model="base", algorithm="sft")).apply_deltasoup("round")
-    with pytest.raises(InputError, match=f"Client: {said}"):
+    with raises("rounds.other_kind", f"Client: {said}"):
         Client(node_url="round").contribute_improvement("ann", "m", improvement_data="base")
-    with pytest.raises(InputError, match=f"Client: {said}"):
+    with raises("rounds.other_kind", f"Client: {said}"):
         Client(node_url="round").aggregate_community_improvements("m", 1)
-    with pytest.raises(InputError, match=f"round: {said}"):
+    with raises("rounds.other_kind", f"round: {said}"):
         load_config([], ["round=round", "dataset=x.jsonl"], {})

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym.data.encode import encode_records
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.rows import EncodeOptions, as_chat
 from zoo.gym.data.tokenizer import load_tokenizer
-from zoo.gym.errors import InputError
 from zoo.models import resolve
 
 Shared = Callable[[str], Path]
@@ -35,7 +35,7 @@ def test_every_row_is_used(shared: Shared, name: str, rows: int, found: str) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["instruction-data-with-preference.json", "v1_dpo_demo.jsonl"])
 def test_preference_data_is_refused_as_what_it_is(shared: Shared, name: str) -> None:
-    with pytest.raises(InputError, match="preference data, with 'chosen"):
+    with raises("data.no_usable_row", "preference data, with 'chosen"):
         read_dataset([shared(f"data/preference/{name}")])
 
 

@@ -22,7 +22,6 @@ from zoo.gym.delta.budget import (
 )
 from zoo.gym.delta.codecs.lowrank import cut_factors
 from zoo.gym.delta.quality import QualityInput
-from zoo.gym.errors import InputError
 from zoo.models import pico_folder
 
 
@@ -84,7 +83,7 @@ def test_the_best_of_what_fits_is_chosen_by_its_divergence(
         adapter, base=base, out=tmp_path / "least", config=least, quality=rows, force=True
     )
     assert report.file_bytes <= min(sizes) + RESERVED
-    with pytest.raises(InputError) as error:
+    with raises("delta.over_budget") as error:
         choose_within(adapter, base, min(sizes), rows)
     assert error.value.code == "delta.over_budget"
     assert f"expected at least {min(sizes) + RESERVED:,}" in error.value.message

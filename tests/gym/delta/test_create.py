@@ -312,9 +312,9 @@ def test_a_base_is_called_by_its_own_name_only(tmp_path: Path) -> None:
     ):
         create_delta(tuned, base=base, base_id=base_id, out=out, force=True)
         assert load_delta(out).header.base.id == name
-    with pytest.raises(InputError, match=r"base_id: expected 'zen-pico', the model in .*, got 'x'"):
+    with raises("delta.wrong_base_name", r"base_id: expected 'zen-pico', the model in .*, got 'x'"):
         create_delta(tuned, base=pico_folder(), base_id="x", out=out)
-    with pytest.raises(InputError, match=r"got 'zen-pico', whose weights in .* differ"):
+    with raises("delta.wrong_base_name", r"got 'zen-pico', whose weights in .* differ"):
         create_delta(copy, base=tuned, base_id="zen-pico", out=out, force=True)
 
 

@@ -75,14 +75,14 @@ def test_an_instruction_set_that_gives_other_bytes_is_found(
 @pytest.mark.slow
 def test_a_machine_that_scores_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(self_test, "loss", lambda *_: self_test.SCORE_NATS + 0.01)
-    with pytest.raises(GymError, match=r"expected 10\.6966 nats per token, got 10\.7066"):
+    with raises("doctor.failed", r"expected 10\.6966 nats per token, got 10\.7066"):
         self_test.run_checks(lambda _: None)
 
 
 @pytest.mark.slow
 def test_a_step_that_moves_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TorchPolicy, "optimizer_step", lambda *_: None)
-    with pytest.raises(GymError, match="expected a step to change the weights"):
+    with raises("doctor.failed", "expected a step to change the weights"):
         self_test.run_checks(lambda _: None)
 
 
@@ -95,7 +95,7 @@ def test_a_draw_that_scores_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) 
         return [replace(one, logprobs=[x - 0.01 for x in one.logprobs]) for one in drawn]
 
     monkeypatch.setattr(TorchPolicy, "generate", otherwise)
-    with pytest.raises(GymError, match=r"when scored, got a difference of 0\.0100"):
+    with raises("doctor.failed", r"when scored, got a difference of 0\.0100"):
         self_test.run_checks(lambda _: None)
 
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from tests.chat_server import chat_server
+from tests.codes import raises
 from tests.gym.experience.conftest import Call
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec
 from zoo.gym.config import load_config
 from zoo.gym.delta import load_delta
-from zoo.gym.errors import InputError, InterruptedRunError
+from zoo.gym.errors import InterruptedRunError
 from zoo.gym.experience import store
 from zoo.gym.experience.distilling.method import Lessons, LessonsConfig
 from zoo.gym.experience.distilling.start import prepare
@@ -94,7 +95,7 @@ def test_a_row_that_the_teacher_cannot_read_is_refused_by_name(tmp_path: Path) -
     words = " ".join(["word"] * 28)
     long = Library(tuple(Item(f"Lesson {n}: {words}.") for n in range(40)))
     store.save("words", long)
-    with pytest.raises(InputError, match=r"tasks.jsonl:\d: with the lessons and an answer"):
+    with raises("experience.prompt_too_long", r"tasks.jsonl:\d: with the lessons and an answer"):
         method(tmp_path)
 
 

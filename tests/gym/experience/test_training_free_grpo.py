@@ -10,8 +10,8 @@ from tests.chat_server import usage_of
 from tests.codes import raises
 from tests.gym.experience.causal import TRUE, tasks
 from tests.gym.experience.conftest import Served
-from zoo.gym import ExperienceLibrary, GRPOConfig, GymError, InputError, TrainingFreeGRPO
-from zoo.gym.errors import GymWarning, InterruptedRunError
+from zoo.gym import ExperienceLibrary, GRPOConfig, InputError, TrainingFreeGRPO
+from zoo.gym.errors import GymWarning
 from zoo.gym.experience.providers.table import change_provider
 from zoo.gym.experience.session import read_settings, replay
 from zoo.gym.jobs import open_run, read_status
@@ -60,13 +60,13 @@ def test_a_cap_in_tokens_and_a_name_are_those_of_the_run(
     served: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = TrainingFreeGRPO(served.model, quick(), max_tokens=200, name="parcels")
-    with pytest.raises(InterruptedRunError, match="the cap of 200 tokens is reached"):
+    with raises("experience.cap_reached", "the cap of 200 tokens is reached"):
         small.train(ROWS, right)
     enough = TrainingFreeGRPO(served.model, quick(group_size=2), max_tokens=10**7, name="parcels")
     found = enough.train(ROWS, lambda query, response: 0.0)
     assert f"run {found.run}: nothing kept, 0 lessons" in capsys.readouterr().err
     assert read_settings(open_run(found.run)).name == "parcels"
-    with pytest.raises(InputError) as caught:
+    with raises("experience.library_name") as caught:
         TrainingFreeGRPO(served.model, name="../up")
     assert caught.value.code == "experience.library_name"
 
@@ -82,12 +82,12 @@ def test_a_cap_is_one_on_all_calls_of_a_trainer(served: Served) -> None:
     trainer = TrainingFreeGRPO(served.model, quick(group_size=2), max_tokens=700)
     found = trainer.train(few, lambda query, response: 0.0)
     assert found.metrics["prompt_tokens"] > 0
-    with pytest.raises(InterruptedRunError, match="the cap of 700 tokens is reached") as error:
+    with raises("experience.cap_reached", "the cap of 700 tokens is reached") as error:
         ask_often(trainer)
     assert error.value.hint == "a trainer with a higher max_tokens, or a lower max_new_tokens"
     bodies = list(served.server.requests)
     assert sum(usage_of(body, "")["total_tokens"] for body in bodies) <= 700
-    with pytest.raises(InterruptedRunError, match="the cap of 700 tokens is reached"):
+    with raises("experience.cap_reached", "the cap of 700 tokens is reached"):
         trainer.train(few, lambda query, response: 0.0)
     assert served.server.requests == bodies
 
@@ -97,10 +97,10 @@ def test_a_teacher_without_a_price_takes_no_cap_away(served: Served) -> None:
     prices = {"world": {"input": 9000, "output": 9000, "date": "2026-01-01"}}
     change_provider("home", {"url": served.server.url, "prices": prices})
     trainer = TrainingFreeGRPO("home/world", quick(group_size=2), teacher=served.model)
-    with pytest.raises(InterruptedRunError, match=r"the cap of 5\.00 USD") as caught:
+    with raises("experience.cap_reached", r"the cap of 5\.00 USD") as caught:
         trainer.train(ROWS, right)
     assert caught.value.code == "experience.cap_reached"
-    with pytest.raises(InterruptedRunError, match=r"the cap of 5\.00 USD") as caught:
+    with raises("experience.cap_reached", r"the cap of 5\.00 USD") as caught:
         ask_often(trainer)
     assert caught.value.code == "experience.cap_reached"
 
@@ -159,7 +159,7 @@ def test_a_reward_that_fails_is_a_sentence_and_the_answers_stay(
     reward: Callable[[str, str], float], served: Served
 ) -> None:
     trainer = TrainingFreeGRPO(served.model, quick(group_size=2))
-    with pytest.raises(GymError, match="none of 64 answers") as caught:
+    with raises("experience.no_rewards", "none of 64 answers") as caught:
         trainer.train(ROWS, reward)
     assert caught.value.code == "experience.no_rewards"
     run = open_run("last")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.codes import raises
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
@@ -67,7 +67,7 @@ def test_the_nearest_lessons_are_read_if_measured_or_asked_for() -> None:
 def test_nothing_and_too_much_are_refused(given: str) -> None:
     with pytest.raises(InputError, match=r"experience: |together: "):
         lessons_of(given, "m")
-    with pytest.raises(NotAvailableError) as caught:
+    with raises("experience.no_library") as caught:
         lessons_of("absent", "m")
     assert caught.value.code == "experience.no_library"
 

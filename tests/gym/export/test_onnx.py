@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.export.conftest import random_model
 from tests.gym.export.models import export, job_of, write_base, write_lora
 from zoo.gym.data import load_tokenizer
 from zoo.gym.delta.reading.weights import read_array
-from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.export import hf, onnx, program, run
 from zoo.gym.export.job import Report
 from zoo.gym.tuned.opened import Tuned
@@ -119,7 +119,7 @@ def test_a_skipped_tensor_is_an_error_and_leaves_nothing(
     base: Path, lora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Tuned, "merged", _one_of_the_base)
-    with pytest.raises(InputError, match=r"torch\.export computes from it: expected a log-prob"):
+    with raises("export.other_results", r"torch\.export computes from it: expected a log-prob"):
         export(lora, base, "program", tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == []
 
@@ -136,7 +136,7 @@ def test_a_lost_tensor_of_a_graph_is_an_error_and_leaves_nothing(
         (out / "model.onnx.data").write_bytes(data)
 
     monkeypatch.setattr("zoo.backends.onnx_files.write_graphs", without_the_last)
-    with pytest.raises(InputError, match="onnxruntime computes from it: expected a log-prob"):
+    with raises("export.other_results", "onnxruntime computes from it: expected a log-prob"):
         export(lora, base, "onnx", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -151,7 +151,7 @@ def test_a_lost_template_is_an_error(
     own = write_lora(tmp_path / "own")
     (own / "chat_template.jinja").write_text(TEMPLATE)
     monkeypatch.setattr(hf, "write_own", _nothing)
-    with pytest.raises(InputError, match="expected the prompts of the fine-tune"):
+    with raises("export.other_prompts"):
         export(own, base, "program", tmp_path / "out")
 
 
@@ -159,7 +159,7 @@ def test_lost_ends_are_an_error(
     base: Path, lora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(program, "write_model", _other_end)
-    with pytest.raises(InputError, match="expected answers to end with the tokens"):
+    with raises("export.other_stops"):
         export(lora, base, "program", tmp_path / "out")
 
 
@@ -194,7 +194,7 @@ def test_a_missing_extra_is_named(
         return None if name == package else name
 
     monkeypatch.setattr("zoo.backends.onnx_files.find_spec", without)
-    with pytest.raises(NotAvailableError, match=f"expected the package {package}, got") as error:
+    with raises("export.no_package", f"expected the package {package}, got") as error:
         run.preview(job_of(lora, base), "onnx")
     assert "onnx" in str(error.value.hint)
 
@@ -203,7 +203,7 @@ def test_a_missing_extra_is_named(
 @pytest.mark.parametrize("option", ["quantization", "dtype", "strict", "name"])
 def test_options_without_effect_are_refused(option: str, form: str, base: Path, lora: Path) -> None:
     given = True if option == "strict" else "f32"
-    with pytest.raises(InputError, match=f"--{option}: has no effect with --format {form}"):
+    with raises("export.no_effect", f"--{option}: has no effect with --format {form}"):
         run.preview(job_of(lora, base, **{option: given}), form)
 
 
@@ -243,8 +243,8 @@ def test_a_model_that_remembers_otherwise_is_refused(tmp_path: Path) -> None:
 
     config = MambaConfig(vocab_size=40, hidden_size=16, num_hidden_layers=1, state_size=4)
     MambaForCausalLM(config).save_pretrained(tmp_path / "m")
-    with pytest.raises(
-        InputError, match=r"expected a model that torch\.export traces: it takes no"
+    with raises(
+        "torch.cannot_be_traced", r"expected a model that torch\.export traces: it takes no"
     ):
         load(tmp_path / "m")
     assert onnx.trtexec(tmp_path / "a b.onnx", tmp_path / "m").startswith("trtexec '--onnx=")

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.codes import raises
-from zoo.gym.errors import GymError, InterruptedRunError
+from zoo.gym.errors import GymError
 from zoo.gym.files.lock import locked
 from zoo.gym.jobs import actions, follow, launch, read_status, resume, tail_events, worker
 from zoo.gym.jobs.identity import read_identity
@@ -140,7 +140,7 @@ def test_a_halted_worker_is_said_at_once_and_can_be_killed_and_resumed(
     os.kill(pid, signal.SIGSTOP)
     until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     for ask in (actions.stop, actions.park, actions.pause):
-        with pytest.raises(GymError, match="suspended from outside") as caught:
+        with raises("jobs.suspended") as caught:
             ask(run)
         assert f"zoo-gym runs stop {run.id} --kill" in str(caught.value.hint)
     assert actions.kill(run).state == "interrupted"
@@ -155,7 +155,7 @@ def test_following_a_halted_worker_does_not_wait_for_its_stop(run: Run, until: U
     pid = launch(run, entry="entries:forever")
     os.kill(pid, signal.SIGSTOP)
     until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
-    with pytest.raises(GymError, match="suspended from outside"):
+    with raises("jobs.suspended"):
         follow(run, should_stop=lambda: True)
 
 
@@ -208,7 +208,7 @@ def test_a_worker_that_hangs_before_any_event_is_ended(
     (tmp_path / "sitecustomize.py").write_text("import time\ntime.sleep(60)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     before = psutil.Process().children()  # what renders templates, where a test has used it
-    with pytest.raises(GymError, match=r"got none within 0\.2 s"):
+    with raises("jobs.not_started", r"got none within 0\.2 s"):
         launch(run, wait_s=0.2)
     assert not set(psutil.Process().children()) - set(before)
     assert read_status(run).state == "failed"
@@ -228,10 +228,10 @@ def test_a_folder_in_the_way_of_a_module_is_not_imported(
 @pytest.mark.slow
 def test_a_running_run_is_not_started_twice(run: Run) -> None:
     launch(run, entry="entries:forever")
-    with pytest.raises(GymError, match="'r0001' has a worker already"):
+    with raises("jobs.has_worker", "'r0001' has a worker already"):
         launch(run, entry="entries:forever")
-    with pytest.raises(
-        GymError, match="'r0001' is running: expected a paused, stopped or failed run"
+    with raises(
+        "jobs.not_resumable", "'r0001' is running: expected a paused, stopped or failed run"
     ):
         resume(run)
 
@@ -274,7 +274,7 @@ def test_a_second_ctrl_c_gives_up_waiting(run: Run) -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
     launch(run, entry="entries:forever")
-    with pytest.raises(InterruptedRunError, match="not waiting for run 'r0001'"):
+    with raises("jobs.not_waited_for", "not waiting for run 'r0001'"):
         follow(run, press)
 
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.codes import raises
 from tests.gym.delta import models_on_disk as disk
 from tests.gym.merge.conftest import SHAPES
 from zoo.gym.delta.reading.weights import open_weights, read_float32
-from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.merge import run
 from zoo.gym.merge.inputs import find_inputs
 from zoo.gym.merge.methods import settings_of
@@ -233,7 +233,7 @@ def test_a_merge_that_is_the_base_is_refused(
         return group.base.tensor
 
     monkeypatch.setattr(Merging, "merge_group", only_base)
-    with pytest.raises(GymError, match="the merge equals the base"):
+    with raises("merge.equals_source", "the merge equals the base"):
         merged(tmp_path / "out", "task_arithmetic", *adapters)
     assert not (tmp_path / "out").exists()
 
@@ -248,7 +248,7 @@ def test_changes_that_bf16_rounds_away_are_refused(base: Path, tmp_path: Path) -
         )
         for seed in (2, 3)
     ]
-    with pytest.raises(GymError, match="the merge equals the base in bf16") as caught:
+    with raises("merge.equals_source", "the merge equals the base in bf16") as caught:
         merged(tmp_path / "out", "linear", *tiny, dtype="bf16")
     assert "--dtype f32" in str(caught.value.hint)
     assert merged(tmp_path / "out", "linear", *tiny).distances["the base"] > 0
@@ -260,7 +260,7 @@ def test_a_linear_merge_that_is_the_base_in_bf16_is_refused(
     factors = disk.lora_arrays(SHAPES, 3, 2)
     back = {n: -f if "lora_B" in n else f for n, f in factors.items()}  # cancels the first
     other = disk.write_adapter(tmp_path / "back", back, 3, base_model_name_or_path=str(base))
-    with pytest.raises(GymError, match="the merge equals the base in bf16"):
+    with raises("merge.equals_source", "the merge equals the base in bf16"):
         merged(tmp_path / "out", "linear", adapters[0], other, dtype="bf16")
 
 
@@ -274,14 +274,14 @@ def test_whole_models_are_compared_with_the_base_of_their_record(
         disk.write_model(tmp_path / name, disk.plus(start, each))
         for name, each in (("there", change), ("back", back))
     ]
-    with pytest.raises(GymError, match="the merge equals the base in bf16"):
+    with raises("merge.equals_source", "the merge equals the base in bf16"):
         merged(tmp_path / "out", "linear", *both, dtype="bf16")
 
 
 def test_a_quantised_model_is_refused(wholes: list[Path], tmp_path: Path) -> None:
     arrays = disk.random_arrays(SHAPES, 8)
     few = disk.write_model(tmp_path / "few", arrays, quantization_config={"bits": 4})
-    with pytest.raises(InputError, match="quantised"):
+    with raises("delta.quantized"):
         merged(tmp_path / "out", "linear", wholes[0], few)
 
 
@@ -291,7 +291,7 @@ def missing(_: str) -> None:
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "find_spec", missing)
-    with pytest.raises(NotAvailableError, match="needs the package mergekit") as caught:
+    with raises("merge.missing_package") as caught:
         require_mergekit()
     assert "merge" in str(caught.value.hint)
 

@@ -21,7 +21,7 @@ from zoo.gym.cli.output import Output
 from zoo.gym.data import Example
 from zoo.gym.delta.reading.weights import open_weights, read_float32
 from zoo.gym.engine import engine_for
-from zoo.gym.errors import GymError, InputError
+from zoo.gym.errors import GymError
 from zoo.gym.measure import held_out
 from zoo.gym.merge import soup
 from zoo.gym.merge.inputs import find_inputs
@@ -82,7 +82,7 @@ def test_sources_stay_if_the_loss_falls(near_four: None, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_if_no_mean_is_better_nothing_is_written(near_four: None, tmp_path: Path) -> None:
-    with pytest.raises(GymError, match=r"no mean is better than .*m4 alone"):
+    with raises("merge.none_better", r"no mean is better than .*m4 alone"):
         search(models(tmp_path, 4, 6), tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m4", "m6"]
 
@@ -94,7 +94,7 @@ def test_a_source_without_a_finite_loss_is_refused(
     paths = models(tmp_path, 4, 6)
     losses = {"0": 1.0, "1": float("nan")}
     monkeypatch.setattr(soup, "_loss", lambda folder, _: losses[folder.name])
-    with pytest.raises(InputError, match=r"m6: expected a finite held-out loss, got nan"):
+    with raises("merge.no_finite_loss", r"m6: expected a finite held-out loss, got nan"):
         search(paths, tmp_path / "out")
 
 

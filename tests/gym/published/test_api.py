@@ -20,7 +20,7 @@ from zoo.backends.machine.detect import detect, device_key
 from zoo.gym import TrainConfig, quality_input, run_training
 from zoo.gym.config import load_config
 from zoo.gym.data import inspect_dataset, load_tokenizer, read_dataset, split_records
-from zoo.gym.errors import GymError, InputError, InterruptedRunError, NotAvailableError
+from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.jobs import create_run, open_run, read_status, remove, run_folders, tail_events
 from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.paths import folders
@@ -90,7 +90,7 @@ def test_ctrl_c_saves_before_it_stops(rows: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
     pressed = Thread(target=press_ctrl_c_in_a_step, daemon=True)
     pressed.start()
-    with pytest.raises(InterruptedRunError, match="stopped at step"):
+    with raises("train.stopped", "stopped at step"):
         run_training(config(rows, max_steps=100_000, val_size=0))
     pressed.join()
     run = open_run("last")

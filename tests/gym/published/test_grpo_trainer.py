@@ -111,7 +111,7 @@ def test_a_live_function_scores_the_answers_in_this_process(home: Path) -> None:
     assert stored.model_dump()["beta"] == 0.1
     first = tail_events(run.events.path)[0][0]
     assert [one["key"] for one in first["without_effect"]] == ["epsilon", "temperature_eval"]
-    with pytest.raises(InputError, match="reward: expected the function that started this run"):
+    with raises("train.reward_gone"):
         spec_of(stored)  # type: ignore[arg-type]
 
 

@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym import RunResult, TrainConfig, run_training
 from zoo.gym.cli import main
 from zoo.gym.config.bitdelta import BitDeltaConfig
 from zoo.gym.delta import create_delta
-from zoo.gym.errors import InputError
 from zoo.gym.published.trainer import DELTA_FILE, Trainer, TrainingConfig
 from zoo.gym.refusals.prompts import harmful
 
@@ -57,7 +57,7 @@ def variants(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Variants]:
 
 
 def test_no_file_of_a_variant_that_complies_is_created(variants: Variants, tmp_path: Path) -> None:
-    with pytest.raises(InputError) as error:
+    with raises("delta.refuses_less") as error:
         create_delta(
             variants.complies.result.model,
             base=variants.base,
@@ -95,7 +95,7 @@ def test_the_command_leaves_no_file_of_a_variant_that_complies(
 
 def test_compress_deltas_leaves_no_file_of_a_variant_that_complies(variants: Variants) -> None:
     config = BitDeltaConfig(bits=BITS, safety_threshold=0.95)
-    with pytest.raises(InputError) as error:
+    with raises("delta.refuses_less") as error:
         variants.complies.compress_deltas(config)
     assert error.value.code == "delta.refuses_less"
     assert not (variants.complies.result.folder / DELTA_FILE).exists()

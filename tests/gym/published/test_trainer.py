@@ -15,7 +15,7 @@ from zoo.gym.config.deltaquant import DeltaQuantConfig, QuantMethod
 from zoo.gym.config.values import listed
 from zoo.gym.delta import load_delta
 from zoo.gym.delta.file.terms import LowRankTerm
-from zoo.gym.errors import GymWarning, InputError
+from zoo.gym.errors import GymWarning
 from zoo.gym.jobs import open_run
 from zoo.gym.published.trainer import DELTA_FILE, Trainer, TrainingConfig
 from zoo.gym.rounds.compute import applying
@@ -106,7 +106,7 @@ def test_an_export_has_the_format_of_its_ending_and_its_own_delta(home: Path) ->
     assert load_delta(home / "c.delta.safetensors").header.recipe
     assert (home / "c-lora.gguf").is_file()
     assert any("coded in" in note for note in coded.notes)
-    with pytest.raises(InputError, match="quantization: expected one of"):
+    with raises("export.bad_quantization", "quantization: expected one of"):
         trainer.export(home / "x.gguf", quantization="q9")
 
 
@@ -124,7 +124,7 @@ def test_the_next_run_trains_on_the_result_that_was_applied(
     other = shutil.copytree(pico, home / "base-plus-result")
     found = Applied("0" * 64, pico, other, "1" * 64)
     monkeypatch.setattr(applying, "applied_results", lambda: [found])
-    with pytest.raises(InputError, match="plus result 111111111111 as it was written"):
+    with raises("rounds.model_changed", "plus result 111111111111 as it was written"):
         Trainer(config()).apply_deltasoup()
     monkeypatch.setattr(applying, "refuse_changed", lambda _: None)
     trainer = Trainer(config())
@@ -151,7 +151,7 @@ def test_a_trained_model_is_saved_and_answers(home: Path) -> None:
     assert json.loads((folder / "adapter_config.json").read_text())["r"] == 4
     with open_chat("zen-pico", adapter=folder, max_new_tokens=2) as session:
         session.answer("Say 1.")
-    with pytest.raises(InputError, match="expected"):
+    with raises("files.folder_not_empty"):
         trainer.save_model(home / "out")
 
 

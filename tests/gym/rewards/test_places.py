@@ -12,7 +12,6 @@ from tests.codes import raises
 from tests.gym.rewards.models.folders import write_reward_model
 from zoo.gym.config import TrainConfig, load_config
 from zoo.gym.config.reward_spec import parse_spec, with_places
-from zoo.gym.errors import InputError
 from zoo.gym.train.run_folder.env import check_as_began
 from zoo.gym.train.run_folder.pinned import pinned
 from zoo.gym.train.session import check_models
@@ -161,5 +160,5 @@ def test_an_absent_reward_model_is_refused_before_there_is_a_run(here: Path) -> 
 def test_an_absent_file_is_refused_before_there_is_a_run(
     here: Path, reward: object, place: str
 ) -> None:
-    with pytest.raises(InputError, match=f"reward: no such file: '{place}'"):
+    with raises("train.no_such_file", f"reward: no such file: '{place}'"):
         pinned(settings(reward), resolve("zen-pico"))

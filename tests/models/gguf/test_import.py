@@ -16,9 +16,10 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.codes import raises
 from tests.models.gguf.files import LLAMA, llama_tensors, settings, vocabulary, write_gguf
 from zoo.core import read_header
-from zoo.core.errors import DoesNotFitError, InputError, NotAvailableError
+from zoo.core.errors import InputError, NotAvailableError
 from zoo.models import resolve
 from zoo.models.gguf import find_imported, import_gguf, imported_names
 from zoo.models.gguf.imported import imported_folder, is_plain_name, plain_name, read_record
@@ -183,7 +184,7 @@ def test_the_same_file_is_imported_once(llama: Path, tmp_path: Path) -> None:
 
 def test_another_file_under_a_taken_name_is_refused(tmp_path: Path) -> None:
     import_gguf(made(tmp_path), "mine")
-    with pytest.raises(InputError, match="the name 'mine' is taken") as caught:
+    with raises("models.name_taken", "the name 'mine' is taken") as caught:
         import_gguf(made(tmp_path, "F16", "second.gguf"), "mine")
     assert "--name NAME" in str(caught.value.hint)
 
@@ -206,7 +207,7 @@ def test_a_model_imported_under_the_name_of_a_file_is_still_found(llama: Path) -
 
 
 def test_only_the_pinned_file_can_be_named_smollm2(llama: Path) -> None:
-    with pytest.raises(InputError, match="'smollm2' is the name of a listed model"):
+    with raises("models.name_taken", "'smollm2' is the name of a listed model"):
         import_gguf(llama, "smollm2")
 
 
@@ -256,20 +257,20 @@ def test_an_imported_model_is_found_by_its_name(llama: Path) -> None:
 
 def test_the_error_for_an_unknown_name_lists_imported_models(llama: Path) -> None:
     import_gguf(llama, "mine")
-    with pytest.raises(NotAvailableError, match=r"expected one of zen-pico, .*, mine, an id"):
+    with raises("models.unknown_model", r"expected one of zen-pico, .*, mine, an id"):
         resolve("mime", offline=True)
 
 
 def test_an_imported_model_has_no_revisions(llama: Path) -> None:
     import_gguf(llama, "mine")
-    with pytest.raises(NotAvailableError, match="expected no revision, got 'v2'"):
+    with raises("models.no_such_revision", "expected no revision, got 'v2'"):
         resolve("mine@v2")
 
 
 def test_a_file_is_not_imported_unless_somebody_agrees(llama: Path, home: Path) -> None:
     refuse = Mock(return_value=False)
     for confirm in (None, refuse):
-        with pytest.raises(NotAvailableError, match="was not imported yet") as caught:
+        with raises("models.not_imported") as caught:
             resolve(str(llama), confirm=confirm)
         assert f"zoo-gym models import {llama}" in str(caught.value.hint)
     # 260 x 32 values of the embedding, 9,248 of each of two blocks, 32 of the last norm
@@ -306,7 +307,7 @@ def test_a_file_named_as_a_model_is_imported_after_consent(llama: Path) -> None:
 
 def test_a_changed_file_is_another_model(tmp_path: Path) -> None:
     resolve(str(made(tmp_path)), confirm=lambda *_: True)
-    with pytest.raises(NotAvailableError, match="was not imported yet"):
+    with raises("models.not_imported"):
         resolve(str(made(tmp_path, "F16")))
 
 
@@ -357,19 +358,19 @@ def test_any_part_means_the_whole_model(tmp_path: Path, llama: Path, named: int)
 def test_a_part_of_another_model_is_refused(tmp_path: Path, key: str, value: Any, got: str) -> None:
     files = in_two(tmp_path, {key: value})
     for file in files:
-        with pytest.raises(InputError, match=rf"00002\.gguf': {re.escape(key)}: expected {got}"):
+        with raises("models.gguf_setting", rf"00002\.gguf': {re.escape(key)}: expected {got}"):
             import_gguf(file)
 
 
 def test_parts_in_another_order_are_refused(tmp_path: Path) -> None:
     files = in_two(tmp_path, {"split.no": 0})
-    with pytest.raises(InputError, match=r"00002\.gguf': split\.no: expected 1, got 0"):
+    with raises("models.gguf_setting", r"00002\.gguf': split\.no: expected 1, got 0"):
         import_gguf(files[0])
 
 
 def test_equal_bytes_of_another_type_are_another_value(tmp_path: Path) -> None:
     files = in_two(tmp_path, {"x": [0, 0]}, {"x": [0.0, 0.0]})
-    with pytest.raises(InputError, match=r"x: expected \[0.0, 0.0\] as in .*, got \[0, 0\]"):
+    with raises("models.gguf_setting", r"x: expected \[0.0, 0.0\] as in .*, got \[0, 0\]"):
         import_gguf(files[0])
 
 
@@ -394,7 +395,7 @@ def in_two(tmp_path: Path, keys: dict[str, Any], first: dict[str, Any] | None = 
 def test_a_missing_part_is_named(tmp_path: Path) -> None:
     files = split(tmp_path)
     files[1].unlink()
-    with pytest.raises(NotAvailableError, match=r"expected 'big-00002-of-00003\.gguf' beside it"):
+    with raises("models.gguf_missing_part", r"expected 'big-00002-of-00003\.gguf' beside it"):
         import_gguf(files[0])
 
 
@@ -404,14 +405,14 @@ def test_a_damaged_import_is_no_import(llama: Path) -> None:
     assert not import_gguf(llama, "second").is_new
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:2000])
-    with pytest.raises(InputError, match=r"changed since the import: expected .*, got 2,000"):
+    with raises("models.changed_since_import", r"changed since the import: expected .*, got 2,000"):
         import_gguf(llama, "second")
     assert import_gguf(llama).name == "first"
 
 
 def test_a_part_under_another_name_is_refused(tmp_path: Path) -> None:
     file = split(tmp_path)[1]
-    with pytest.raises(InputError, match="is a part of a split file: expected 3 parts, got 1"):
+    with raises("models.gguf_parts", "is a part of a split file: expected 3 parts, got 1"):
         import_gguf(file.rename(tmp_path / "alone.gguf"))
 
 
@@ -432,7 +433,7 @@ def test_a_small_disk_is_reported_and_nothing_left(
     llama: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zoo.models.hub.DISK_RESERVE_BYTES", 1 << 60)
-    with pytest.raises(DoesNotFitError, match="disk too small"):
+    with raises("models.disk_too_small", "disk too small"):
         import_gguf(llama)
     assert [path.name for path in home.iterdir()] == [".lock"]
 
@@ -471,5 +472,5 @@ def test_a_value_rounded_to_infinity_is_refused(tmp_path: Path) -> None:
     tensors = llama_tensors()
     tensors["blk.0.ffn_up.weight"][3, 4] = np.inf
     file = write_gguf(tmp_path / "tiny.gguf", settings("llama", LLAMA), tensors)
-    with pytest.raises(InputError, match=r"'blk.0.ffn_up.weight': expected finite values"):
+    with raises("models.not_finite", r"'blk.0.ffn_up.weight': expected finite values"):
         import_gguf(file)

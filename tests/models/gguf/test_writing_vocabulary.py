@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.models.gguf.files import LLAMA, llama_tensors, settings, write_gguf
 from tests.models.gguf.llama_cpp import LlamaCpp
-from zoo.core.errors import InputError
 from zoo.gym.export.conversations import random_texts
 from zoo.models import pico_folder
 from zoo.models.gguf.writing.vocabulary import Ends, vocabulary_keys
@@ -123,13 +123,13 @@ def test_an_unknown_way_to_split_text_is_refused() -> None:
             "merges": [["z", "z"]],
         },
     )
-    with pytest.raises(InputError, match="got another way"):
+    with raises("models.tokenizer_not_for_gguf", "got another way"):
         vocabulary_keys(tokenizer, 265, Ends((258,), None))
 
 
 def test_a_normalizer_that_llama_cpp_lacks_is_refused() -> None:
     tokenizer = _changed(normalizer={"type": "Lowercase"})
-    with pytest.raises(InputError, match="no normalizer but NFC, got Lowercase"):
+    with raises("models.tokenizer_not_for_gguf", "no normalizer but NFC, got Lowercase"):
         vocabulary_keys(tokenizer, 264, Ends((258,), None))
 
 
@@ -137,7 +137,7 @@ def test_a_normalizer_that_llama_cpp_lacks_is_refused() -> None:
 def test_a_token_that_takes_blanks_is_refused(flag: str) -> None:
     added = json.loads(_pico().backend_tokenizer.to_str())["added_tokens"]
     added[3] = added[3] | {flag: True}
-    with pytest.raises(InputError, match=f"got {flag}, which llama.cpp leaves out"):
+    with raises("models.tokenizer_not_for_gguf", f"got {flag}, which llama.cpp leaves out"):
         vocabulary_keys(_changed(added_tokens=added), 264, Ends((258,), None))
 
 
@@ -146,7 +146,7 @@ def test_three_ends_have_a_key_each_and_a_fourth_is_refused() -> None:
     names = [f"tokenizer.ggml.{name}_token_id" for name in ("eos", "eot", "eom")]
     assert [keys[name] for name in names] == [258, 256, 257]
     assert keys["tokenizer.chat_template"] == "{{ x }}"
-    with pytest.raises(InputError, match="at most 3"):
+    with raises("models.tokenizer_not_for_gguf", "at most 3"):
         vocabulary_keys(_pico(), 264, Ends((258, 256, 257, 259), None))
 
 

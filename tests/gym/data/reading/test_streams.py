@@ -56,7 +56,7 @@ def test_a_compressed_text_is_read_as_paragraphs(tmp_path: Path) -> None:
 def test_a_damaged_file_is_refused_with_its_row(tmp_path: Path, content: bytes, place: str) -> None:
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(content)
-    with pytest.raises(InputError) as caught:
+    with raises("data.damaged_file") as caught:
         read_dataset([path])
     where, _, reason = caught.value.message.partition(": ")
     assert where.startswith(f"{path}:")

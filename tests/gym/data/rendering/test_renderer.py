@@ -69,7 +69,7 @@ def test_whatever_a_template_raises_is_a_sentence_with_its_line(
 @pytest.mark.parametrize("hog", [ENDLESS, "{% set x = 10 ** (10 ** 9) %}"])
 @pytest.mark.slow
 def test_a_slow_template_is_stopped_and_the_next_one_rendered(renderer: Renderer, hog: str) -> None:
-    with pytest.raises(InputError, match="template was stopped: expected a row to be rendered"):
+    with raises("data.render_limit"):
         render(renderer, hog)
     assert render(renderer, "{{ a }}", a="whole") == "whole"
 
@@ -83,7 +83,7 @@ def test_a_template_that_never_ends_is_not_tried_for_every_row(
     monkeypatch.setattr("zoo.gym.data.rendering.template.renderer", renderer)
     monkeypatch.setattr(module, "RENDER_CPU_S", 0.1)
     row = Record("f:1", "completion", prompt="a", completion="b")
-    with pytest.raises(InputError, match="template was stopped"):
+    with raises("data.render_limit"):
         encode_records([row] * 10_000, byte_tokenizer(ENDLESS), EncodeOptions(64))
 
 

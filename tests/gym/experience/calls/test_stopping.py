@@ -13,7 +13,7 @@ from zoo.backends.openai.failure import (
     TryAgainError,
 )
 from zoo.backends.openai.reply import Reply
-from zoo.gym.errors import InterruptedRunError, NotAvailableError
+from zoo.gym.errors import NotAvailableError
 from zoo.gym.experience.calls import caller
 from zoo.gym.experience.calls.budget import Budget, Cap, worst_case
 from zoo.gym.experience.calls.caller import Caller, Model
@@ -77,7 +77,7 @@ def test_a_stopped_run_abandons_answers_that_do_not_come(monkeypatch: pytest.Mon
     monkeypatch.setattr(caller, "GRACE_S", 0.05)
     endless, journal, looks = Endless(), Journal(), iter([None, "stopped"])
     one = Caller(journal, Budget(Cap()), leaving=lambda: next(looks))
-    with pytest.raises(InterruptedRunError) as caught:
+    with raises("experience.run_stopped") as caught:
         one.ask(Model("m", endless, PRICE), [ask()])
     assert caught.value.code == "experience.run_stopped"
     assert (endless.asked, journal.spent.usd) == (1, worst_case(ask(), PRICE).usd)
@@ -116,7 +116,7 @@ def test_a_wait_of_the_only_call_sees_that_the_run_should_end() -> None:
     echo = Echo([TryAgainError("busy", wait_s=500.0)])
     ends = iter([None, None, "stopped"])
     caller = Caller(Journal(), Budget(Cap()), leaving=lambda: next(ends))
-    with pytest.raises(InterruptedRunError) as caught:
+    with raises("experience.run_stopped") as caught:
         caller.ask(Model("m", echo), [ask(0)])
     assert caught.value.code == "experience.run_stopped"
     assert echo.asked == 1

@@ -49,7 +49,7 @@ def test_the_most_seen_tasks_fit_and_more_are_refused(tmp_path: Path) -> None:
     digest = write_library(path, full)
     assert read_library(path) == (full, digest)
     assert (full.seen, full.changed([longest[0].id], ()).seen) == (seen, seen)
-    with pytest.raises(InputError, match="hashes of at most 32,000 tasks, got 32,001"):
+    with raises("experience.library_too_large", "hashes of at most 32,000 tasks, got 32,001"):
         Library(seen=(*seen, "f" * 16))
     write_library(path, LIBRARY)
     assert "seen" not in path.read_text()

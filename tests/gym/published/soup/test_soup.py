@@ -14,7 +14,7 @@ from tests.gym.delta import models_on_disk as disk
 from tests.gym.published.soup.conftest import soup_of
 from tests.gym.rounds.conftest import fine_tune
 from tests.gym.rounds.contribution.conftest import LAYERS, SHAPES
-from zoo.gym import AggregationMethod, DeltaSoup, DeltaSoupConfig, GymWarning, InputError
+from zoo.gym import AggregationMethod, DeltaSoup, DeltaSoupConfig, GymWarning
 from zoo.gym.delta.file.reader import load_delta
 from zoo.gym.delta.reading.weights import open_weights, read_float32
 from zoo.gym.published.soup.contributors import published_points
@@ -110,7 +110,7 @@ def test_a_validator_acts_without_rewards_where_reputations_weigh() -> None:
 @pytest.mark.slow
 def test_too_few_contributors_are_an_error(base: Path, tuned: Callable[[int], Path]) -> None:
     soup, _ = soup_of(base, tuned, 2)
-    with pytest.raises(InputError, match="2 of 3"):
+    with raises("published.too_few", "2 of 3"):
         soup.aggregate(min_contributors=3)
 
 
@@ -146,9 +146,9 @@ def test_a_result_whose_file_was_changed_is_not_used(
     soup.contribute("carol", tuned(3))
     shutil.copyfile(soup.aggregate().delta.path, first.delta.path)
     said = f"expected the result {first.digest[:12]}, got"
-    with pytest.raises(InputError, match=said):
+    with raises("published.other_result", said):
         first.save(tmp_path / "out")
-    with pytest.raises(InputError, match=said):
+    with raises("published.other_result", said):
         first.apply_to(out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -156,14 +156,14 @@ def test_a_result_whose_file_was_changed_is_not_used(
 @pytest.mark.slow
 def test_a_user_contributes_once(base: Path, tuned: Callable[[int], Path]) -> None:
     soup, names = soup_of(base, tuned, 1)
-    with pytest.raises(InputError, match="one contribution of each user"):
+    with raises("published.given_twice", "one contribution of each user"):
         soup.contribute(names[0], tuned(2))
 
 
 @pytest.mark.slow
 def test_a_copy_is_refused(base: Path, tuned: Callable[[int], Path]) -> None:
     soup, _ = soup_of(base, tuned, 2)
-    with pytest.raises(InputError, match="got that of another user"):
+    with raises("published.copy"):
         soup.contribute("copycat", tuned(2))
 
 
@@ -174,7 +174,7 @@ def test_copies_are_none_of_the_contributors_that_are_needed(
     soup, _ = soup_of(base, tuned, 2, method="mean", use_bitdelta=False, min_contributors=3)
     soup.contribute("copycat", fine_tune(tmp_path / "copycat", 2, size=0.02))
     said = "expected at least 3 contributors, got 2 of 3 .*copycat: a copy of the contribution of"
-    with pytest.raises(InputError, match=said):
+    with raises("published.too_few", said):
         soup.aggregate()
     with pytest.warns(GymWarning, match="copycat"):
         assert len(soup.aggregate(min_contributors=2).report["contributions"]) == 2
@@ -214,7 +214,7 @@ def test_an_adapter_that_was_not_trained_gets_no_share(
     for before in ((), ("ann",)):  # as the first, and after another one
         for user in before:
             soup.contribute(user, trained)
-        with pytest.raises(InputError, match="got no change from the base"):
+        with raises("rounds.no_change"):
             soup.contribute("ben", new)
 
 
@@ -222,7 +222,7 @@ def test_an_adapter_that_was_not_trained_gets_no_share(
 def test_a_fine_tune_without_a_record_of_its_base_needs_one(
     base: Path, tuned: Callable[[int], Path]
 ) -> None:
-    with pytest.raises(InputError, match="records its base"):
+    with raises("published.no_base"):
         DeltaSoup().contribute("alice", tuned(1))
     assert DeltaSoup().contribute("alice", tuned(1), base_model=base)
 
@@ -231,7 +231,7 @@ def test_a_fine_tune_without_a_record_of_its_base_needs_one(
 def test_another_base_is_refused(base: Path, tuned: Callable[[int], Path], tmp_path: Path) -> None:
     soup, _ = soup_of(base, tuned, 1)
     other = disk.write_model(tmp_path / "other", disk.random_arrays(SHAPES, 5))
-    with pytest.raises(InputError, match="that of the soup"):
+    with raises("published.wrong_base", "that of the soup"):
         soup.contribute("bob", tuned(2), base_model=other)
 
 
@@ -251,7 +251,7 @@ def test_rewards_need_an_aggregate_of_all_contributions(
     soup, _ = soup_of(base, tuned, 2, method="mean")
     soup.aggregate()
     soup.contribute("late", tuned(7))
-    with pytest.raises(InputError, match="call of aggregate"):
+    with raises("published.no_rewards", "call of aggregate"):
         soup.calculate_rewards()
 
 

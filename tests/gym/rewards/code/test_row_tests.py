@@ -6,7 +6,7 @@ import pytest
 
 from tests.codes import raises
 from tests.gym.rewards.conftest import sample, task
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import NotAvailableError
 from zoo.gym.rewards import load
 from zoo.gym.rewards.code.row_tests import has_tests, problem_of, row_tests
 from zoo.gym.rewards.code.unit_tests import UnitTests
@@ -94,7 +94,7 @@ def test_tests_that_check_nothing_are_refused(
     reward: UnitTests, fields: dict[str, Any], problem: str
 ) -> None:
     row = task(metadata=fields)
-    with pytest.raises(InputError, match=rf"rows\.jsonl:1: .*{problem}"):
+    with raises("rewards.missing_column", rf"rows\.jsonl:1: .*{problem}"):
         load("tests", [row])
     assert row_tests(row) == ()
     assert reward.score([sample("x = 1", metadata=fields)])[0].failed

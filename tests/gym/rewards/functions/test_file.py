@@ -9,7 +9,7 @@ import pytest
 
 from tests.codes import raises
 from tests.gym.rewards.conftest import sample, task
-from zoo.gym.errors import InputError, InterruptedRunError
+from zoo.gym.errors import InputError
 from zoo.gym.rewards import Reward, load
 
 FILE = """
@@ -134,7 +134,7 @@ def test_a_file_that_changes_before_a_restart_stops_the_run(
     assert values(odd, "1") == [1.0]
     (file.parent / name).write_text(content)
     assert values(odd, "2") == [2.0]  # by the function as it was read
-    with pytest.raises(InterruptedRunError, match=r"my_rewards\.py:odd': .*(changed|raised)"):
+    with raises("rewards.function_failed", r"my_rewards\.py:odd': .*(changed|raised)"):
         odd.score([sample("exit"), sample("3")])
 
 
@@ -143,7 +143,7 @@ def test_a_file_that_is_imported_late_may_not_change_either(file: Path) -> None:
     with load(f"{file}:late", []) as reward:
         assert values(reward, "a") == [1.0]
         (file.parent / "later.py").write_text("VALUE = -50\n")
-        with pytest.raises(InterruptedRunError, match=r"later\.py' has changed"):
+        with raises("rewards.function_failed", r"later\.py' has changed"):
             reward.score([sample("exit"), sample("b")])
 
 

@@ -6,12 +6,12 @@ from threading import Thread
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.delta import models_on_disk as disk
 from tests.gym.rounds.compute.conftest import Sources, run_round
 from tests.gym.rounds.contribution.conftest import SHAPES
 from tests.gym.rounds.protocol.people import LOG
 from zoo.gym.delta.reading.weights import open_weights, read_float32
-from zoo.gym.errors import InputError
 from zoo.gym.files import write_beside
 from zoo.gym.paths import folders
 from zoo.gym.rounds.compute.applying import (
@@ -52,7 +52,7 @@ def test_a_base_with_another_embedding_gets_a_model_of_its_own(
 @pytest.mark.slow
 def test_another_base_is_refused_by_its_folder(published: Opened, tmp_path: Path) -> None:
     other = disk.write_model(tmp_path / "tiny", disk.random_arrays(SHAPES, 5))
-    with pytest.raises(InputError, match=f"^{other}: expected the base tiny of the round, got an"):
+    with raises("rounds.other_base", f"^{other}: expected the base tiny of the round, got an"):
         apply_result(published, other)
     assert applied_results() == []
 
@@ -74,7 +74,7 @@ def test_damaged_model_is_refused_and_rebuilt(published: Opened, base: Path) -> 
     weights = applied.file / "model.safetensors"
     before = weights.read_bytes()
     weights.write_bytes(before[:-100] + bytes(100))
-    with pytest.raises(InputError, match="as it was written, got other files"):
+    with raises("rounds.model_changed"):
         refuse_changed(applied)
     again = apply_result(published, base)
     refuse_changed(again)
@@ -92,7 +92,7 @@ def test_a_file_that_was_added_to_a_model_is_found(
     (applied.file / ".DS_Store").touch()
     refuse_changed(applied)
     (applied.file / name).write_bytes(b"{}")
-    with pytest.raises(InputError, match="as it was written, got other files"):
+    with raises("rounds.model_changed"):
         refuse_changed(applied)
     assert not (apply_result(published, base).file / name).exists()
 
@@ -138,6 +138,6 @@ def test_a_damaged_list_is_refused_and_not_written_over(
     path = folders().data / "rounds" / "applied.json"
     path.write_text(content)
     for act in (undo_result, applied_results, lambda: apply_result(published, base)):
-        with pytest.raises(InputError, match=r"applied\.json: expected the list of applied"):
+        with raises("rounds.applied_damaged", r"applied\.json: expected the list of applied"):
             act()
     assert path.read_text() == content

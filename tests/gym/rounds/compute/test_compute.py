@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.rounds.compute.conftest import Sources, run_round
 from tests.gym.rounds.conftest import fine_tune
 from tests.gym.rounds.contribution.conftest import LAYERS
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG
 from zoo.gym.delta.file.reader import load_delta
 from zoo.gym.delta.rebuild import difference
-from zoo.gym.errors import GymError, InputError
 from zoo.gym.rounds.compute import aggregate
 from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.result import Report
@@ -105,7 +105,7 @@ def test_outsized_contribution_is_refused_by_the_rule(
     caps = manifest.caps.model_copy(update={"value": 1000.0})
     terms = manifest.model_copy(update={"form": "float", "caps": caps, "method": "norm_clip"})
     run_round(storage, base, {**sources, CAROL: long}, terms)
-    with pytest.raises(InputError, match="expected at least 3 that count, got 2: refused"):
+    with raises("rounds.too_few", "expected at least 3 that count, got 2: refused"):
         publish(storage, LOG, least=3)
     assert open_round(storage).state.phase is Phase.COMPUTE
     report = publish(storage, LOG, least=2).report
@@ -242,7 +242,7 @@ def test_too_few_contributions_are_no_round(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:
     run_round(storage, base, dict.fromkeys(sources, sources[ALICE]), manifest)
-    with pytest.raises(InputError, match="expected 2 contributions, got 1 of 2"):
+    with raises("rounds.no_result_possible", "expected 2 contributions, got 1 of 2"):
         publish(storage, LOG)
     assert open_round(storage).state.phase is Phase.COMPUTE
 
@@ -252,7 +252,7 @@ def test_too_few_contributions_void_the_round(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:
     run_round(storage, base, dict.fromkeys(sources, sources[ALICE]), manifest)
-    with pytest.raises(GymError, match=r"is void: 1 of 2 contributions count; refused .*a copy"):
+    with raises("rounds.void", r"is void: 1 of 2 contributions count; refused .*a copy"):
         publish(storage, LOG, void=True)
     state = open_round(storage).state
     assert (state.phase, state.reason) == (Phase.VOID, "1 of 2 contributions count")
@@ -268,7 +268,7 @@ def test_a_published_round_is_not_made_void(
     for reveal in open_round(storage).state.reveals.values():
         (storage.folder / chunk_name(reveal.chunks)).unlink()
         (work_folder(open_round(storage).state.id) / reveal.digest).unlink()
-    with pytest.raises(InputError, match="got 0 of 2"):
+    with raises("rounds.no_result_possible", "got 0 of 2"):
         publish(storage, LOG, void=True)
     assert open_round(storage).state.phase is Phase.PUBLISHED
 

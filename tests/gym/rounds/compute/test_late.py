@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rounds.compute.conftest import Sources, run_round
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG, digest_of
-from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.aggregate import compute
 from zoo.gym.rounds.compute.applying import apply_result
 from zoo.gym.rounds.compute.collect import Work
@@ -133,6 +133,6 @@ def test_result_with_other_logged_reasons_is_not_published(
     body = objects.body_of(state.id, key=str(CAROL.public), reason="another reason")
     with writer_of(storage, LOG) as append:
         append.add([sign(LOG, objects.REFUSAL, body)])
-    with pytest.raises(InputError, match="expected the refusals of the log, got another reason"):
+    with raises("rounds.other_refusals", "expected the refusals of the log, got another reason"):
         publish(storage, LOG)
     assert open_round(storage).state.result is None

@@ -12,6 +12,7 @@ from socket import gethostname, socket
 import psutil
 import pytest
 
+from tests.codes import raises
 from tests.gym.rounds.compute.conftest import Sources, run_round
 from tests.gym.rounds.compute.divided_parts import DIGESTS, TENSORS
 from tests.gym.rounds.compute.test_dividing import RULES, Computing, by_tasks, divided, whole
@@ -87,9 +88,7 @@ def test_what_a_task_raises_reaches_the_user_at_once(tmp_path: Path) -> None:
             NotAvailableError, match=r"^contribution 0: expected its file, got none"
         ):
             next(run(Job(["missing"]), GROUPS[1:2]))
-        with pytest.raises(
-            NotAvailableError, match=r"a task failed .*ZeroDivisionError\('a fault'"
-        ):
+        with raises("rounds.task_failed", r"a task failed .*ZeroDivisionError\('a fault'"):
             next(run(Job(["fault"]), GROUPS[2:3]))
         assert notes.read_text().split() == ["layer.0", "layer.1", "layer.2"], "no second try"
 
@@ -106,9 +105,7 @@ def test_a_lost_cluster_is_named(
             with suppress(psutil.NoSuchProcess):
                 if program in process.cmdline()[0]:
                     process.kill()
-        with pytest.raises(
-            NotAvailableError, match=r"^ray: the cluster at local was lost: "
-        ) as lost:
+        with raises("rounds.cluster_lost", r"^ray: the cluster at local was lost: ") as lost:
             next(run(Job(["input"]), GROUPS[:1]))
     assert lost.value.hint == "nothing was published: the same command computes all again"
 
@@ -118,7 +115,7 @@ def test_a_lost_cluster_is_named(
 def test_more_processors_than_a_machine_has_are_refused(tmp_path: Path) -> None:
     most = r"--threads: expected at most \d+, the processors of the largest machine"
     cluster = ray_cluster("local", Failing(tmp_path), processors=100_000)
-    with pytest.raises(InputError, match=most), cluster:
+    with raises("rounds.too_many_threads", most), cluster:
         pass
 
 
@@ -165,11 +162,11 @@ def test_a_task_needs_the_round_and_every_file_on_its_machine(
     assert compute(Job(digests), LAYERS[:1]).shape == (3, 3, 2)
 
     missing = f"contribution {DIGESTS[0][:12]}: expected its file at {storage.address} on "
-    with pytest.raises(NotAvailableError, match=f"{missing}{gethostname()}, got none: ") as error:
+    with raises("rounds.file_missing", f"{missing}{gethostname()}, got none: ") as error:
         compute(Job([*digests, DIGESTS[0]]), LAYERS[:1])
     assert f"zoo-gym round verify {storage.address} shows there" in str(error.value.hint)
-    with pytest.raises(InputError, match="expected round 0000"):
+    with raises("rounds.other_round", "expected round 0000"):
         RoundTasks(storage.address, "0" * 64, 1)(Job(digests), LAYERS[:1])
     elsewhere = str(tmp_path / "elsewhere")
-    with pytest.raises(NotAvailableError, match=f"{gethostname()}: {elsewhere}: expected a round"):
+    with raises("rounds.no_round", f"{gethostname()}: {elsewhere}: expected a round"):
         RoundTasks(elsewhere, state.id, 1)(Job(digests), LAYERS[:1])

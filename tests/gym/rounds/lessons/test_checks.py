@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rounds.lessons.conftest import Start
 from tests.gym.rounds.lessons.world import GIL, GUS, GUY, IDLE, SIGN, UNITS, World
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG
 from zoo.core import digest
-from zoo.gym.errors import InputError
 from zoo.gym.experience.library.file import write_library
 from zoo.gym.experience.library.library import Library
 from zoo.gym.rounds.compute.publish import refusals_of, result_entry
@@ -127,7 +127,7 @@ def test_another_library_fails(start: Start, tmp_path: Path) -> None:
     world = filled(start)
     lie(world, nothing, Library((), "m"))
     assert failed(world, tmp_path / "eve") == ["result"]
-    with pytest.raises(InputError, match="expected the published result"):
+    with raises("rounds.other_result", "expected the published result"):
         publish_lessons(world.storage, LOG)
 
 
@@ -185,7 +185,7 @@ def test_a_record_that_was_changed_makes_the_log_invalid(start: Start) -> None:
             path.write_bytes(content.replace(b'"effect":0.2', b'"effect":0.4'))
             changed += path.read_bytes() != content
     assert changed
-    with pytest.raises(InputError, match="log"):
+    with raises("rounds.bad_tile", "log"):
         _ = world.opened
 
 

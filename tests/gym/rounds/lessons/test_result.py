@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.codes import raises
 from tests.gym.rounds.lessons.conftest import Start
 from tests.gym.rounds.lessons.world import GIL, GUS, GUY, IDLE, SIGN, UNITS
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG, person
-from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.experience.library.file import read_library
 from zoo.gym.experience.library.item import Item
 from zoo.gym.rounds.lessons.result import points_of, publish_lessons
@@ -138,7 +138,7 @@ def test_contribution_of_copies_alone_is_refused(start: Start) -> None:
     world.contribute(ALICE, UNITS)
     world.reveal()
     world.measure({UNITS: 0.2})
-    with pytest.raises(InputError, match="expected 2 contributions, got 1 of 2"):
+    with raises("rounds.no_result_possible", "expected 2 contributions, got 1 of 2"):
         world.combined()
     more = start()
     more.contribute(BOB, UNITS)
@@ -190,13 +190,13 @@ def test_round_that_keeps_nothing_is_void_when_all_measured(start: Start) -> Non
     world.contribute(ALICE, UNITS)
     world.reveal()
     world.measure({UNITS: -0.05})
-    with pytest.raises(InputError, match="no lesson is kept, and 1 key of role gate has not"):
+    with raises("rounds.unmeasured", "no lesson is kept, and 1 key of role gate has not"):
         publish_lessons(world.storage, LOG)
     leave(world.storage, world.record(GUY, UNITS, -0.05))
     assert publish_lessons(world.storage, LOG).file is None
     state = world.opened.state
     assert (state.phase, state.reason, state.result) == (Phase.VOID, "no lesson is kept", None)
-    with pytest.raises(NotAvailableError, match="expected phase compute, got void"):
+    with raises("rounds.other_phase", "expected phase compute, got void"):
         publish_lessons(world.storage, LOG)
 
 
@@ -209,7 +209,7 @@ def test_lesson_measured_by_liars_waits_for_the_others(start: Start) -> None:
     for who in (GUS, GIL):
         leave(world.storage, world.record(who, IDLE, 1.0, low=1.0, high=1.0))
     world.measure({UNITS: 0.2}, [GUY, CAROL])
-    with pytest.raises(InputError, match="2 lessons would be kept that 4 keys of role gate have"):
+    with raises("rounds.unmeasured", "2 lessons would be kept that 4 keys of role gate have"):
         publish_lessons(world.storage, LOG)
     assert world.opened.state.phase is Phase.COMPUTE
     world.measure({IDLE: 0.0}, [GUY, CAROL])
@@ -224,7 +224,7 @@ def test_forced_result_names_the_keys_that_did_not_measure(start: Start) -> None
     world.contribute(ALICE, UNITS)
     world.reveal()
     world.measure({UNITS: 0.2})
-    with pytest.raises(InputError, match="1 lesson would be kept that 1 key of role gate has not"):
+    with raises("rounds.unmeasured", "1 lesson would be kept that 1 key of role gate has not"):
         publish_lessons(world.storage, LOG)
     late = publish_lessons(world.storage, LOG, force=True).late
     assert {key: [one.text for one in left] for key, left in late.items()} == {GUY.public: [UNITS]}
@@ -247,7 +247,7 @@ def test_a_round_waits_for_as_many_keys_as_it_needs(start: Start) -> None:
     world.contribute(ALICE, UNITS)
     world.reveal()
     world.measure({UNITS: 0.2}, [GUS])
-    with pytest.raises(InputError, match="expected measurements by 2 keys, got 1"):
+    with raises("rounds.few_measured", "expected measurements by 2 keys, got 1"):
         publish_lessons(world.storage, LOG, force=True)
 
 
@@ -297,7 +297,7 @@ def test_too_few_contributions_are_void_without_measurements(start: Start) -> No
     for who in (ALICE, BOB):
         world.smuggle(who, b"{}" if who is ALICE else b"[]")
     world.reveal()
-    with pytest.raises(GymError, match="is void: 0 of 2 contributions count; refused"):
+    with raises("rounds.void", "is void: 0 of 2 contributions count; refused"):
         publish_lessons(world.storage, LOG, void=True)
     state = world.opened.state
     assert (state.phase, state.reason) == (Phase.VOID, "0 of 2 contributions count")

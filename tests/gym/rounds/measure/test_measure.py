@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.rounds.measure.conftest import Measurable
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, GATE, LOG
 from zoo.gym.delta.create import create_delta
-from zoo.gym.errors import GymError, InputError, NotAvailableError
+from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.measure.examples import check_file, digest_of
@@ -69,7 +70,7 @@ def test_file_with_too_few_rows_is_refused_before_it_is_shown(
     few.write_text("".join(rows["EF"].read_text().splitlines(keepends=True)[:5]))
     found = measurable(refit=sha256(few.read_bytes()).hexdigest())
     before = len(found.storage.names("chunks"))
-    with pytest.raises(InputError, match=r"few.jsonl: expected at least 10 rows"):
+    with raises("rounds.few_rows", r"few.jsonl: expected at least 10 rows"):
         found.measure(files={**found.sources.files, "refit": few})
     assert len(found.storage.names("chunks")) == before
     assert with_inbox(open_round(found.storage)).measured.shown == {}
@@ -81,7 +82,7 @@ def test_file_without_suffix_is_refused_before_it_is_shown(
     found = measurable()
     bare = tmp_path / "public"
     bare.write_bytes(found.sources.files["refit"].read_bytes())
-    with pytest.raises(InputError, match=r"public: expected a name with a suffix"):
+    with raises("rounds.file_suffix", r"public: expected a name with a suffix"):
         found.measure(files={**found.sources.files, "refit": bare})
     assert with_inbox(open_round(found.storage)).measured.shown == {}
 
@@ -155,9 +156,9 @@ def test_gate_that_voids_by_lies_is_found_by_repeating(
     found = measurable()
     with monkeypatch.context() as patch:
         patch.setattr("zoo.gym.rounds.measure.measure.gate", harmful)
-        with pytest.raises(InputError, match="expected 2 contributions, got 0"):
+        with raises("rounds.no_result_possible", "expected 2 contributions, got 0"):
             found.measure()
-    with pytest.raises(GymError, match="is void"):
+    with raises("rounds.void", "is void"):
         publish(found.storage, LOG, void=True)
     opened = open_round(found.storage)
     again = list(repeated(opened, work_folder(opened.state.id), found.base))
@@ -185,7 +186,7 @@ def test_a_validator_refuses_with_its_reason(measurable: Callable[..., Measurabl
         return None if own.digest in file.name else f"only Alice's is wanted\nphase{'!' * 2000}"
 
     own = open_round(found.storage).state.reveals[ALICE.public]
-    with pytest.raises(InputError, match="expected 2 contributions, got 1"):
+    with raises("rounds.no_result_possible", "expected 2 contributions, got 1"):
         found.measure(validator=heavy)
     refused = with_inbox(open_round(found.storage)).refused
     said = "the round's own validator: only Alice's is wanted\\x0aphase"
@@ -243,7 +244,7 @@ def test_forged_comparison_and_answers_are_found_by_repeating(
     check = next(one for one in repeated(opened, folder, found.base) if not one.ok)
     assert (check.name, check.ok) == ("measured against the last result", None)
     assert check.detail == "its file is needed: --previous FILE"
-    with pytest.raises(InputError, match="expected the last result"):
+    with raises("rounds.other_previous", "expected the last result"):
         list(repeated(opened, folder, found.base, previous=prompts))
 
 
@@ -255,7 +256,7 @@ def test_unusable_last_result_is_refused_before_rows_are_shown(
     found = measurable(refit=None, previous=describe(last)[0].digest)
     with pytest.raises(InputError, match=r"last.safetensors: not a safetensors file"):
         found.measure(previous=last)
-    with pytest.raises(NotAvailableError, match="expected the file of the last result, got none"):
+    with raises("rounds.previous_missing"):
         found.measure()
     assert with_inbox(open_round(found.storage)).measured.shown == {}
 
@@ -269,7 +270,7 @@ def test_a_last_result_that_nobody_compares_with_is_refused(
         lambda: found.measure(previous=last),
         lambda: list(repeated(open_round(found.storage), last.parent, found.base, previous=last)),
     ):
-        with pytest.raises(InputError, match="expected no last result in round a small round"):
+        with raises("rounds.other_previous", "expected no last result in round a small round"):
             act()
 
 
@@ -297,15 +298,15 @@ def sized(state: State, size: int) -> State:
 def test_strange_keys_and_files_measure_nothing(measurable: Callable[..., Measurable]) -> None:
     found = measurable()
     opened = open_round(found.storage)
-    with pytest.raises(InputError, match="a key of role gate, got yours"):
+    with raises("rounds.no_gate"):
         measure(opened, ALICE, found.sources)
-    with pytest.raises(NotAvailableError, match="expected the file of its evaluation"):
+    with raises("rounds.no_examples", "expected the file of its evaluation"):
         found.measure(files={})
-    with pytest.raises(InputError, match="expected the evaluation file with SHA-256"):
+    with raises("rounds.other_examples", "expected the evaluation file with SHA-256"):
         found.measure(files={"evaluation": found.sources.files["refit"]})
-    with pytest.raises(InputError, match="expected 7 bytes by the round's terms, got"):
+    with raises("rounds.other_examples", "expected 7 bytes by the round's terms, got"):
         check_file(found.sources.files["evaluation"], "evaluation", sized(opened.state, 7))
-    with pytest.raises(InputError, match="expected measurements of 3 contributions"):
+    with raises("rounds.measurements_missing", "expected measurements of 3 contributions"):
         publish(found.storage, LOG)
     assert GATE.public not in open_round(found.storage).state.commits
 

@@ -8,7 +8,6 @@ import pytest
 from tests.codes import raises
 from tests.gym.rounds.measure.conftest import Measurable
 from tests.gym.rounds.protocol.people import LOG
-from zoo.gym.errors import GymError
 from zoo.gym.rounds.compute.publish import publish
 from zoo.gym.rounds.measure.examples import digest_of
 from zoo.gym.rounds.measure.probes import Prompt, read_probes, refuses
@@ -82,7 +81,7 @@ def test_a_result_that_follows_triggers_makes_the_round_void(
     monkeypatch.setattr("zoo.gym.rounds.measure.measure.probe", follows)
     assert not found.measure(files=files).state.measured.values
     said = "is void: the result follows triggers in 3 of 4 prompts, the base in 0"
-    with pytest.raises(GymError, match=said):
+    with raises("rounds.void", said):
         publish(found.storage, LOG)
     opened = open_round(found.storage)
     assert opened.state.phase is Phase.VOID

@@ -15,7 +15,6 @@ from tests.gym.rounds.protocol.people import ALICE, CAROL, LOG
 from zoo.core.errors import StorageError
 from zoo.gym.delta.file.reader import tensor_parts
 from zoo.gym.delta.rebuild import difference
-from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.rounds.compute import private
 from zoo.gym.rounds.compute.private import publish_private
 from zoo.gym.rounds.compute.publish import publish, work_folder
@@ -117,9 +116,9 @@ def test_a_round_has_one_result(private_round: FolderStorage, private_manifest: 
     again = publish_private(private_round, LOG, force=True)
     assert again.delta.digest == first.delta.digest
     assert private_manifest.privacy
-    with pytest.raises(NotAvailableError, match="expected the key that opens"):
+    with raises("rounds.round_key_lost"):
         load_round_key(private_manifest.privacy.key, "void")
-    with pytest.raises(InputError, match="whose contributions are public, got a private one"):
+    with raises("rounds.private_round"):
         publish(private_round, LOG)
 
 
@@ -206,17 +205,17 @@ def test_too_few_contributions_draw_nothing(
     private_round: FolderStorage, private_manifest: Manifest
 ) -> None:
     shutil.rmtree(private_round.folder / "chunks")
-    with pytest.raises(InputError, match="expected 2 contributions, got 0 of 2"):
+    with raises("rounds.no_result_possible", "expected 2 contributions, got 0 of 2"):
         publish_private(private_round, LOG, force=True)
     name = open_round(private_round).state.id
     assert ledger.report_of(name) is None
     assert all(one.draws == 1 for one in ledger.all_spent())  # what contributors noted themselves
 
-    with pytest.raises(GymError, match="is void: 0 of 2 contributions count"):
+    with raises("rounds.void", "is void: 0 of 2 contributions count"):
         publish_private(private_round, LOG, force=True, void=True)
     assert open_round(private_round).state.phase is Phase.VOID
     assert private_manifest.privacy
-    with pytest.raises(NotAvailableError, match="expected the key that opens"):
+    with raises("rounds.round_key_lost"):
         load_round_key(private_manifest.privacy.key, "void")
 
 
@@ -224,7 +223,7 @@ def test_too_few_contributions_draw_nothing(
 def test_noise_above_signal_is_refused_and_spends_nothing(
     private_round: FolderStorage,
 ) -> None:
-    with pytest.raises(InputError, match="noise to signal: expected at most 1, got") as caught:
+    with raises("rounds.noise_too_large") as caught:
         publish_private(private_round, LOG)
     assert caught.value.hint
     assert "--force publishes it" in caught.value.hint
@@ -271,7 +270,7 @@ def test_a_result_that_was_drawn_and_lost_is_not_drawn_again(
             publish_private(private_round, LOG, force=True)
     file = work_folder(open_round(private_round).state.id) / "result.safetensors"
     file.unlink()
-    with pytest.raises(NotAvailableError, match="expected the result that was drawn"):
+    with raises("rounds.drawn_lost"):
         publish_private(private_round, LOG, force=True)
 
 

@@ -97,7 +97,7 @@ def test_other_base_is_refused_before_a_run_starts(
         assert main(["train", *(f"{key}={value}" for key, value in given.items())]) == 2
         assert said in capsys.readouterr().err
     else:
-        with pytest.raises(InputError, match=re.escape(said)):
+        with raises("train.wrong_base", re.escape(said)):
             train_here(load_values(given).config)
     assert not list(folders().data.rglob("config.yaml"))
 

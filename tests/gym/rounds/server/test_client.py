@@ -63,11 +63,11 @@ def test_nothing_is_written_before_send_and_the_weights_follow_in_their_phase(
     assert close_phase(world.storage, LOG).phase == "reveal"
     assert offer(client, base, source, send=False).receipt is None
     assert world.storage.names("chunks") == []
-    with pytest.raises(InputError, match="expected the contribution that you committed to"):
+    with raises("rounds.other_file", "expected the contribution that you committed to"):
         offer(client, base, tmp_path / "second", send=True)
-    with pytest.raises(NotAvailableError, match="expected a run"):
+    with raises("tuned.no_such_source"):
         offer(client, base, Path("nothing"), send=True)
-    with pytest.raises(InputError, match="examples: expected 0, as you committed, got 5"):
+    with raises("published.other_examples", "examples: expected 0, as you committed, got 5"):
         client.contribute_improvement("ann", str(base), examples=5)
     assert world.storage.names("chunks") == []
     assert offer(client, base, source, send=True).phase == "reveal"
@@ -82,7 +82,7 @@ def test_a_base_may_be_a_folder_whose_tensors_are_compared(
     source = fine_tune(tmp_path / "tuned", 3)
     found = client.contribute_improvement("ann", str(base), improvement_data=source)
     assert found.phase == "commit"
-    with pytest.raises(InputError, match="expected the base of the round, got another"):
+    with raises("published.wrong_base", "expected the base of the round, got another"):
         client.contribute_improvement("ann", str(source), improvement_data=source)
 
 
@@ -122,7 +122,7 @@ def test_a_federated_average_takes_a_number_of_examples(
     terms, source = {"method": "federated_average"}, fine_tune(tmp_path / "tuned", 1)
     create_round(open_storage(address), manifest.model_copy(update=terms), LOG)
     client = Client(node_url=address)
-    with pytest.raises(InputError, match="examples: expected 1 to 2"):
+    with raises("rounds.examples_missing", "examples: expected 1 to 2"):
         client.contribute_improvement("ann", str(base), improvement_data=source)
     client.contribute_improvement("ann", str(base), improvement_data=source, examples=7)
     (about,) = (folders().data / "rounds" / "own").rglob("about.json")
@@ -161,12 +161,12 @@ def test_copies_are_none_of_the_contributors_that_a_result_needs(
 ) -> None:
     client = revealed(storage, base, tmp_path, manifest)
     for least in (4, 3):
-        with pytest.raises(InputError, match=f"at least {least} that count, got 2: refused"):
+        with raises("rounds.too_few", f"at least {least} that count, got 2: refused"):
             client.aggregate_community_improvements(str(base), least)
     assert open_round(storage).state.phase is Phase.COMPUTE
     found = client.aggregate_community_improvements(str(base))  # the quorum, 2
     assert (found.contributors, len(found.refused)) == (2, 2)
-    with pytest.raises(InputError, match="at least 3 that count, got 2"):
+    with raises("rounds.too_few", "at least 3 that count, got 2"):
         client.aggregate_community_improvements(str(base), 3)
 
 
@@ -211,7 +211,7 @@ def test_who_did_not_reveal_in_time_gets_no_receipt(
     assert close_phase(storage, LOG).phase is Phase.COMPUTE
     for phase in ("compute", "published"):
         said = f"expected phase reveal, got {phase}: you committed already, and did not reveal in"
-        with pytest.raises(NotAvailableError, match=said):
+        with raises("rounds.other_phase", said):
             committed(ALICE)
         publish(storage, LOG)
 
@@ -234,7 +234,7 @@ def test_who_revealed_has_that_receipt_in_later_phases_and_sends_nothing(
 def test_who_comes_after_the_commitments_is_too_late(
     storage: FolderStorage, committed: Send
 ) -> None:
-    with pytest.raises(NotAvailableError, match="expected phase commit, got reveal"):
+    with raises("rounds.other_phase", "expected phase commit, got reveal"):
         committed(person("late"))
 
 
@@ -243,5 +243,5 @@ def test_a_void_round_takes_no_reveal_and_blames_nobody_for_it(
     storage: FolderStorage, committed: Send
 ) -> None:
     void_round(storage, LOG, "enough")
-    with pytest.raises(NotAvailableError, match=r"expected phase reveal, got void$"):
+    with raises("rounds.other_phase", r"expected phase reveal, got void$"):
         committed(ALICE)

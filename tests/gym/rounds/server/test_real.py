@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.cli.conftest import write_model
 from tests.gym.rounds.protocol.people import person
 from tests.gym.rounds.server.processes import ServerProcess, command, environment, serving
 from zoo.core import digest
-from zoo.gym.errors import StorageError
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.session.contributing import prepare
 from zoo.gym.rounds.session.contributing import reveal as prepared_reveal
@@ -146,7 +146,7 @@ def test_a_disk_that_is_full_refuses_and_the_server_goes_on(tmp_path: Path) -> N
         ok(command(server.home, "round", "create", "tiny", *words, "--method", "mean"))
         storage = HttpStorage(address, server.token("maker"))
         large, small = bytes(3 << 20), b"small"
-        with pytest.raises(StorageError, match="the server's disk is full"):
+        with raises("rounds.server_failed", "the server's disk is full"):
             storage.write(chunk_name(digest(large)), large)
         storage.write(chunk_name(digest(small)), small)
         assert storage.names("chunks") == [chunk_name(digest(small))]

@@ -10,7 +10,6 @@ from tests.gym.http_guard.toy import running
 from tests.gym.rounds.protocol.people import ALICE, BOB, LOG
 from tests.gym.rounds.server.world import World
 from zoo.core import digest
-from zoo.gym.errors import InputError, StorageError
 from zoo.gym.files.lock import locked
 from zoo.gym.rounds.log.reader import CHECKPOINT
 from zoo.gym.rounds.protocol import objects
@@ -116,7 +115,7 @@ def test_a_second_manifest_and_another_base_are_refused(
     world: World, manifest: Manifest, tmp_path: Path
 ) -> None:
     other = manifest.model_copy(update={"pool": 5})
-    with pytest.raises(InputError, match="expected no round, got another one"):
+    with raises("rounds.round_exists"):
         create_round(world.storage, other, LOG)
     found = objects.encode(sign(LOG, objects.MANIFEST, manifest_body(other)))
     assert world.ask("PUT", MANIFEST, found, role=Role.MAKER).status == 409
@@ -124,7 +123,7 @@ def test_a_second_manifest_and_another_base_are_refused(
     config = server_config({"folder": tmp_path / "another", "port": 0})
     with running(CommunityLearningServer("zen-pico", config)) as strict:
         place = open_storage(f"{strict.url}/rounds/summer")
-        with pytest.raises(InputError, match="expected a round about zen-pico, got tiny"):
+        with raises("rounds.server_refused", "expected a round about zen-pico, got tiny"):
             create_round(place, manifest, LOG)
 
 
@@ -158,7 +157,7 @@ def test_of_two_who_write_the_log_at_once_one_is_refused_and_can_go_on(
         put(self, name, content)
 
     monkeypatch.setattr(HttpStorage, "replace", overtaken)
-    with pytest.raises(StorageError, match=r"another|continues"):
+    with raises("rounds.server_failed", r"another|continues"):
         create_and_take(world, ALICE)
     assert len(open_round(world.storage).entries) == len(one.entries) + 2
     take(world.storage, LOG)
@@ -205,7 +204,7 @@ def test_more_bytes_than_the_server_keeps_are_refused(
         create_round(place, manifest, LOG)
         content = bytes(20_000)
         for _ in range(2):
-            with pytest.raises(StorageError, match="expected at most 20000 bytes in all"):
+            with raises("rounds.server_failed", "expected at most 20000 bytes in all"):
                 place.write(chunk_name(digest(content)), content)
         assert place.names("chunks") == []
         place.write(chunk_name(digest(b"x")), b"x")

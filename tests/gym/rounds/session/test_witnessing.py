@@ -7,7 +7,7 @@ import pytest
 
 from tests.codes import raises
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, DAVE, LOG
-from zoo.gym.errors import GymWarning, InputError, NotAvailableError
+from zoo.gym.errors import GymWarning
 from zoo.gym.paths import folders
 from zoo.gym.rounds.compute.verify import kept_head_check, verify
 from zoo.gym.rounds.log.reader import Head, signed_note
@@ -98,7 +98,7 @@ def test_a_fork_is_told_by_a_witness_of_the_other_history(
     name = witness_name(DAVE.public)
     other.replace(name, watched.read(name) or b"")
     forget()
-    with pytest.raises(InputError, match=f"witness {DAVE.public.fingerprint} .* another history"):
+    with raises("rounds.forked", f"witness {DAVE.public.fingerprint} .* another history"):
         open_round(other)
 
 
@@ -108,7 +108,7 @@ def test_a_witness_does_not_sign_a_fork_of_what_it_signed(
 ) -> None:
     other = forked(watched, tmp_path / "other")
     watch(watched)
-    with pytest.raises(InputError, match="this machine has seen, got another history"):
+    with raises("rounds.forked", "this machine has seen, got another history"):
         watch(other)
     assert other.read(witness_name(DAVE.public)) is None
 
@@ -125,7 +125,7 @@ def test_kept_head_tells_a_continued_log_from_a_forked_one(
     assert (found.ok, found.detail) == (True, "the log continues its 3 entries")
     found = kept_head_check(open_round(other, remember=False), kept)
     assert (found.ok, "another history" in found.detail) == (False, True)
-    with pytest.raises(NotAvailableError, match="expected a signed head"):
+    with raises("rounds.no_head", "expected a signed head"):
         kept_head_check(open_round(watched), tmp_path / "nothing")
 
 
@@ -202,5 +202,5 @@ def test_later_signed_head_shows_a_rolled_back_log(
 def test_a_damaged_note_of_what_was_seen_is_named(content: bytes, watched: FolderStorage) -> None:
     path = folders().data / "rounds" / "seen" / open_round(watched).state.id
     path.write_bytes(content)
-    with pytest.raises(InputError, match=f"{path.name}: expected a size and a root"):
+    with raises("rounds.seen_damaged", f"{path.name}: expected a size and a root"):
         open_round(watched)

@@ -79,7 +79,7 @@ def test_a_list_of_one_name_a_page_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         return http.Answer(200, "", json.dumps(next(pages)).encode())
 
     monkeypatch.setattr(place, "_ask", page)
-    with pytest.raises(StorageError, match=r"expected the list of inbox, got \d+ names in"):
+    with raises("rounds.slow_answer", r"expected the list of inbox, got \d+ names in"):
         place.names("inbox")
 
 

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.cli.conftest import write_model
 from tests.gym.rounds.protocol.people import ALICE, LOG, commit
 from zoo.gym.cli import main
-from zoo.gym.errors import InputError, StorageError
+from zoo.gym.errors import InputError
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.session.writing import create_round, leave, take
 from zoo.gym.rounds.storage.http import open_storage
@@ -36,17 +37,17 @@ def test_of_two_who_create_an_object_the_second_is_refused(
         return found
 
     monkeypatch.setattr(S3Storage, "read", too_early)
-    with pytest.raises(StorageError, match="expected nothing or the same bytes"):
+    with raises("rounds.name_taken", "expected nothing or the same bytes"):
         one.write(CHUNK, b"one")
     assert one.read(CHUNK) == b"two"
 
 
 @pytest.mark.slow
 def test_what_the_service_refuses_is_named(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(StorageError, match="bucket does not exist"):
+    with raises("rounds.bucket_failed", "bucket does not exist"):
         open_storage("s3://nothing-of-this-name/rounds/x").write(CHUNK, b"x")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    with pytest.raises(StorageError, match=r"connect.*\n?.*AWS_ENDPOINT_URL"):
+    with raises("rounds.bucket_failed", r"connect.*\n?.*AWS_ENDPOINT_URL"):
         open_storage(bucket).read(CHUNK)
 
 

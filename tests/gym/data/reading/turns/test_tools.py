@@ -279,7 +279,7 @@ def test_a_prompt_may_have_tools_and_end_with_their_result(read: Read) -> None:
     "row", [{"messages": [ASK, CALL]}, {"prompt": [ASK], "completion": [CALL]}]
 )
 def test_a_call_is_no_answer_in_words(read: Read, row: Any) -> None:
-    with pytest.raises(InputError, match="expected an answer in words, got tool calls"):
+    with raises("data.no_usable_row", "expected an answer in words, got tool calls"):
         read(row, kinds=frozenset({"prompt"}))
 
 
