@@ -80,6 +80,7 @@ def test_each_machine_gets_its_build_and_its_extra(hint: str) -> None:
     assert caught.value.hint == hint
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("words", "code"),
     [("train rows.jsonl --model zen-pico", 4), ("chat --model zen-pico", 4), ("models", 0)],

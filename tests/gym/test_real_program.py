@@ -116,7 +116,7 @@ def test_ctrl_c_before_a_run_exists_is_130(env: dict[str, str], tmp_path: Path) 
     assert not (tmp_path / "home" / "data").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ctrl_c_in_training_saves_and_the_run_goes_on_to_its_end(
     env: dict[str, str], tmp_path: Path
 ) -> None:

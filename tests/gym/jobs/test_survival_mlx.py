@@ -30,14 +30,8 @@ def run(folder: Path, shared: ForkServerContext, stage: str, entry: str | None) 
     return place
 
 
-@pytest.mark.parametrize(
-    "stage",
-    [
-        pytest.param("sft", marks=pytest.mark.slow),
-        pytest.param("dpo", marks=pytest.mark.nightly),
-        pytest.param("grpo", marks=pytest.mark.nightly),
-    ],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("stage", ["sft", "dpo", "grpo"])
 def test_a_killed_run_resumes_to_the_bytes_of_a_plain_one(
     stage: str, shared: ForkServerContext, tmp_path: Path
 ) -> None:

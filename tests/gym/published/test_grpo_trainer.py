@@ -200,7 +200,7 @@ def test_an_eval_dataset_of_files_or_with_a_val_size_is_refused() -> None:
         trainer.train()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_trained_model_is_compressed_and_saved(home: Path) -> None:
     trainer = GRPOTrainer("zen-pico", config=config(), reward_model=short)
     trainer.train(ROWS)

@@ -68,6 +68,7 @@ def test_no_file_of_a_variant_that_complies_is_created(variants: Variants, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.nightly
 def test_the_command_leaves_no_file_of_a_variant_that_complies(
     variants: Variants, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,8 @@ import openai
 import pytest
 from openai import OpenAI
 
+from tests.night import one_in
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform == "win32", reason="SIGTERM is POSIX's"),
@@ -22,7 +24,7 @@ pytestmark = [
 SERVE = [sys.executable, "-m", "zoo.gym", "serve", "--model", "zen-pico", "--port", "0", "--json"]
 
 
-@pytest.mark.parametrize("options", [[], ["--no-token"]], ids=str)
+@pytest.mark.parametrize("options", one_in(2, [[], ["--no-token"]]), ids=str)
 def test_a_server_answers_and_ends_at_a_signal(
     variants: dict[str, Path], tmp_path: Path, options: list[str]
 ) -> None:
@@ -50,7 +52,9 @@ def test_a_server_answers_and_ends_at_a_signal(
         assert server.wait(timeout=60) == 0
 
 
-@pytest.mark.parametrize("is_closed_early", [True, False], ids=["while-loading", "listening"])
+@pytest.mark.parametrize(
+    "is_closed_early", one_in(2, [True, False]), ids=["while-loading", "listening"]
+)
 def test_a_server_ends_with_its_input_if_it_is_to(tmp_path: Path, is_closed_early: bool) -> None:
     env = os.environ | {"ZOO_GYM_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from tests.gym.rewards.conftest import sample
+from tests.night import one_in
 from zoo.gym.rewards.answers.expressions import readings, stated
 from zoo.gym.rewards.answers.final import accepted_answers, final_answer
 from zoo.gym.rewards.answers.last_number import last_number, only_number
@@ -63,7 +64,7 @@ def test_the_most_explicit_answer_counts(response: str, answer: str) -> None:
         "```\n",
     ],
 )
-@pytest.mark.parametrize("between", ["", " " * 2000])
+@pytest.mark.parametrize("between", one_in(2, [" " * 2000, ""]))
 @pytest.mark.slow
 def test_the_time_grows_no_faster_than_the_response(piece: str, between: str) -> None:
     def seconds(characters: int) -> float:

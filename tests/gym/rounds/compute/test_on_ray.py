@@ -66,7 +66,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(Path.cwd()), *sys.path])))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("importable")
 def test_worker_processes_that_are_killed_change_no_byte(tmp_path: Path) -> None:
     rule = RULES["median"]
@@ -93,7 +93,7 @@ def test_what_a_task_raises_reaches_the_user_at_once(tmp_path: Path) -> None:
         assert notes.read_text().split() == ["layer.0", "layer.1", "layer.2"], "no second try"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("importable")
 @pytest.mark.parametrize("program", ["raylet/raylet", "gcs/gcs_server"])
 def test_a_lost_cluster_is_named(
