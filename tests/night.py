@@ -8,11 +8,14 @@ from _pytest.mark import ParameterSet
 
 
 def one_in(step: int, cases: Iterable[Any]) -> list[ParameterSet]:
-    """Returns the cases of one parameter; all but the first and each `step`th later run at night.
+    """Returns the cases of a slow test; all but the first and each `step`th later run at night.
 
-    The test itself is marked as slow.
+    A case of several parameters is a tuple.
     """
     return [
-        pytest.param(case, marks=[pytest.mark.nightly] if number % step else [])
+        pytest.param(
+            *(case if isinstance(case, tuple) else (case,)),
+            marks=[pytest.mark.nightly] if number % step else [],
+        )
         for number, case in enumerate(cases)
     ]

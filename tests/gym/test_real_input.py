@@ -72,8 +72,10 @@ def test_the_delta_is_nearer_to_the_tune_than_its_own_random_signs_are(personal:
     ("name", "rows", "found"),
     [
         ("instruction-data.json", 1100, "alpaca"),
-        ("oasst_en_100_tree.jsonl", 100, "OASST tree"),
-        ("mlx_prompt_completion.jsonl", 97, "prompt/completion"),
+        pytest.param("oasst_en_100_tree.jsonl", 100, "OASST tree", marks=pytest.mark.nightly),
+        pytest.param(
+            "mlx_prompt_completion.jsonl", 97, "prompt/completion", marks=pytest.mark.nightly
+        ),
     ],
 )
 def test_a_short_run_of_zen_pico_lowers_the_held_out_loss(

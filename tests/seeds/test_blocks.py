@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.night import one_in
 from tests.seeds.blocks import commands, part_of, with_our_import
 from tests.seeds.conftest import Place
 from tests.seeds.table import COMMANDS, FILES, PYTHON, Command, File, Python
@@ -9,7 +10,7 @@ from tests.seeds.table import COMMANDS, FILES, PYTHON, Command, File, Python
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("block", PYTHON, ids=lambda block: block.number)
+@pytest.mark.parametrize("block", one_in(3, PYTHON), ids=lambda block: block.number)
 def test_a_python_block_has_its_outcome(
     block: Python, blocks: dict[str, str], place: Place
 ) -> None:
@@ -24,7 +25,9 @@ def test_a_python_block_has_its_outcome(
         assert block.refused in done.stderr
 
 
-@pytest.mark.parametrize("block", COMMANDS, ids=lambda block: f"{block.number}.{block.place}")
+@pytest.mark.parametrize(
+    "block", one_in(3, COMMANDS), ids=lambda block: f"{block.number}.{block.place}"
+)
 def test_a_command_has_its_outcome(block: Command, blocks: dict[str, str], place: Place) -> None:
     if block.prelude:
         done = place.python(block.prelude)
@@ -33,7 +36,7 @@ def test_a_command_has_its_outcome(block: Command, blocks: dict[str, str], place
     check(block, place, [*command[1:], *block.more])
 
 
-@pytest.mark.parametrize("block", FILES, ids=lambda block: block.number)
+@pytest.mark.parametrize("block", one_in(3, FILES), ids=lambda block: block.number)
 def test_a_file_has_its_outcome(block: File, blocks: dict[str, str], place: Place) -> None:
     (place.folder / block.name).write_text(blocks[block.number], encoding="utf-8")
     check(block, place, ["train", block.name, *block.more])

@@ -67,8 +67,8 @@ def test_the_command_reports_no_path_and_no_token(home: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", one_in(2, [("doctor",), ("doctor", "--json")]))
-def test_the_real_report_contains_no_path_and_no_token(home: Path, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("words", one_in(2, [["doctor"], ["doctor", "--json"]]))
+def test_the_real_report_contains_no_path_and_no_token(home: Path, words: list[str]) -> None:
     home.mkdir()
     argv = [sys.executable, "-m", "zoo.gym", *words]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=home)

@@ -8,6 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from tests.codes import raises
+from tests.night import one_in
 from zoo.gym import RunResult, TrainConfig, run_training
 from zoo.gym.config import load_config
 from zoo.gym.data import Example, alone
@@ -122,7 +123,7 @@ def test_a_method_that_retains_nothing_refuses_a_share() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", ["dpo", "tdpo", "kto", "orpo", "cpo", "simpo"])
+@pytest.mark.parametrize("stage", one_in(3, ["dpo", "tdpo", "kto", "orpo", "cpo", "simpo"]))
 def test_methods_of_preference_retain_too(stage: str) -> None:
     pairs = [{**row, "chosen": row["completion"], "rejected": "no"} for row in rows()]
     for pair in pairs:
@@ -132,7 +133,7 @@ def test_methods_of_preference_retain_too(stage: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", ["grpo", "gspo", "rloo", "ppo"])
+@pytest.mark.parametrize("stage", one_in(2, ["grpo", "gspo", "rloo", "ppo"]))
 def test_methods_of_rewards_retain_too(stage: str) -> None:
     prompts = [{"prompt": f"Say {n}.", "answer": f"{n}"} for n in range(12)]
     few = {"group_size": 4, "max_completion_length": 4, "reward": letters}

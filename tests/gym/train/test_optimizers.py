@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.night import one_in
 from zoo.backends.optimizer_spec import IN_LIBRARY, OPTIMIZERS
 from zoo.gym.config import TrainConfig
 from zoo.gym.config.keys.optimizer import ONLY_IN_PLACE
@@ -25,7 +26,7 @@ def rows() -> list[dict[str, Any]]:
 
 RUNS_HERE = [name for name in OPTIMIZERS if name not in IN_LIBRARY]
 CASES: list[Any] = [pytest.param(name, "full", marks=pytest.mark.nightly) for name in RUNS_HERE]
-CASES += [(name, "lora") for name in RUNS_HERE if name not in ONLY_IN_PLACE]
+CASES += one_in(3, [(name, "lora") for name in RUNS_HERE if name not in ONLY_IN_PLACE])
 
 
 @pytest.mark.parametrize(("name", "method"), CASES)

@@ -15,6 +15,7 @@ from tests.gym.conftest import Refused
 from tests.gym.delta.lora import write_random_adapter
 from tests.gym.train.methods.pairs import events
 from tests.gym.train.methods.teachers import write_teacher
+from tests.night import one_in
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec
 from zoo.gym import create_delta, load_delta, run_training
@@ -60,7 +61,9 @@ def settings(tuned: Path, delta: Path, **more: Any) -> TrainConfig:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("coding", [{}, {"codec": "ternary"}, {"bits": 2}, {"planes": 2}])
+@pytest.mark.parametrize(
+    "coding", one_in(4, [{}, {"codec": "ternary"}, {"bits": 2}, {"planes": 2}])
+)
 def test_the_delta_comes_closer_to_the_fine_tune(
     coding: dict[str, Any], tuned: Path, tmp_path: Path
 ) -> None:
@@ -146,7 +149,7 @@ def test_a_reopened_policy_has_the_numbers_of_its_file(
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX's")
 @pytest.mark.parametrize(
-    ("step", "form"), [(2, "dense"), (7, "dense"), (7, "streamed"), (7, "lowrank")]
+    ("step", "form"), one_in(4, [(2, "dense"), (7, "dense"), (7, "streamed"), (7, "lowrank")])
 )
 def test_a_killed_distillation_resumes_to_the_same_bytes(
     step: int, form: str, tuned: Path, delta: Path, tmp_path: Path
@@ -209,7 +212,9 @@ def test_only_an_interrupted_run_of_the_same_steps_is_continued(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("held_out", [{"val_size": 6}, {"val_size": 0}, {"eval_dataset": True}])
+@pytest.mark.parametrize(
+    "held_out", one_in(3, [{"val_size": 6}, {"val_size": 0}, {"eval_dataset": True}])
+)
 def test_the_rows_are_those_that_the_run_learned(
     held_out: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from torch.optim import AdamW
 
 from tests.gym.cli.test_recipes import data, rows, small
+from tests.night import one_in
 from zoo.gym.config import load_config
 from zoo.gym.errors import GuardError
 from zoo.gym.jobs import run_folders
@@ -19,7 +20,7 @@ __all__ = ["rows"]  # a fixture
 RECIPES = {load_config([recipe], ["dataset=d"], {}).config.stage: recipe for recipe in recipes()}
 
 
-@pytest.mark.parametrize("stage", RECIPES)
+@pytest.mark.parametrize("stage", one_in(4, RECIPES))
 def test_an_optimizer_that_changes_nothing_is_reported(
     stage: str, rows: dict[str, Path], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.gym.train.methods.pairs import write_pairs
 from tests.gym.train.methods.rollout_runs import PPO, SETTINGS, digest, events, start, stopped
 from tests.gym.train.methods.teachers import write_teacher
+from tests.night import one_in
 from zoo.backends.torch.quantized.library import import_bitsandbytes
 from zoo.gym.train.run_folder.settings import stored_settings
 from zoo.gym.train.session import run_session
@@ -48,7 +49,7 @@ def data(
     return rows
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", one_in(4, STAGES))
 def test_a_stopped_run_resumes_to_the_same_bytes(stage: str, data: Path) -> None:
     given = {"stage": stage, "quantization_bit": 4, **STAGES[stage]}
     whole, run = start(data, **given), stopped(data, 2, **given)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.codes import raises
 from tests.gym.train.methods.pairs import GIVEN, events, own_settings, settings, write_pairs
+from tests.night import one_in
 from zoo.gym import RunResult, run_training
 from zoo.gym.chat import open_chat
 from zoo.gym.cli.ending import finish
@@ -95,7 +96,7 @@ TUNED: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("tuned", TUNED, ids=str)
+@pytest.mark.parametrize("tuned", one_in(2, TUNED), ids=str)
 @pytest.mark.slow
 def test_transformers_and_the_rewards_score_alike(
     tuned: dict[str, Any], pairs: Path, tmp_path: Path

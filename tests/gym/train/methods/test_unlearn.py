@@ -9,6 +9,7 @@ import pytest
 
 from tests.codes import raises
 from tests.gym.train.methods.pairs import GIVEN, events, method_with, own_settings, settings
+from tests.night import one_in
 from zoo.gym import RunResult, run_training
 from zoo.gym.config import load_config
 from zoo.gym.data import read_dataset
@@ -104,7 +105,7 @@ DIFFERENT: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("key", own_settings("unlearn"))
+@pytest.mark.parametrize("key", one_in(2, own_settings("unlearn")))
 @pytest.mark.slow
 def test_each_setting_changes_the_loss(key: str, tmp_path: Path) -> None:
     more = DIFFERENT[key]
