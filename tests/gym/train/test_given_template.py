@@ -14,7 +14,6 @@ from zoo.gym.data import load_tokenizer
 from zoo.gym.data.own_tokenizer import own_in, own_parts
 from zoo.gym.data.templates import TEMPLATES
 from zoo.gym.delta import apply_delta, create_delta
-from zoo.gym.errors import InputError
 from zoo.gym.jobs import run_folders
 from zoo.gym.jobs.run import open_run
 from zoo.gym.retention.answer import Asker
@@ -138,5 +137,5 @@ def test_a_run_does_not_go_on_with_a_changed_file(base: Path, rows: Path, tmp_pa
     stored = read_settings(run.config_file)
     check_same_files(run.env_file, stored)
     file.write_text(TEMPLATES["phi"])
-    with pytest.raises(InputError, match="template"):
+    with raises("train.file_changed", "template"):
         check_same_files(run.env_file, stored)

@@ -9,11 +9,12 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+from tests.codes import raises
 from tests.gym.train.conftest import Recorder, counting_rows, make_job
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, StepInfo
 from zoo.gym.data import Unit, alone, rows_of
-from zoo.gym.errors import GuardError, InterruptedRunError
+from zoo.gym.errors import GuardError
 from zoo.gym.measure import Score
 from zoo.gym.objectives.sft import SupervisedLoss
 from zoo.gym.train.loop import fit, is_over, take_best
@@ -39,7 +40,7 @@ def test_a_stopped_run_resumes_to_the_same_weights(tiny: Path, tmp_path: Path) -
     whole = make_job(tiny, tmp_path / "whole", Recorder())
     fit(whole)
     first = make_job(tiny, tmp_path / "cut", Recorder(script={3: "stop"}))
-    with pytest.raises(InterruptedRunError, match="stop at step 3 of 8"):
+    with raises("train.stopped", "stop at step 3 of 8"):
         fit(first)
     second = make_job(tiny, tmp_path / "cut", Recorder())
     progress = fit(second)
@@ -117,7 +118,7 @@ def test_a_run_that_lost_its_best_step_says_so_when_it_is_resumed(
     losses = iter([3.0, 1.0, 2.0, 2.5])
     settings: dict[str, Any] = {"max_steps": 3, "eval_steps": 1, "save_steps": 9}
     with patch("zoo.gym.train.methods.sft.held_out", lambda *_, **__: Score(1, 1, next(losses))):
-        with pytest.raises(InterruptedRunError):
+        with raises("train.stopped"):
             fit(make_job(tiny, tmp_path, Recorder(script={2: "stop"}), **settings))
         shutil.rmtree(tmp_path / "best")
         recorder = Recorder()
@@ -130,7 +131,7 @@ def test_a_run_that_lost_its_best_step_says_so_when_it_is_resumed(
 def test_rows_without_a_label_stop_the_run(tiny: Path, tmp_path: Path) -> None:
     nothing = np.zeros(12, dtype=np.bool_)
     rows = alone(replace(row, mask=nothing) for row in rows_of(counting_rows(24)))
-    with pytest.raises(GuardError, match="every label is masked"):
+    with raises("train.labels_masked"):
         fit(make_job(tiny, tmp_path, Recorder(), rows=rows))
 
 
@@ -140,7 +141,7 @@ def test_an_adapter_that_no_gradient_reaches_stops_the_run(tiny: Path, tmp_path:
     # With A and B both zero, each blocks the other's gradient.
     zeroed = {name: np.zeros_like(value) for name, value in policy.trained()}
     policy.load_trained(zeroed)
-    with pytest.raises(GuardError, match="no gradient reached"):
+    with raises("train.no_gradient"):
         fit(make_job(tiny, tmp_path, Recorder(), policy=policy))
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.backends.torch import packable
 from zoo.backends.torch.packing.lines import line_up
 from zoo.gym import TrainConfig, run_training
-from zoo.gym.errors import InputError
 
 WHY = "its attention cannot be computed row by row"
 
@@ -73,7 +73,7 @@ def test_a_model_that_needs_padding_is_trained_so_unless_packing_was_given(
     rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packable, "_no_line", lambda _: WHY)
-    with pytest.raises(InputError, match=f"packing: Qwen3ForCausalLM computes rows with .*{WHY}"):
+    with raises("torch.cannot_pack", f"packing: Qwen3ForCausalLM computes rows with .*{WHY}"):
         trained(rows, packing=True)
     chosen = trained(rows, gradient_checkpointing=False, learning_rate=1e-3, warmup_steps=0)
     [plan] = [event for event in chosen if event["kind"] == "plan"]

@@ -13,7 +13,6 @@ from tests.backends.thread_ranks import ThreadRanks, in_threads
 from tests.codes import raises
 from tests.gym.train.conftest import Recorder, make_job
 from zoo.backends.torch.trained import FILE
-from zoo.gym.errors import GuardError, InterruptedRunError
 from zoo.gym.train.loop import Job, fit
 from zoo.gym.train.parallel.agreement import check_same_settings, check_same_weights
 from zoo.gym.train.run_folder.checkpoint import folder_name, newest_step
@@ -102,7 +101,7 @@ def test_all_processes_leave_when_the_first_is_asked_to(tiny: Path, tmp_path: Pa
     recorders[0].script = {2: "stopped"}
 
     def work(ranks: ThreadRanks) -> str:
-        with pytest.raises(InterruptedRunError) as caught:
+        with raises("train.stopped") as caught:
             fit(job_of(ranks))
         return str(caught.value)
 
@@ -120,8 +119,8 @@ def test_processes_with_other_weights_are_refused(tiny: Path, tmp_path: Path) ->
             values = dict(policy.trained())
             next(iter(values.values())).flat[0] += 1e-4
             policy.load_trained(values)
-        with pytest.raises(
-            GuardError, match=r"weights at step 7 in all 2, got others in process 2"
+        with raises(
+            "train.processes_differ", r"weights at step 7 in all 2, got others in process 2"
         ):
             check_same_weights(policy, "step 7")
 

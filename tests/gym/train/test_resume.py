@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.codes import raises
 from tests.gym.tui.fakes import rows_file
 from zoo.gym.config import TrainConfig, dump_config
-from zoo.gym.errors import GymError, InputError, InterruptedRunError
+from zoo.gym.errors import InputError
 from zoo.gym.files.lock import locked
 from zoo.gym.jobs import Run, create_run, tail_events
 from zoo.gym.jobs.actions import finish, park, resume
@@ -35,7 +36,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         model_name_or_path=str(model), dataset=(str(rows_file(tmp_path)),), max_steps=4
     )
     run = create_run(dump_config(config), {"settings": config.model_dump(mode="json")})
-    with pytest.raises(InterruptedRunError):
+    with raises("train.stopped"):
         run_session(config, run, leave_behind(run, 2))
     return run
 
@@ -112,7 +113,7 @@ def test_a_resume_after_a_finish_that_failed_trains_to_the_last_step(run: Run) -
 def test_a_run_without_a_checkpoint_has_nothing_to_finish(run: Run) -> None:
     run.events.emit("end", state="interrupted", exit_code=5)
     shutil.rmtree(run.checkpoints)
-    with pytest.raises(InputError, match="has nothing to keep: expected a checkpoint, got none"):
+    with raises("jobs.no_checkpoint", "has nothing to keep: expected a checkpoint, got none"):
         finish(run)
 
 
@@ -120,7 +121,7 @@ def test_a_run_without_a_checkpoint_has_nothing_to_finish(run: Run) -> None:
 def test_a_run_of_another_device_says_how_to_resume_here(run: Run) -> None:
     env = json.loads(run.env_file.read_text())
     run.env_file.write_text(json.dumps(env | {"device": "mps"}))
-    with pytest.raises(InputError, match="run uses mps, which this machine lacks") as told:
+    with raises("train.no_device", "run uses mps, which this machine lacks") as told:
         stored_device(run.env_file)
     assert "zoo-gym runs resume r0001 --set device=" in str(told.value.hint)
 
@@ -131,7 +132,7 @@ def test_a_run_does_not_resume_with_other_weights(run: Run, tmp_path: Path) -> N
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    with pytest.raises(InputError, match="that run r0001 began with, got other: weights\n"):
+    with raises("train.changed_base", "that run r0001 began with, got other: weights\n"):
         run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
 
 
@@ -155,7 +156,7 @@ def test_a_resume_looks_before_it_says_that_the_run_goes_on(
 def test_a_resume_that_comes_second_changes_no_settings(run: Run) -> None:
     run.events.emit("end", state="interrupted", exit_code=5)
     before = [file.read_bytes() for file in (run.config_file, run.env_file)]
-    with locked(run.lock_file), pytest.raises(GymError, match="has a worker already"):
+    with locked(run.lock_file), raises("jobs.has_worker"):
         resume(run, ["learning_rate=0.25"])
     assert [file.read_bytes() for file in (run.config_file, run.env_file)] == before
 
@@ -165,16 +166,16 @@ def test_a_run_without_a_whole_checkpoint_or_its_split_does_not_start_over(run: 
     for manifest in run.checkpoints.glob("step-*/manifest.json"):
         manifest.write_text("")
     told = "expected an intact checkpoint, got only damaged ones: step-00000002"
-    with pytest.raises(InputError, match=told):
+    with raises("train.not_resumable", told):
         run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
     run.events.emit("end", state="interrupted", exit_code=5)
-    with pytest.raises(InputError, match=told):
+    with raises("train.not_resumable", told):
         resume(run)
     shutil.rmtree(run.checkpoints)
-    with pytest.raises(InputError, match="expected the checkpoint of step 2, got none"):
+    with raises("jobs.no_checkpoint", "expected the checkpoint of step 2, got none"):
         resume(run)
     (run.folder / "split.json").unlink()
-    with pytest.raises(InputError, match="the split that the run wrote at its start, got no file"):
+    with raises("train.damaged_file", "the split that the run wrote at its start, got no file"):
         resume(run)
 
 
@@ -207,7 +208,7 @@ def test_checkpoints_of_the_model_alone_are_finished_and_not_resumed(
         model_name_or_path="zen-pico", dataset=rows, max_steps=4, save_only_model=True
     )
     run = create_run(dump_config(config), {"settings": config.model_dump(mode="json")})
-    with pytest.raises(InterruptedRunError):
+    with raises("train.stopped"):
         run_session(config, run, leave_behind(run, 2))
     *_, checkpoint = sorted(run.checkpoints.glob("step-*"))
     names = {file.name for file in checkpoint.iterdir()}
@@ -217,7 +218,7 @@ def test_checkpoints_of_the_model_alone_are_finished_and_not_resumed(
         with pytest.raises(InputError, match="save_only_model") as told:
             act(run)
         assert "zoo-gym runs finish r0001" in str(told.value.hint)
-    with pytest.raises(InputError, match="got the model only: save_only_model is true"):
+    with raises("train.not_resumable", "got the model only: save_only_model is true"):
         run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
     finish_at(run.env_file, 2)
     found = run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)

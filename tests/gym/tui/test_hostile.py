@@ -12,7 +12,6 @@ from textual.widgets import Input
 
 from tests.codes import raises
 from tests.gym.tui.conftest import Drive, screen_text, until
-from zoo.gym.errors import GymError
 from zoo.gym.jobs.command import ask_command
 from zoo.gym.tui.app import GymApp
 
@@ -27,7 +26,7 @@ def test_what_no_program_takes_is_our_error(text: str) -> None:
 
 @pytest.mark.slow
 def test_an_error_of_a_command_keeps_its_code(tmp_path: Path) -> None:
-    with pytest.raises(GymError, match="no such file") as failed:
+    with raises("config.no_such_file", "no such file") as failed:
         asyncio.run(ask_command(["data", "inspect", str(tmp_path / "absent.jsonl")]))
     assert failed.value.code == "config.no_such_file"
 

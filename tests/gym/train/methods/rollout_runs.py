@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.codes import raises
 from zoo.gym import rewards
 from zoo.gym.config import TrainConfig, dump_config
-from zoo.gym.errors import InterruptedRunError
 from zoo.gym.jobs import tail_events
 from zoo.gym.jobs.run import Run, create_run
 from zoo.gym.rewards import Reward, Sample, Score
@@ -62,7 +62,7 @@ def stopped(sums: Path, step: int, **given: Any) -> Run:
         kept[:] = [run]
         return "stopped" if len(events(run, "step")) == step else None
 
-    with pytest.raises(InterruptedRunError):
+    with raises("train.stopped"):
         start(sums, leaving, **given)
     return kept[0]
 

@@ -24,7 +24,7 @@ from zoo.gym import run_training
 from zoo.gym.cli import main
 from zoo.gym.config import TrainConfig, dump_config, load_config
 from zoo.gym.config.stages import load_method
-from zoo.gym.errors import InputError, InterruptedRunError
+from zoo.gym.errors import InputError
 from zoo.gym.jobs import create_run
 from zoo.gym.objectives.distillation import DistillationLoss
 from zoo.gym.train.plan import Plan
@@ -146,7 +146,7 @@ def test_a_run_that_is_resumed_gets_the_weights_of_one_that_was_not(
     config = settings(rows, teacher, max_steps=4, save_steps=2)
     whole = run_training(config)
     run = create_run(dump_config(config), {"settings": config.model_dump(mode="json")})
-    with pytest.raises(InterruptedRunError):
+    with raises("train.stopped"):
         run_session(config, run, leave_behind(run, 2))
     run_session(config, run, lambda: None)
     file = "result/adapter_model.safetensors"
@@ -194,7 +194,7 @@ def test_a_teacher_of_another_size_is_refused(
 def test_logits_of_other_tokens_are_no_teachers(tiny: Path, tmp_path: Path) -> None:
     other = write_tiny(tmp_path, tied=True, vocab_size=600)
     policy, teacher = (load_backend("cpu").load(folder) for folder in (tiny, other))
-    with pytest.raises(InputError, match="expected logits of 521 tokens, got 600"):
+    with raises("backends.other_vocabulary", "expected logits of 521 tokens, got 600"):
         policy.score(example_batch(), frozenset({Stat.FORWARD_KL}), teacher=teacher)
 
 

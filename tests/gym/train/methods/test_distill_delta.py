@@ -255,7 +255,7 @@ def test_a_stopped_training_says_how_it_is_continued(
         raise InterruptedRunError("stopped at step 3 of 8", code="train.stopped")
 
     monkeypatch.setattr(distilled, "_train", stopped)
-    with pytest.raises(InterruptedRunError) as error:
+    with raises("train.stopped") as error:
         distilled.distill_delta(delta, base=pico_folder(), tuned=tuned, steps=8)
     assert error.value.code == "train.stopped"
     assert error.value.hint == "the same command continues it"

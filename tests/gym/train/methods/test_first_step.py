@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from torch.optim import AdamW
 
+from tests.codes import raises
 from tests.gym.cli.test_recipes import data, rows, small
 from tests.night import one_in
 from zoo.gym.config import load_config
-from zoo.gym.errors import GuardError
 from zoo.gym.jobs import run_folders
 from zoo.gym.published.api import run_training
 from zoo.models.recipe_files import recipes
@@ -34,7 +34,7 @@ def test_an_optimizer_that_changes_nothing_is_reported(
     if "prompt" in str(data(recipe, rows)) and stage != "lessons":  # lessons have no reward
         items.append("reward=rewards.py:long")  # zen-pico's answers differ in their lengths
     config = load_config([recipe], items, {}).config
-    with pytest.raises(GuardError, match="weights did not change"):
+    with raises("train.weights_unchanged"):
         run_training(config)
     [run] = run_folders()
     assert not run.result.exists()

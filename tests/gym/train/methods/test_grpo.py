@@ -20,7 +20,6 @@ from tests.gym.train.methods.rollout_runs import (
     start,
     stopped,
 )
-from zoo.gym.errors import GuardError
 from zoo.gym.train import loop
 from zoo.gym.train.method import Method, Window
 from zoo.gym.train.run_folder.settings import stored_settings
@@ -169,7 +168,7 @@ def test_64_groups_of_equal_rewards_in_a_row_stop_the_run(
     sums: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script(monkeypatch, lambda _: 1.0)
-    with pytest.raises(GuardError, match=r"66 groups in a row have equal rewards: .* got 1 for"):
+    with raises("train.equal_rewards", r"66 groups in a row have equal rewards: .* got 1 for"):
         start(sums, max_steps=20)
 
 
@@ -179,7 +178,7 @@ def test_a_run_stopped_at_its_highest_reward_says_that_the_answers_are_good(
 ) -> None:
     scored = itertools.count()
     script(monkeypatch, lambda _: float(next(scored) > 40))  # the first answers get less
-    with pytest.raises(GuardError, match=r"which are the highest of this run: .* got 1") as caught:
+    with raises("train.equal_rewards", r"which are the highest of this run: .* got 1") as caught:
         start(sums, max_steps=20, early_stopping_steps=0)
     assert str(caught.value.hint).startswith("the answers are all as good as the reward can tell")
 
@@ -187,7 +186,7 @@ def test_a_run_stopped_at_its_highest_reward_says_that_the_answers_are_good(
 @pytest.mark.slow
 def test_equal_rewards_of_all_answers_stop_ppo(sums: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script(monkeypatch, lambda _: 0.0)
-    with pytest.raises(GuardError, match=r"66 groups in a row have equal rewards: .* got 0 for"):
+    with raises("train.equal_rewards", r"66 groups in a row have equal rewards: .* got 0 for"):
         start(sums, max_steps=20, val_size=0, eval_steps=None, **PPO)
 
 
@@ -208,7 +207,7 @@ def test_an_answer_without_a_reward_is_left_out_and_reported(
 @pytest.mark.slow
 def test_a_reward_for_no_answer_stops_the_run(sums: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script(monkeypatch, lambda _: math.nan)
-    with pytest.raises(GuardError, match="a reward for at least one answer, got none: no number"):
+    with raises("train.no_rewards", "a reward for at least one answer, got none: no number"):
         start(sums)
 
 

@@ -194,7 +194,7 @@ def test_a_margin_that_is_no_number_is_refused(tmp_path: Path, margin: object) -
 
 @pytest.mark.slow
 def test_the_output_layer_cannot_have_an_adapter(pairs: Path) -> None:
-    with pytest.raises(InputError, match="lora_target: a reward model has no output layer"):
+    with raises("torch.no_output_layer"):
         run_training(settings(pairs, "rm", lora_target="q_proj,lm_head"))
 
 
@@ -205,7 +205,7 @@ def test_a_model_without_a_reward_model_of_its_layers_is_refused(
     import transformers
 
     monkeypatch.setattr(transformers, "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING", {})
-    with pytest.raises(InputError, match="cannot become a reward model"):
+    with raises("torch.cannot_score", "cannot become a reward model"):
         run_training(settings(pairs, "rm"))
 
 
@@ -217,9 +217,9 @@ def test_a_negative_centering_is_refused() -> None:
 
 @pytest.mark.slow
 def test_a_reward_model_is_no_base_no_chat_and_no_delta(whole: RunResult, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a causal language model, got Qwen3ForSequenceClass"):
+    with raises("backends.not_causal", "a causal language model, got Qwen3ForSequenceClass"):
         run_training(settings(write_pairs(tmp_path), "dpo", model_name_or_path=str(whole.model)))
-    with pytest.raises(InputError, match="expected a fine-tune of a language model, got a reward"):
+    with raises("delta.reward_model"):
         create_delta(whole.model, base=pico_folder(), out=tmp_path / "a.delta")
     other = pytest.raises(InputError, match="a causal language model, got Qwen3ForSequenceClass")
     with other, open_chat(whole.model):

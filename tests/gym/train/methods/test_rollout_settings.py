@@ -11,7 +11,6 @@ from tests.gym.train.methods.pairs import method_with
 from tests.gym.train.methods.rollout_runs import digest, samples, start
 from tests.night import one_in
 from zoo.gym.config import TrainConfig, load_values
-from zoo.gym.errors import GuardError, InputError
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -185,13 +184,13 @@ def test_an_answer_that_did_not_end_costs_the_penalty(sums: Path) -> None:
 
 @pytest.mark.slow
 def test_more_parts_than_prompts_are_refused(sums: Path) -> None:
-    with pytest.raises(InputError, match="num_mini_batches: expected at most the 6 prompts"):
+    with raises("train.too_many_batches", "num_mini_batches: expected at most the 6 prompts"):
         start(sums, stage="ppo", num_mini_batches=7)
 
 
 @pytest.mark.slow
 def test_a_range_that_makes_all_rewards_equal_stops_the_run(sums: Path) -> None:
-    with pytest.raises(GuardError, match=r"groups in a row have equal rewards: .* got 2 for"):
+    with raises("train.equal_rewards", r"groups in a row have equal rewards: .* got 2 for"):
         start(sums, stage="rloo", reward_clip_range="2,3", max_steps=20)
 
 

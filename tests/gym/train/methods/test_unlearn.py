@@ -13,7 +13,6 @@ from tests.night import one_in
 from zoo.gym import RunResult, run_training
 from zoo.gym.config import load_config
 from zoo.gym.data import read_dataset
-from zoo.gym.errors import InputError
 from zoo.gym.objectives.unlearning import UnlearningLoss
 from zoo.gym.train.methods.unlearn import Unlearning
 
@@ -69,7 +68,7 @@ def test_forget_is_the_opposite_of_a_label(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_rows_without_any_to_forget_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="expected rows to forget, with 'forget': true"):
+    with raises("train.nothing_to_forget"):
         trained(write_rows(tmp_path, (False,)))
 
 

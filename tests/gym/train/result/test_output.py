@@ -10,7 +10,6 @@ import pytest
 from tests.codes import raises
 from tests.gym.tui.fakes import rows_file
 from zoo.gym.config import TrainConfig, dump_config
-from zoo.gym.errors import InputError
 from zoo.gym.jobs import Run, check_unclaimed, create_run, resume, tail_events
 from zoo.gym.train.result.output import check_chosen_output, check_output
 from zoo.gym.train.session import run_session
@@ -72,7 +71,7 @@ def test_a_place_that_is_taken_while_a_run_waits_ends_it_before_the_training(
         put_file(tmp_path / "out")
         yield
 
-    with pytest.raises(InputError, match="output_dir: expected no folder or an empty one"):
+    with raises("train.bad_output", "output_dir: expected no folder or an empty one"):
         run_session(config, run, lambda: None, turn)
     assert not run.checkpoints.exists()
 

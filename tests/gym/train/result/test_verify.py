@@ -9,12 +9,12 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 import zoo.backends.torch.policy as torch_policy
+from tests.codes import raises
 from tests.gym.tui.fakes import rows_file
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, Policy
 from zoo.backends.torch.files.load import load_model
 from zoo.gym.config import TrainConfig, dump_config
-from zoo.gym.errors import GuardError
 from zoo.gym.jobs import create_run
 from zoo.gym.train.result.verify import check_result
 from zoo.gym.train.session import run_session
@@ -69,7 +69,7 @@ def test_a_result_of_other_values_fails_and_is_removed(
     policy = trained(tiny, train, tmp_path / "out")
     name = "model" if train == "full" else "adapter_model"
     weaken(tmp_path / "out" / f"{name}.safetensors", 0.99)
-    with pytest.raises(GuardError, match="trained model: expected logits that differ by"):
+    with raises("train.result_differs", "trained model: expected logits that differ by"):
         check_result(policy, tmp_path / "out", IDS, settings(train))
     assert not (tmp_path / "out").exists()
 
@@ -78,7 +78,7 @@ def test_a_result_of_other_values_fails_and_is_removed(
 def test_a_result_that_cannot_be_opened_fails_the_run(tiny: Path, tmp_path: Path) -> None:
     policy = trained(tiny, LORA, tmp_path / "out")
     (tmp_path / "out" / "adapter_model.safetensors").write_bytes(b"torn")
-    with pytest.raises(GuardError, match=r"differs from the trained model: .*adapter_model"):
+    with raises("train.result_differs", r"differs from the trained model: .*adapter_model"):
         check_result(policy, tmp_path / "out", IDS, settings(LORA))
 
 
@@ -109,7 +109,7 @@ def test_losing_a_small_change_does_not_pass_as_rounding(tiny: Path, tmp_path: P
     with policy.reference() as base:
         change = np.linalg.norm(base.logits(IDS) - policy.logits(IDS))
     assert 0.005 < change / np.linalg.norm(policy.logits(IDS)) < 0.02
-    with pytest.raises(GuardError, match="differs from the trained model"):
+    with raises("train.result_differs"):
         check_result(policy, tmp_path / "out", IDS, settings(LORA, "bf16"))
 
 
@@ -130,7 +130,7 @@ def test_a_run_whose_result_lost_the_training_is_no_success(
         weaken(folder / "adapter_model.safetensors", 0.5)
 
     monkeypatch.setattr(torch_policy.TorchPolicy, "save_result", lose)
-    with pytest.raises(GuardError, match="differs from the trained model"):
+    with raises("train.result_differs"):
         run_session(config, run, lambda: None)
     assert not run.result.exists()
     assert not list(out.iterdir())
