@@ -15,7 +15,6 @@ import pytest
 from bench.optimizers import Settings, kinds
 from tests.gym.jobs.real_runs import Place
 from tests.gym.jobs.warm import server
-from tests.night import one_in
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec
 from zoo.models.resolve import pico_folder
@@ -32,8 +31,8 @@ OFTEN: Mapping[str, Settings] = {
 }
 """What is projected, chosen or drawn anew both before the kill and after it."""
 
-SOONER = ("galore", "badam", "dora")
-"""The kinds with the most state; the others have their turn at night."""
+SOONER = ("galore",)
+"""The kind with the most state; the others have their turn at night."""
 
 OPEN = [
     pytest.param(kind, marks=pytest.mark.slow if kind in SOONER else pytest.mark.nightly)
@@ -60,7 +59,7 @@ def run(folder: Path, shared: ForkServerContext, kind: str, entry: str | None) -
     return place
 
 
-@pytest.mark.parametrize("kind", one_in(3, OPEN))
+@pytest.mark.parametrize("kind", OPEN)
 def test_a_killed_run_resumes_to_the_bytes_of_a_plain_one_and_opens_elsewhere(
     kind: str, shared: ForkServerContext, tmp_path: Path
 ) -> None:

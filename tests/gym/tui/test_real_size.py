@@ -69,4 +69,4 @@ def test_a_model_of_real_size_is_trained_compared_and_compressed(terminal: Termi
     terminal.keys("c")
     terminal.shows("ctrl+s measures")
     terminal.keys("C-s")
-    terminal.shows("Written with", "chosen: --bits")
+    terminal.shows("Written with", "* --bits")

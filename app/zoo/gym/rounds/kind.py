@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from zoo.gym.errors import InputError
 
@@ -281,7 +281,8 @@ def listed(refused: "Mapping[PublicKey, str]") -> list[dict[str, str]]:
     return [{"contributor": str(key), "reason": reason} for key, reason in refused.items()]
 
 
-class Listed(NamedTuple):
+@dataclass(frozen=True)
+class Listed:
     """A kind in the table: the "module:class" of it, and which manifests it fits."""
 
     path: str

@@ -117,11 +117,7 @@ _CANCEL_BITS = 20
 
 
 def check_size(delta: Delta, manifest: Coding) -> None:
-    """Refuses a change that is too long, or factors that cancel out.
-
-    Raises:
-        InputError: the change is one of them.
-    """
+    """Refuses a change that is too long, or factors that cancel out."""
     view = views_of([delta], manifest)
     try:
         norm = _norm(view.gram())

@@ -339,7 +339,10 @@ _CLOSING: dict[str, Callable[[object], bool]] = {
     "phase": lambda value: value in ("commit", "reveal"),
     "missed": lambda value: type(value) is bool,
 }
-_RECORD = {"kind": is_text, "values": lambda value: isinstance(value, dict)}
+_RECORD: dict[str, Callable[[object], bool]] = {
+    "kind": is_text,
+    "values": lambda value: isinstance(value, dict),
+}
 _LATE = (Phase.REVEAL, Phase.COMPUTE)
 _FOLLOW = {
     objects.COMMIT: _Rule(None, {"commitment": is_hex}, (Phase.COMMIT,), _commit),
