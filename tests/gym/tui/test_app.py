@@ -47,13 +47,24 @@ def test_a_walk_through_the_app_loads_nothing_heavy() -> None:
     assert set(done.stdout.split(",")) & HEAVY == set()
 
 
+FIRST = """
+import sys
+from zoo.gym.offline import go_offline
+from zoo.gym.paths import folders
+from zoo.gym.tui.app import PLACES
+go_offline()
+folders()
+PLACES[0].open()
+print(*sys.modules)
+"""
+"""All that `zoo-gym` does before it draws."""
+
+
 @pytest.mark.slow
-def test_home_loads_neither_charts_nor_settings() -> None:
-    program = "import sys, zoo.gym.tui.app as a; a.PLACES[0].open(); print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert {"plotext", "pydantic", "yaml", "cyclopts"} & set(done.stdout.split()) == set()
+def test_the_first_frame_waits_for_no_charts_settings_or_models() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=True)
+    late = {"plotext", "pydantic", "yaml", "cyclopts", "zoo.models", "urllib.request"}
+    assert late & set(done.stdout.split()) == set()
 
 
 def test_no_words_on_a_terminal_open_the_app(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,18 @@ def test_steps_that_come_are_drawn(drive: Drive, run: Run) -> None:
 
 
 @pytest.mark.slow
+def test_the_text_on_the_figures_has_one_height_however_long(drive: Drive, run: Run) -> None:
+    # another height is laid out anew, which is a second drawing after each measurement
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "step 60 of 150", "held-out")
+        side, meaning = (app.screen.query_one(part) for part in ("#side", "#meaning"))
+        assert meaning.region.bottom == side.content_region.bottom
+
+    drive(visit)
+
+
+@pytest.mark.slow
 def test_half_a_line_waits_for_its_rest(drive: Drive, run: Run) -> None:
     event: dict[str, Any] = {"v": 1, "seq": 999, "t": 1.0, "kind": "step", "step": 61, "steps": 150}
     line = json.dumps(event | {"loss": 0.5})
