@@ -116,18 +116,18 @@ def _codes(value: ast.expr) -> list[str]:
 
 
 def _texts(
-    body: Iterable[ast.stmt], known: Mapping[str, ast.expr]
+    body: Iterable[ast.stmt], names: Mapping[str, ast.expr]
 ) -> Iterator[tuple[ast.expr, Mapping[str, ast.expr]]]:
     """Yields each call, with what the names of its block and those around it were set to."""
     for statement in body:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            known = {**known, statement.targets[0].id: statement.value}
+            names = {**names, statement.targets[0].id: statement.value}
         parts = [statement, *getattr(statement, "handlers", []), *getattr(statement, "cases", [])]
         blocks = [getattr(part, name, []) for part in parts for name in BLOCKS]
         for block in blocks:
-            yield from _texts(block, known)
+            yield from _texts(block, names)
         if not any(blocks):
-            yield from ((call, known) for call in ast.walk(statement) if isinstance(call, ast.Call))
+            yield from ((call, names) for call in ast.walk(statement) if isinstance(call, ast.Call))
 
 
 def _words(node: ast.expr, names: Mapping[str, ast.expr] | None = None) -> str:

@@ -83,13 +83,13 @@ class Drawn:
         Textual drops a click on a part that it is about to replace, such as a key of the footer
         whose screen has just opened.
         """
-        previous, place = (-1, -1), self._place(text)
-        while previous != place:
+        previous, position = (-1, -1), self._position(text)
+        while previous != position:
             self.page.wait_for_timeout(WAIT_MS)
-            previous, place = place, self._place(text)
+            previous, position = position, self._position(text)
         box = self.page.locator(".xterm-screen").bounding_box()
         width, height = box["width"] / self.size[0], box["height"] / self.size[1]
-        x, y = place[1] + len(text) / 2, place[0] + 0.5
+        x, y = position[1] + len(text) / 2, position[0] + 0.5
         for _ in range(CLICKS):
             self.page.mouse.click(box["x"] + x * width, box["y"] + y * height)
             for _ in range(ANSWER_MS // WAIT_MS):
@@ -98,8 +98,8 @@ class Drawn:
                 if then in drawn and absent not in drawn:
                     return
 
-    def _place(self, text: str) -> tuple[int, int]:
-        """The line and column of the first place that shows a text."""
+    def _position(self, text: str) -> tuple[int, int]:
+        """The line and column where a text is first shown."""
         lines = self.shows(text)
         return next((y, line.index(text)) for y, line in enumerate(lines) if text in line)
 

@@ -275,8 +275,8 @@ def learners_of(contender: Contender, sources: Sequence[Contender]) -> tuple[str
     if tuned == [contender]:
         return ()
     rows = _held_out_by(contender)
-    others = [each for each in tuned if each != contender]
-    return tuple(each.name for each in others if not rows <= _held_out_by(each))
+    rivals = [each for each in tuned if each != contender]
+    return tuple(each.name for each in rivals if not rows <= _held_out_by(each))
 
 
 def _held_out_by(contender: Contender) -> frozenset[Record]:

@@ -53,8 +53,8 @@ def aggregate(
     typed: dict[str, object] = {"ray": ray, "threads": threads, "force": force}
     refuse_without_effect(kind, "aggregate", typed)
     choices = Choices(force, threads, ray, min_contributors or 0, yes)
-    found = _or_void(partial(kind.publish, opened, load_key()), choices)
-    fields, failure = kind.show(found, opened, out)
+    result = _or_void(partial(kind.publish, opened, load_key()), choices)
+    fields, failure = kind.show(result, opened, out)
     if failure is not None:
         return fail(out, fields, GymError(failure, code="cli.round_void"))
     out.result(fields)

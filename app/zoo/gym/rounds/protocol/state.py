@@ -106,7 +106,7 @@ class State:
         """Refuses to compute a result in another phase.
 
         Raises:
-            NotAvailableError: the phase is neither compute nor one of `others`.
+            NotAvailableError: the phase is neither compute nor one of `more`.
         """
         if self.phase in {Phase.COMPUTE, *more}:
             return

@@ -34,8 +34,8 @@ class Kept:
         if content is None:
             return None
         key = opening.log_key(self.id, self.manifest)
-        known = opening.verifiers(opening.known_keys(self.id, self.manifest))
-        return reader.read_head(content, opening.origin(self.id), key, known)[0]
+        verifiers = opening.verifiers(opening.known_keys(self.id, self.manifest))
+        return reader.read_head(content, opening.origin(self.id), key, verifiers)[0]
 
 
 class Latest:
